@@ -1,0 +1,19 @@
+"""A data lake as a stream of bounded tables, whatever the files are and however large they are."""
+
+from gentus.lake.base import Limits, Skipped, Source, Unreadable
+from gentus.lake.folder import fingerprint, scan
+from gentus.lake.parallel import each
+from gentus.lake.reader import from_frame, read, read_path
+
+__all__ = [
+    "Limits",
+    "Skipped",
+    "Source",
+    "Unreadable",
+    "each",
+    "fingerprint",
+    "from_frame",
+    "read",
+    "read_path",
+    "scan",
+]

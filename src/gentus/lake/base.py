@@ -1,0 +1,144 @@
+"""The words every reader shares: limits, sources, refusals, and how text rows become a `Table`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+
+from gentus.table import Column, Table
+
+log = logging.getLogger("gentus.lake")
+
+EMPTY = frozenset({"", "null", "nan", "none", "n/a"})
+_LONGEST_EMPTY = max(map(len, EMPTY))
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a table may cost, however large it is."""
+
+    rows: int = 512  # rows sampled
+    columns: int = 2048  # columns beyond are dropped, and the log says how many
+    cell_chars: int = 256  # a cell is clipped to this
+    text_bytes: int = 8 << 20  # bytes of text (after decompression) looked at
+    typed_bytes: int = 64 << 20  # uncompressed bytes of Parquet, Arrow or Excel data looked at
+    memory: str = "512MB"  # what DuckDB may use in each process
+
+    def __post_init__(self) -> None:
+        """Refuse limits under which nothing could be read."""
+        if min(self.rows, self.columns, self.cell_chars, self.text_bytes, self.typed_bytes) < 1:
+            raise ValueError("every limit has to be at least 1")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One table of a lake: a file, or one table or sheet inside a file."""
+
+    name: str  # relative to the lake, with `/` on every system; unique in the lake
+    path: Path
+    part: str | None  # the table or sheet inside the file
+    size: int
+    mtime_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """Something in a lake that could not be read; everything else is unaffected."""
+
+    name: str
+    path: Path
+    reason: str  # plain words: what happened, and what to do
+
+
+class Unreadable(Exception):  # noqa: N818 - it reads as what it says of the table
+    """A table that cannot be read; `reason` says why in plain words."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+def explain(error: BaseException) -> str:
+    """Put any failure of a reader into plain words."""
+    match error:
+        case Unreadable():
+            return error.reason
+        case FileNotFoundError():
+            return "it is no longer there: it was moved or deleted meanwhile; index the lake again"
+        case PermissionError():
+            return "no permission to read it; change its permissions or leave it out"
+        case OSError() if error.strerror:
+            return f"the system could not read it: {error.strerror}"
+        case MemoryError():
+            return "it needs more memory than there is; split it into smaller files"
+        case RecursionError():
+            return "its values are nested too deeply"
+    lines = str(error).strip().splitlines() or ["no further detail"]
+    return f"it could not be read ({type(error).__name__}: {lines[0][:300]})"
+
+
+def spread(total: int, wanted: int) -> Sequence[int]:
+    """Return at most `wanted` of the indices below `total`, evenly spread; the same ones every time."""
+    if total <= wanted:
+        return range(total)
+    return [i * total // wanted for i in range(wanted)]
+
+
+def clean_names(names: Iterable[str], limits: Limits) -> list[str]:
+    """Make column names trimmed, non-empty and unique."""
+    taken: set[str] = set()
+    clean: list[str] = []
+    for number, name in enumerate(names, 1):
+        base = " ".join(name.split())[: limits.cell_chars] or f"column_{number}"
+        unique, copy = base, 1
+        while unique in taken:
+            copy += 1
+            unique = f"{base}_{copy}"
+        taken.add(unique)
+        clean.append(unique)
+    return clean
+
+
+def build(name: str, header: Sequence[str], rows: Sequence[Sequence[str | None]], limits: Limits) -> Table:
+    """Turn sampled rows of text into a table, or refuse what has no cells at all."""
+    if not rows:
+        raise Unreadable("it has a header row and no rows under it")
+    dropped = len(header) - limits.columns
+    if dropped > 0:
+        log.info("%s: %d columns beyond the first %d were left out", name, dropped, limits.columns)
+        header = header[: limits.columns]
+        rows = [row[: limits.columns] for row in rows]
+    clip = limits.cell_chars
+    columns: list[Column] = []
+    filled = False
+    names = clean_names(header, limits)
+    # zip_longest pads ragged rows; the cells of rows longer than the header fall off its end.
+    by_column = zip_longest(*rows, fillvalue="") if rows else iter(())
+    for raw, column, values in zip(header, names, by_column, strict=False):
+        cells: list[str] = []
+        for value in values:
+            if value is None:
+                continue
+            cell = value.strip()
+            if len(cell) > _LONGEST_EMPTY:
+                cells.append(cell if len(cell) <= clip else cell[:clip].rstrip())
+            elif cell.lower() not in EMPTY:
+                cells.append(cell[:clip].rstrip())
+        filled = filled or bool(cells)
+        if cells or raw.strip():  # a trailing delimiter leaves a column with neither name nor cells
+            columns.append(Column(column, cells))
+    columns += [Column(column, []) for raw, column in _beyond(header, names, rows) if raw.strip()]
+    if not filled:
+        raise Unreadable("all of its cells are empty")
+    return Table(name, columns, len(rows))
+
+
+def _beyond(
+    header: Sequence[str], names: Sequence[str], rows: Sequence[Sequence[str | None]]
+) -> Iterable[tuple[str, str]]:
+    """Return the columns that the header names and no row reaches."""
+    reached = max(map(len, rows))
+    return zip(header[reached:], names[reached:], strict=True)

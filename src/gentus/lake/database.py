@@ -1,0 +1,135 @@
+"""DuckDB and SQLite files as the tables inside them, always opened read-only."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from gentus.lake.base import Limits, Unreadable, build
+from gentus.lake.files import magic
+from gentus.lake.kinds import SQLITE
+from gentus.lake.typed import quoted, relation_table, session, windows
+from gentus.table import Table
+
+_RUNS = 8
+
+
+def tables_of(path: Path, limits: Limits) -> list[str]:
+    """List the tables of a database, sorted; views are left out, since they may read anything."""
+    if magic(path) == SQLITE:
+        with closing(_sqlite(path)) as connection:
+            return sorted(_sqlite_tables(connection))
+    with _attached(path, limits):
+        return sorted(_duckdb_tables(limits))
+
+
+def read_database(path: Path, part: str, name: str, limits: Limits) -> Table:
+    """Read rows spread over one table of a database."""
+    if magic(path) == SQLITE:
+        with closing(_sqlite(path)) as connection:
+            if part not in _sqlite_tables(connection):
+                raise Unreadable(f"the database has no table {part!r} any more")
+            return _read_sqlite(connection, part, name, limits)
+    with _attached(path, limits):
+        known = _duckdb_tables(limits)
+        if part not in known:
+            raise Unreadable(f"the database has no table {part!r} any more")
+        relation, rows = known[part]
+        if rows > limits.rows:
+            try:
+                return relation_table(relation, name, limits, windows("rowid", rows, limits.rows))
+            except Unreadable:
+                pass  # rows were deleted where we looked: take the first ones that are left
+        return relation_table(relation, name, limits)
+
+
+@contextmanager
+def _attached(path: Path, limits: Limits) -> Iterator[None]:
+    connection = session(limits.memory)
+    file = str(path.resolve()).replace("'", "''")
+    connection.execute(f"ATTACH '{file}' AS source (TYPE duckdb, READ_ONLY)")
+    try:
+        yield
+    finally:
+        connection.execute("DETACH source")
+
+
+def _duckdb_tables(limits: Limits) -> dict[str, tuple[str, int]]:
+    """Return what each table is called in SQL, and about how many rows it has."""
+    found = session(limits.memory).execute(
+        "SELECT schema_name, table_name, estimated_size FROM duckdb_tables()"
+        " WHERE database_name = 'source' AND NOT internal"
+    )
+    return {
+        _dotted(schema, table): (f"source.{quoted(schema)}.{quoted(table)}", int(size or 0))
+        for schema, table, size in found.fetchall()
+    }
+
+
+def _dotted(schema: str, table: str) -> str:
+    """Name a table for people; the usual schema goes without saying, names with dots are quoted."""
+    pieces = [table] if schema == "main" else [schema, table]
+    return ".".join(quoted(piece) if "." in piece or '"' in piece else piece for piece in pieces)
+
+
+def _sqlite(path: Path) -> sqlite3.Connection:
+    # Even a reader writes a shared-memory file next to a database in WAL mode, and a lake is not ours to
+    # write to; without a log waiting, the file is complete as it is.
+    log = path.with_name(path.name + "-wal")
+    settled = not log.exists() or not os.path.getsize(log)
+    uri = path.resolve().as_uri() + ("?mode=ro&immutable=1" if settled else "?mode=ro")
+    connection = sqlite3.connect(uri, uri=True, timeout=1.0)
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.text_factory = lambda data: data.decode("utf-8", "replace")
+    return connection
+
+
+def _sqlite_tables(connection: sqlite3.Connection) -> list[str]:
+    found = connection.execute(
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+        " AND sql NOT LIKE 'CREATE VIRTUAL%'"  # a virtual table runs code that we may not have
+    )
+    return [str(name) for (name,) in found]
+
+
+def _read_sqlite(connection: sqlite3.Connection, table: str, name: str, limits: Limits) -> Table:
+    source = quoted(table)
+    header = [str(row[1]) for row in connection.execute(f"PRAGMA table_info({source})")]
+    texts = ", ".join(
+        f"CASE typeof({column}) WHEN 'blob' THEN NULL WHEN 'real' THEN {_real(column)}"
+        f" ELSE substr({column}, 1, {limits.cell_chars + 64}) END"
+        for column in map(quoted, header[: limits.columns])
+    )
+    rowid = next((one for one in ("rowid", "_rowid_", "oid") if one not in map(str.lower, header)), None)
+    rows: list[tuple[str | None, ...]] = []
+    try:
+        first, last = connection.execute(f"SELECT min({rowid}), max({rowid}) FROM {source}").fetchone()
+    except sqlite3.OperationalError:  # a table WITHOUT ROWID
+        first = last = None
+    if first is None or last - first < limits.rows:
+        found = connection.execute(f"SELECT {texts} FROM {source} LIMIT {limits.rows}").fetchall()
+        return build(name, header, [_texts(row) for row in found], limits)
+    length = -(-limits.rows // _RUNS)
+    after = first - 1
+    for run in range(_RUNS):
+        start = max(after + 1, first + (last - first) * run // _RUNS)
+        found = connection.execute(
+            f"SELECT {rowid}, {texts} FROM {source} WHERE {rowid} >= {start} ORDER BY {rowid} LIMIT {length}"
+        ).fetchall()
+        if not found:
+            break
+        after = found[-1][0]
+        rows += [_texts(row[1:]) for row in found]
+    return build(name, header, rows[: limits.rows], limits)
+
+
+def _real(column: str) -> str:
+    """Write whole floats as whole numbers."""
+    return f"CASE WHEN {column} = CAST({column} AS INTEGER) THEN CAST({column} AS INTEGER) ELSE {column} END"
+
+
+def _texts(row: tuple[object, ...]) -> tuple[str | None, ...]:
+    return tuple(None if value is None else str(value) for value in row)

@@ -1,0 +1,78 @@
+"""Bytes to text: which encoding a file is in, and whether it is text at all."""
+
+from __future__ import annotations
+
+import codecs
+import re
+
+from gentus.lake.base import Unreadable
+
+_BOMS = (  # UTF-32 before UTF-16: its little-endian mark begins with the other's
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_BINARY = (
+    (b"\x89PNG", "a PNG picture"),
+    (b"\xff\xd8\xff", "a JPEG picture"),
+    (b"GIF8", "a GIF picture"),
+    (b"%PDF-", "a PDF document"),
+    (b"PK\x03\x04", "a zip archive or an office document"),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old Office document; save it as .xlsx or .csv"),
+    (b"\x7fELF", "a program"),
+    (b"BZh", "bzip2 data; unpack it first"),
+    (b"\xfd7zXZ", "xz data; unpack it first"),
+    (b"SQLite format 3\0", "an SQLite database; name it .sqlite"),
+)
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")  # what text does not hold, but a stray one may
+_LOOK = 64 << 10
+
+
+def detect(head: bytes) -> tuple[str, int]:
+    """Return the encoding of a file that starts with `head`, and how many bytes its mark takes."""
+    for start, what in _BINARY:
+        if head.startswith(start):
+            raise Unreadable(f"it is not text: it looks like {what}")
+    for mark, name in _BOMS:
+        if head.startswith(mark):
+            return name, len(mark)
+    look = head[:_LOOK]
+    zeros = look.count(0)
+    if zeros * 5 > len(look):  # a byte in five is zero: UTF-16 of mostly Latin text, or no text
+        odd = look[1::2].count(0)
+        if odd * 10 >= zeros * 9:
+            return "utf-16-le", 0
+        if (zeros - odd) * 10 >= zeros * 9:
+            return "utf-16-be", 0
+    if head.isascii():
+        return "utf-8", 0
+    # A few broken sequences among good ones are damage; when most are broken it is an 8-bit encoding.
+    text = look.decode("utf-8", "replace")
+    broken = text.count("\ufffd")
+    foreign = len(text) - sum(map(str.isascii, text)) if broken else 0
+    return ("utf-8" if broken * 5 <= foreign else "cp1252"), 0
+
+
+def decode(data: bytes, encoding: str) -> str:
+    """Decode what can be decoded; broken sequences become U+FFFD."""
+    if encoding == "cp1252":
+        try:
+            return data.decode("cp1252")
+        except UnicodeDecodeError:
+            return data.decode("latin-1")  # five bytes mean nothing in cp1252
+    return data.decode(encoding, "replace")
+
+
+def to_text(head: bytes) -> tuple[str, str]:
+    """Decode the start of a file; returns the text and the encoding."""
+    encoding, mark = detect(head)
+    text = decode(head[mark:], encoding)
+    look = text[:_LOOK]
+    odd = len(_CONTROL.findall(look))
+    if encoding.startswith("utf-16"):
+        odd += look.count("\ufffd")
+    if odd * 100 > len(look):
+        raise Unreadable("it is not text: it holds binary data under the name of a text file")
+    return (_CONTROL.sub("", text) if odd or "\0" in text else text), encoding

@@ -1,0 +1,79 @@
+"""Sheets of an Excel workbook (the `excel` extra)."""
+
+from __future__ import annotations
+
+import datetime
+import zipfile
+from itertools import islice
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from gentus.lake.base import Limits, Unreadable, build, spread
+from gentus.lake.files import opened
+from gentus.table import Table
+
+_LOOKED_AT = 8  # for each sampled row, so many are looked at: a sheet can only be read from its top
+
+
+def sheets_of(path: Path) -> list[str]:
+    """List the sheets of a workbook in their order."""
+    with opened(path) as file:
+        try:
+            with zipfile.ZipFile(file) as archive, archive.open("xl/workbook.xml") as part:
+                book = ElementTree.parse(part)
+        except (zipfile.BadZipFile, KeyError, ElementTree.ParseError) as error:
+            raise Unreadable("it is not an Excel workbook, or it is damaged; save it again") from error
+    names = [node.get("name") for node in book.iter() if node.tag.endswith("}sheet")]
+    return [name for name in names if name]
+
+
+def read_sheet(path: Path, part: str, name: str, limits: Limits) -> Table:
+    """Read rows of one sheet, those with any value; the first of them is the header."""
+    try:
+        import openpyxl  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise Unreadable("reading Excel files needs openpyxl: pip install 'gentus[excel]'") from error
+    with opened(path) as file:
+        _check_size(file, limits)
+        book = openpyxl.load_workbook(file, read_only=True, data_only=True)
+        try:
+            if part not in book.sheetnames or not hasattr(book[part], "iter_rows"):
+                raise Unreadable(f"the workbook has no sheet {part!r} with cells")
+            found = book[part].iter_rows(values_only=True, max_col=limits.columns)
+            rows = [
+                [_text(value) for value in row]
+                for row in islice(found, limits.rows * _LOOKED_AT)
+                if any(value is not None for value in row)
+            ]
+        finally:
+            book.close()
+    if not rows:
+        raise Unreadable("the sheet is empty")
+    header = [value or "" for value in rows[0]]
+    return build(name, header, [rows[1 + i] for i in spread(len(rows) - 1, limits.rows)], limits)
+
+
+def _check_size(file: Any, limits: Limits) -> None:
+    """Refuse workbooks whose shared text, which has to be read whole, unpacks to too much."""
+    with zipfile.ZipFile(file) as archive:
+        parts = archive.infolist()
+    shared = [part.file_size for part in parts if part.filename.endswith("sharedStrings.xml")]
+    if sum(shared) > limits.typed_bytes:
+        raise Unreadable("the workbook holds too much text; save the sheet as .csv or .parquet")
+    file.seek(0)
+
+
+def _text(value: Any) -> str | None:
+    match value:
+        case None:
+            return None
+        case bool():
+            return "true" if value else "false"
+        case float() if value.is_integer():
+            return str(int(value))
+        case datetime.datetime():
+            return value.isoformat(" ").removesuffix(" 00:00:00")
+        case datetime.date() | datetime.time():
+            return value.isoformat()
+    return str(value)

@@ -1,0 +1,119 @@
+"""Bytes of one file, in bounded amounts, from regular files only."""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from gentus.lake.base import Unreadable
+
+GZIP = b"\x1f\x8b"
+ZSTD = b"\x28\xb5\x2f\xfd"
+_WHOLE = 1 << 20  # files up to this are read whole
+_HEAD = 256 << 10  # of larger ones, this much of the start ...
+_BLOCK = 64 << 10  # ... and this much at each of these many places
+_BLOCKS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What was read of a file: its start, and blocks from further on that begin and end anywhere."""
+
+    head: bytes
+    blocks: list[bytes]
+    whole: bool  # the head is all there is
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """Open a regular file; pipes, devices and folders are refused without ever waiting on them."""
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    with open(descriptor, "rb", buffering=0) as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise Unreadable("it is a pipe, a device or a folder, not a file")
+        yield file
+
+
+def magic(path: Path) -> bytes:
+    """Return the first bytes of a file, enough to know what it is."""
+    with opened(path) as file:
+        return file.read(16)
+
+
+def sample(path: Path, limit: int, least: int = 0) -> Sample:
+    """Read at most `limit` bytes of a file, decompressed; a head of `least` if the usual one is too short."""
+    with opened(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        start = file.read(4)
+        file.seek(0)
+        if start.startswith(GZIP):
+            return _compressed(_gunzip(file), min(limit, max(_WHOLE, least)))
+        if start == ZSTD:
+            return _compressed(_unzstd(file), min(limit, max(_WHOLE, least)))
+        if size <= _WHOLE:
+            return Sample(_exactly(file, min(size, limit)), [], size <= limit)
+        head = _exactly(file, min(limit, max(_HEAD, least)))
+        rest = size - len(head)
+        room = min(_BLOCKS, max(0, limit - len(head)) // _BLOCK)
+        if rest <= room * _BLOCK:
+            return Sample(head + _exactly(file, rest), [], True)
+        blocks: list[bytes] = []
+        for number in range(room):
+            offset = len(head) + (rest - _BLOCK) * (number + 1) // room  # the last one ends with the file
+            file.seek(offset - offset % 2)  # even, so that UTF-16 units stay whole
+            blocks.append(_exactly(file, _BLOCK))
+        return Sample(head, blocks, False)
+
+
+def _exactly(file: BinaryIO, count: int) -> bytes:
+    """Read `count` bytes, or what there is: a raw read may return less than asked."""
+    parts: list[bytes] = []
+    while count > 0 and (part := file.read(count)):
+        parts.append(part)
+        count -= len(part)
+    return b"".join(parts)
+
+
+def _compressed(stream: Iterator[bytes], limit: int) -> Sample:
+    """Read the head of a compressed stream: nothing further on can be reached without reading it all."""
+    head = io.BytesIO()
+    for part in stream:
+        head.write(part)
+        if head.tell() >= limit:
+            return Sample(head.getvalue()[:limit], [], False)
+    return Sample(head.getvalue(), [], True)
+
+
+def _gunzip(file: BinaryIO) -> Iterator[bytes]:
+    """Decompress in small steps, so that a tiny file that unpacks to terabytes costs no more than others."""
+    data = b""
+    while data or (data := file.read(_BLOCK)):
+        decoder = zlib.decompressobj(wbits=31)
+        while not decoder.eof:
+            data = data or file.read(_BLOCK)
+            if not data:
+                raise Unreadable("the gzip data ends too early: the file is cut off; copy it again")
+            try:
+                yield decoder.decompress(data, _BLOCK)
+            except zlib.error as error:
+                raise Unreadable(f"the gzip data is damaged ({error}); copy the file again") from error
+            data = decoder.unconsumed_tail
+        data = decoder.unused_data.lstrip(b"\0")  # several members, or padding, may follow
+
+
+def _unzstd(file: BinaryIO) -> Iterator[bytes]:
+    import pyarrow as pa  # type: ignore[import-untyped]
+
+    try:
+        with pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd") as stream:
+            while part := stream.read(_BLOCK):
+                yield part
+    except (OSError, pa.ArrowException) as error:
+        raise Unreadable(f"the zstd data is damaged or cut off ({error}); copy the file again") from error

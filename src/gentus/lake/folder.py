@@ -1,0 +1,139 @@
+"""The tables of a lake: a folder of files, or one database file."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+
+from gentus.lake.base import Limits, Skipped, Source, Unreadable, explain
+from gentus.lake.files import magic, opened
+from gentus.lake.kinds import Kind, is_database, kind_inside, kind_of
+from gentus.lake.reader import parts_of
+
+_WHOLE = 16 << 20  # files up to this are hashed whole
+_BLOCK = 256 << 10
+_BLOCKS = 32
+_INSIDE = "to a folder of this lake, whose tables are read where they lie"
+_OUTSIDE = "out of the lake, and those are not followed; put a copy into the lake"
+
+
+def scan(lake: Path) -> Iterator[Source | Skipped]:
+    """Yield the tables of a lake sorted by name, and what of it cannot be read."""
+    lake = Path(lake)
+    try:
+        root = lake.resolve(strict=True)
+        if root.is_dir():
+            yield from _folder(root, root, "")
+            return
+        kind = Kind.DATABASE if is_database(magic(root)) else kind_inside(root, magic(root))
+        entry = root.stat()
+    except (OSError, RuntimeError, Unreadable) as error:
+        yield Skipped(_readable(lake.name), lake, explain(error))
+        return
+    yield from _tables(root, "" if kind in (Kind.DATABASE, Kind.EXCEL) else root.name, kind, entry)
+
+
+def fingerprint(source: Source) -> str:
+    """Hash the content of a source at bounded cost: of large files, blocks spread over them and the date."""
+    try:
+        state = os.stat(source.path)
+        digest = _digest(source.path, state.st_size, state.st_mtime_ns)
+    except (OSError, Unreadable) as error:
+        raise Unreadable(explain(error)) from error
+    if source.part is None:
+        return digest
+    both = f"{digest}/{source.part}".encode("utf-8", "surrogateescape")
+    return hashlib.blake2b(both, digest_size=16).hexdigest()
+
+
+@lru_cache(maxsize=1)  # the tables of one database follow one another
+def _digest(path: Path, size: int, mtime_ns: int) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    with opened(path) as file:
+        if size <= _WHOLE:
+            while part := file.read(1 << 20):
+                digest.update(part)
+        else:
+            digest.update(f"{size} {mtime_ns}".encode())
+            for block in range(_BLOCKS):
+                file.seek((size - _BLOCK) * block // (_BLOCKS - 1))
+                digest.update(file.read(_BLOCK))
+    return digest.hexdigest()
+
+
+def _folder(folder: Path, root: Path, prefix: str) -> Iterator[Source | Skipped]:
+    try:
+        with os.scandir(folder) as listing:
+            entries = [entry for entry in listing if not entry.name.startswith(".")]
+    except OSError as error:
+        yield Skipped(prefix.rstrip("/") or folder.name, folder, explain(error))
+        return
+    # With the slash in its key a folder comes where its tables belong in the order of all names.
+    for key, entry in sorted(((_key(entry), entry) for entry in entries), key=lambda item: item[0]):
+        name, path = prefix + key.rstrip("/"), Path(entry.path)
+        try:
+            if entry.is_symlink():
+                yield from _link(path, root, name)
+            elif entry.is_dir(follow_symlinks=False):
+                yield from _folder(path, root, f"{name}/")
+            elif kind := kind_of(entry.name):
+                yield from _file(path, name, kind)
+        except OSError as error:
+            yield Skipped(name, path, explain(error))
+
+
+def _key(entry: os.DirEntry[str]) -> str:
+    name = _readable(entry.name)
+    inner = kind_of(entry.name) in (Kind.DATABASE, Kind.EXCEL)
+    return name + "/" if inner or entry.is_dir(follow_symlinks=False) else name
+
+
+def _readable(name: str) -> str:
+    """Return a file name as valid Unicode: bytes of it that are none are written out."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def _link(path: Path, root: Path, name: str) -> Iterator[Source | Skipped]:
+    kind = kind_of(path.name)
+    try:
+        target = path.resolve(strict=True)
+    except (OSError, RuntimeError):  # RuntimeError: a loop, before Python 3.13
+        if kind or not path.suffix:
+            yield Skipped(name, path, "it is a link that leads nowhere or to itself; mend or remove it")
+        return
+    if target.is_dir():
+        yield Skipped(name, path, f"it is a link {_INSIDE if target.is_relative_to(root) else _OUTSIDE}")
+    elif kind and not target.is_relative_to(root):
+        yield Skipped(name, path, f"it is a link {_OUTSIDE}")
+    elif kind:
+        yield from _file(path, name, kind)
+
+
+def _file(path: Path, name: str, kind: Kind) -> Iterator[Source | Skipped]:
+    state = path.stat()
+    if not stat.S_ISREG(state.st_mode):
+        yield Skipped(name, path, "it is a pipe or a device, not a file")
+    else:
+        yield from _tables(path, name, kind, state)
+
+
+def _tables(path: Path, name: str, kind: Kind, state: os.stat_result) -> Iterator[Source | Skipped]:
+    if kind not in (Kind.DATABASE, Kind.EXCEL):
+        yield Source(name, path, None, state.st_size, state.st_mtime_ns)
+        return
+    try:
+        start = magic(path)
+        if kind is Kind.DATABASE and path.suffix.lower() == ".db" and not is_database(start):
+            return  # many programs name their own files so
+        parts = [str(part) for part in parts_of(path, kind_inside(path, start), Limits())]
+    except Exception as error:  # DuckDB, SQLite and zip files: what they raise is not to be foreseen
+        yield Skipped(name or path.name, path, explain(error))
+        return
+    for part in sorted(parts):
+        yield Source(f"{name}/{part}" if name else part, path, part, state.st_size, state.st_mtime_ns)
+    if not parts:
+        yield Skipped(name or path.name, path, "there are no tables in it")

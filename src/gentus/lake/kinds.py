@@ -1,0 +1,72 @@
+"""What a file is, by its name and its first bytes."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+
+from gentus.lake.base import Unreadable
+
+
+class Kind(Enum):
+    """The kinds of files that hold tables."""
+
+    TEXT = "delimited text"
+    PROSE = "text that may be delimited"  # .txt and .dat hold tables or anything else
+    JSON = "JSON"
+    PARQUET = "Parquet"
+    ARROW = "Arrow"
+    EXCEL = "Excel"
+    DATABASE = "a database"
+
+
+_BY_SUFFIX = {
+    **dict.fromkeys(("csv", "tsv", "tab", "psv"), Kind.TEXT),
+    **dict.fromkeys(("txt", "dat"), Kind.PROSE),
+    **dict.fromkeys(("json", "jsonl", "ndjson"), Kind.JSON),
+    **dict.fromkeys(("parquet", "pq", "parq"), Kind.PARQUET),
+    **dict.fromkeys(("arrow", "feather", "ipc"), Kind.ARROW),
+    **dict.fromkeys(("xlsx", "xlsm"), Kind.EXCEL),
+    **dict.fromkeys(("db", "duckdb", "ddb", "sqlite", "sqlite3", "db3"), Kind.DATABASE),
+}
+_COMPRESSED = ("gz", "gzip", "zst", "zstd")
+_PACKABLE = (Kind.TEXT, Kind.PROSE, Kind.JSON)
+SQLITE = b"SQLite format 3\0"
+_DUCKDB = b"DUCK"  # at byte 8
+
+
+def kind_of(name: str) -> Kind | None:
+    """Tell from a file name what it holds; None for what is no table."""
+    pieces = name.lower().split(".")
+    suffix = pieces.pop()
+    if suffix in _COMPRESSED and len(pieces) > 1:
+        inner = _BY_SUFFIX.get(pieces[-1])
+        return inner if inner in _PACKABLE else None
+    return _BY_SUFFIX.get(suffix) if pieces else None
+
+
+def is_database(start: bytes) -> bool:
+    """Tell from the first 16 bytes whether a file is an SQLite or a DuckDB database."""
+    return start == SQLITE or start[8:12] == _DUCKDB
+
+
+def kind_inside(path: Path, start: bytes) -> Kind:
+    """Tell what a file holds; its first bytes are believed before its name is."""
+    if not start:
+        raise Unreadable("it is empty")
+    if start.startswith(b"PAR1"):
+        return Kind.PARQUET
+    if start.startswith(b"ARROW1"):
+        return Kind.ARROW
+    if is_database(start):
+        return Kind.DATABASE
+    kind = kind_of(path.name)
+    if kind is Kind.EXCEL and not start.startswith(b"PK"):
+        raise Unreadable("it is named like an Excel workbook and is none; open it and save it as .xlsx")
+    if kind is Kind.DATABASE:
+        raise Unreadable("it is named like a database and is neither a DuckDB nor an SQLite file")
+    if kind is Kind.PARQUET:
+        raise Unreadable("it is named like a Parquet file and does not begin like one; write it again")
+    if kind is None:
+        raise Unreadable("its name does not end like one of a table (.csv, .parquet, .json, .xlsx, .db, ...)")
+    return kind

@@ -1,0 +1,118 @@
+"""Any source, file or data frame to a `Table`: the one place where every failure becomes `Unreadable`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from gentus.lake.base import Limits, Source, Unreadable, explain, spread
+from gentus.lake.files import magic
+from gentus.lake.kinds import Kind, kind_inside
+from gentus.table import Table
+
+
+def read(source: Source, limits: Limits | None = None) -> Table:
+    """Read a bounded sample of a table; raises `Unreadable` and nothing else."""
+    return _read(source.path, source.part, source.name, limits or Limits())
+
+
+def read_path(path: Path, limits: Limits | None = None) -> Table:
+    """Read a file that a person names; of a database or workbook, its only table."""
+    limits = limits or Limits()
+    path = Path(path)
+    try:
+        if not path.exists():
+            raise Unreadable(f"there is no file {path}")
+        parts = parts_of(path, kind_inside(path, magic(path)), limits)
+    except Exception as error:
+        raise Unreadable(explain(error)) from error
+    if len(parts) > 1:
+        listed = ", ".join(str(part) for part in parts[:10])
+        raise Unreadable(f"it holds {len(parts)} tables ({listed}); save the one you mean as its own file")
+    if not parts:
+        raise Unreadable("there are no tables in it")
+    return _read(path, parts[0], path.name, limits)
+
+
+def from_frame(obj: Any, name: str, limits: Limits | None = None) -> Table:
+    """Take rows of a polars, pandas or pyarrow table, or of anything that speaks the Arrow protocols."""
+    limits = limits or Limits()
+    try:
+        return _from_frame(obj, name, limits)
+    except Exception as error:
+        raise Unreadable(explain(error)) from error
+
+
+def parts_of(path: Path, kind: Kind, limits: Limits) -> list[str] | list[None]:
+    """List the tables inside a file; `[None]` for a file that is one table."""
+    if kind is Kind.DATABASE:
+        from gentus.lake.database import tables_of
+
+        return tables_of(path, limits)
+    if kind is Kind.EXCEL:
+        from gentus.lake.excel import sheets_of
+
+        return sheets_of(path)
+    return [None]
+
+
+def _read(path: Path, part: str | None, name: str, limits: Limits) -> Table:
+    # The readers run three parsers over files from anywhere: what they raise is not to be foreseen, and one
+    # bad file must never stop a scan of thousands.
+    try:
+        kind = kind_inside(path, magic(path))
+        match kind, part:
+            case (Kind.DATABASE, str()):
+                from gentus.lake.database import read_database
+
+                return read_database(path, part, name, limits)
+            case (Kind.EXCEL, str()):
+                from gentus.lake.excel import read_sheet
+
+                return read_sheet(path, part, name, limits)
+            case (Kind.DATABASE | Kind.EXCEL, None):
+                raise Unreadable("it holds several tables, and none was named")
+            case (Kind.PARQUET, _):
+                from gentus.lake.typed import read_parquet
+
+                return read_parquet(path, name, limits)
+            case (Kind.ARROW, _):
+                from gentus.lake.typed import read_arrow
+
+                return read_arrow(path, name, limits)
+            case (Kind.JSON, _):
+                from gentus.lake.jsontext import read_json
+
+                return read_json(path, name, limits)
+        from gentus.lake.text import read_delimited
+
+        return read_delimited(path, name, limits, prose=kind is Kind.PROSE)
+    except Exception as error:
+        raise Unreadable(explain(error)) from error
+
+
+def _from_frame(obj: Any, name: str, limits: Limits) -> Table:
+    import pyarrow as pa  # type: ignore[import-untyped]
+
+    from gentus.lake.typed import arrow_table, from_batches
+
+    if isinstance(obj, pa.Table):
+        return arrow_table(obj, name, limits)
+    if hasattr(obj, "iloc"):  # pandas: convert only the rows we take
+        some = obj.iloc[list(spread(len(obj), limits.rows)), : limits.columns]
+        some.columns = [str(column) for column in some.columns]
+        try:
+            data = pa.Table.from_pandas(some, preserve_index=False)
+        except (pa.ArrowException, ValueError, TypeError):  # columns of mixed types
+            data = pa.table({f"{i}": [str(v) for v in some.iloc[:, i]] for i in range(some.shape[1])})
+            data = data.rename_columns(list(some.columns))
+        return arrow_table(data, name, limits)
+    if hasattr(obj, "__arrow_c_stream__"):
+        if hasattr(obj, "__len__") and hasattr(obj, "__getitem__") and len(obj) > limits.rows:
+            obj = obj[list(spread(len(obj), limits.rows))]  # polars
+        return from_batches(pa.RecordBatchReader.from_stream(obj), name, limits)
+    if hasattr(obj, "__dataframe__"):
+        from pyarrow.interchange import from_dataframe  # type: ignore[import-untyped]
+
+        return arrow_table(from_dataframe(obj), name, limits)
+    raise Unreadable(f"a {type(obj).__name__} is no table; give a polars, pandas or pyarrow one")
