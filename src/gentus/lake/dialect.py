@@ -79,19 +79,19 @@ def _reader(text: str, dialect: Dialect, strict: bool) -> Iterator[list[str]]:
 
 
 def _best_quotes(look: str, delimiter: str, cut: bool) -> Guess:
-    """Find the quotes that fit best with a delimiter, beginning with the usual ones."""
+    """Find the quotes that fit best with a delimiter; the usual ones unless they plainly do not."""
     best = _measure(look, Dialect(delimiter), cut)
-    if best.clean and ('"' in look or best.fit == 1.0 or "'" not in look):
+    if best.clean and (best.fit == 1.0 or '"' in look):
         return best
-    others = [Dialect(delimiter, "'")] if look.startswith("'") or delimiter + "'" in look else []
-    if '"' in look:
-        others.append(Dialect(delimiter, None))
-    if '\\"' in look:
-        others.append(Dialect(delimiter, '"', "\\"))
-    for dialect in others:
-        found = _measure(look, dialect, cut)
-        if found.fit > best.fit:
-            best = found
+    if not best.clean:
+        plain = _measure(look, Dialect(delimiter, None), cut)
+        best = plain if plain.fit >= best.fit else best
+        if '\\"' in look:
+            escaped = _measure(look, Dialect(delimiter, '"', "\\"), cut)
+            best = escaped if escaped.clean and escaped.fit >= best.fit else best
+    if f"{delimiter}'" in look or "\n'" in look:
+        single = _measure(look, Dialect(delimiter, "'"), cut)
+        best = single if single.clean and single.fit > best.fit else best
     return best
 
 
@@ -126,10 +126,8 @@ def _swallowed(row: list[str]) -> bool:
 
 def _clean(look: str, dialect: Dialect, cut: bool) -> bool:
     """Tell whether every quote opens or closes a cell."""
-    if dialect.quote != '"' or dialect.escape:
-        return False  # it may be right, but only where the usual quotes are not
-    if '"' not in look:
-        return True
+    if not dialect.quote or dialect.quote not in look:
+        return dialect.quote == '"'
     try:
         deque(islice(_reader(look, dialect, strict=True), _ROWS + 1), maxlen=0)
     except csv.Error as error:
