@@ -4,7 +4,6 @@ import gzip
 import json
 import sqlite3
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +56,7 @@ def test_parquet(tmp_path: Path) -> None:
     assert (table.name, table.rows) == ("a.parquet", 3)
 
 
-@pytest.mark.parametrize("name", ["a*b?[1].parquet", "it's \"so\".parquet", "new\nline.parquet", "**.parquet"])
+@pytest.mark.parametrize("name", ["a*b?[1].parquet", 'it\'s "so".parquet', "new\nline.parquet", "**.parquet"])
 def test_names_are_never_patterns(tmp_path: Path, name: str) -> None:
     folder = tmp_path / "part=7 [x]*"
     folder.mkdir()
@@ -103,7 +102,11 @@ def test_arrow_is_sampled_all_over(tmp_path: Path) -> None:
     assert numbers[-1] > 40_000
 
 
-RECORDS: list[dict[str, Any]] = [{"a": 1, "b": "x"}, {"a": 2.0, "c": [1, {"d": None}]}, {"a": None, "b": True}]
+RECORDS: list[dict[str, Any]] = [
+    {"a": 1, "b": "x"},
+    {"a": 2.0, "c": [1, {"d": None}]},
+    {"a": None, "b": True},
+]
 FROM_JSON = {"a": ["1", "2"], "b": ["x", "true"], "c": ['[1, {"d": null}]']}
 
 
@@ -136,7 +139,9 @@ def test_json_other_shapes(tmp_path: Path) -> None:
     assert by_name(read_path(path)) == FROM_JSON
 
 
-@pytest.mark.parametrize("text", ["", "42", "[]", "{", '[{"a": 1}, {"a"', '{"a": 1}\n{"a"\n', "hello", "[" * 99_999])
+@pytest.mark.parametrize(
+    "text", ["", "42", "[]", "{", '[{"a": 1}, {"a"', '{"a": 1}\n{"a"\n', "hello", "[" * 99_999]
+)
 def test_json_that_is_no_table(tmp_path: Path, text: str) -> None:
     (tmp_path / "a.json").write_text(text)
     with pytest.raises(Unreadable):
@@ -178,7 +183,9 @@ def test_excel(tmp_path: Path) -> None:
     assert read_path(tmp_path / "b.xlsx").rows == 2
 
 
-def test_excel_without_its_extra_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_excel_without_its_extra_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     workbook(tmp_path / "a.xlsx", "one")
     real = builtins.__import__
 
@@ -212,7 +219,7 @@ def test_duckdb(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def sqlite(tmp_path: Path) -> Iterator[Path]:
+def sqlite(tmp_path: Path) -> Path:
     path = tmp_path / "a b%.db"
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA journal_mode = WAL")
@@ -226,7 +233,7 @@ def sqlite(tmp_path: Path) -> Iterator[Path]:
     connection.execute("CREATE VIEW v AS SELECT * FROM people")
     connection.commit()
     connection.close()
-    yield path
+    return path
 
 
 def test_sqlite(sqlite: Path) -> None:

@@ -5,7 +5,7 @@ import logging
 import tempfile
 from pathlib import Path
 
-import pyarrow as pa
+import pyarrow as pa  # type: ignore[import-untyped]
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -203,9 +203,7 @@ def tables(draw: st.DrawFn) -> list[list[str]]:
     encoding=st.sampled_from(["utf-8", "utf-8-sig", "utf-16", "utf-32"]),
     end=st.sampled_from(["\n", "\r\n"]),
 )
-def test_what_csv_writes_is_read_back(
-    rows: list[list[str]], delimiter: str, encoding: str, end: str
-) -> None:
+def test_what_csv_writes_is_read_back(rows: list[list[str]], delimiter: str, encoding: str, end: str) -> None:
     want = [
         [text for row in rows[1:] if (text := row[i].strip()).lower() not in EMPTY]
         for i in range(len(rows[0]))

@@ -34,11 +34,20 @@ class Sample:
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
     """Open a regular file; pipes, devices and folders are refused without ever waiting on them."""
+    _regular(os.stat(path))
+    # What the name stands for may have changed since: without O_NONBLOCK, opening a pipe waits for a writer.
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-    with open(descriptor, "rb", buffering=0) as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise Unreadable("it is a pipe, a device or a folder, not a file")
-        yield file
+    try:
+        _regular(os.fstat(descriptor))
+        with open(descriptor, "rb", buffering=0, closefd=False) as file:
+            yield file
+    finally:
+        os.close(descriptor)
+
+
+def _regular(state: os.stat_result) -> None:
+    if not stat.S_ISREG(state.st_mode):
+        raise Unreadable("it is a pipe, a device or a folder, not a file")
 
 
 def magic(path: Path) -> bytes:

@@ -1,0 +1,92 @@
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gentus.lake import Skipped, Source, each, scan
+from gentus.table import Table
+
+
+def lake(folder: Path, count: int, bad: int | None = None) -> list[Source]:
+    for number in range(count):
+        text = "a,b\n" if number == bad else f"a,b\n{number},x\n"
+        (folder / f"{number:03}.csv").write_text(text)
+    return [found for found in scan(folder) if isinstance(found, Source)]
+
+
+def first_cell(table: Table) -> str:
+    return table.columns[0].cells[0]
+
+
+def die_at_seven(table: Table) -> str:
+    if first_cell(table) == "7":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return first_cell(table)
+
+
+def fail_at_seven(table: Table) -> str:
+    if first_cell(table) == "7":
+        raise ZeroDivisionError("seven")
+    return first_cell(table)
+
+
+def process_id(table: Table) -> int:
+    time.sleep(0.005)
+    return os.getpid()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_in_order_with_bad_files_among_good_ones(tmp_path: Path, workers: int) -> None:
+    sources = lake(tmp_path, 100, bad=50)
+    results = list(each(iter(sources), first_cell, workers))
+    assert [source for source, _ in results] == sources
+    bad = results.pop(50)[1]
+    assert isinstance(bad, Skipped)
+    assert "no rows" in bad.reason
+    assert [result for _, result in results] == [str(i) for i in range(100) if i != 50]
+    assert list(each([], first_cell, workers)) == []
+
+
+def test_a_worker_that_dies_costs_one_file(tmp_path: Path) -> None:
+    results = [result for _, result in each(lake(tmp_path, 80), die_at_seven, 2)]
+    dead = results.pop(7)
+    assert isinstance(dead, Skipped)
+    assert dead.name == "007.csv"
+    assert "died (exit code -9)" in dead.reason
+    assert results == [str(i) for i in range(80) if i != 7]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_error_in_the_work_is_raised(tmp_path: Path, workers: int) -> None:
+    with pytest.raises(ZeroDivisionError, match="seven"):
+        list(each(lake(tmp_path, 20), fail_at_seven, workers))
+
+
+def test_stopping_early_ends_the_workers(tmp_path: Path) -> None:
+    results = each(lake(tmp_path, 200), process_id, 2)
+    worker = next(results)[1]
+    assert isinstance(worker, int)
+    with pytest.raises(KeyboardInterrupt):
+        results.throw(KeyboardInterrupt)  # type: ignore[attr-defined]
+    with pytest.raises(ProcessLookupError):
+        os.kill(worker, 0)
+
+
+def test_sources_are_taken_as_they_are_needed(tmp_path: Path) -> None:
+    sources = lake(tmp_path, 3)
+    taken = 0
+
+    def endless() -> Iterator[Source]:
+        nonlocal taken
+        while True:
+            taken += 1
+            yield sources[taken % 3]
+
+    results = each(endless(), first_cell, 2)
+    for _ in range(50):
+        next(results)
+    assert taken < 2000
+    results.close()  # type: ignore[attr-defined]
