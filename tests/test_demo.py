@@ -75,11 +75,13 @@ def test_same_seed_same_bytes(made: Demo, tmp_path: Path) -> None:
     assert len(contents(other.lake)) == len(other.subjects)
 
 
-def test_files_of_others_are_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "lake").mkdir()
+@pytest.mark.parametrize("name", ["lake", "index", "films.csv"])
+def test_files_of_others_are_left_alone(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "mine").write_text("precious")
     with pytest.raises(FileExistsError, match="not made by the demo"):
         make_lake(tmp_path)
-    assert contents(tmp_path) == {}
+    assert contents(tmp_path) == {f"{name}/mine": b"precious"}
 
 
 def test_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ import random
 import shlex
 import shutil
 import sqlite3
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -130,10 +131,10 @@ def make_lake(folder: Path, seed: int = 7) -> Demo:
     """Write `lake/`, the query `films.csv`, `truth.csv` and `subjects.csv` into the folder.
 
     The same seed and the same versions of the packages give the same bytes. What an earlier call wrote is
-    replaced; anything else that is in the way is not touched.
+    replaced, and an index of it removed; anything else that is in the way is not touched.
     """
     targets = [folder / name for name in ("films.csv", "truth.csv", "subjects.csv", "lake")]
-    in_the_way = [path for path in targets if path.exists()]
+    in_the_way = [path for path in [*targets, folder / "index"] if path.exists()]
     if in_the_way and not (folder / "subjects.csv").exists():
         raise FileExistsError(f"{in_the_way[0]} was not made by the demo; give it a folder of its own")
 
@@ -163,7 +164,8 @@ def make_lake(folder: Path, seed: int = 7) -> Demo:
         (work / "films.csv").write_bytes(_encode(query, "csv"))
         (work / "truth.csv").write_bytes(_encode(_Rows(["query_table", "candidate_table"], pairs), "csv"))
         (work / "subjects.csv").write_bytes(_encode(_Rows(["table", "subject"], listing), "csv"))
-        shutil.rmtree(folder / "lake", ignore_errors=True)
+        for old in ("lake", "index"):  # an index of the old lake goes with it
+            shutil.rmtree(folder / old, ignore_errors=True)
         for target in targets:
             os.replace(work / target.name, target)
     return Demo(folder / "lake", folder / "films.csv", set(truth), dict(sorted(subjects.items())))
@@ -288,17 +290,17 @@ def run(
     import gentus  # here, because it brings in PyTorch
 
     folder = folder or Path("demo")
-    quiet = console or Console(quiet=True)
+    screen = console or Console(quiet=True)
     seconds = {}
 
-    with quiet.status("Cutting real tables into a lake"):
+    with screen.status("Cutting real tables into a lake"):
         start = time.perf_counter()
         demo = make_lake(folder, seed)
         seconds["lake"] = time.perf_counter() - start
-    _show_lake(quiet, demo)
-    _show_rows(quiet, f"Your table, [b]{_marked(demo.query)}[/b], begins", demo.query)
+    _show_lake(screen, demo)
+    _show_rows(screen, f"Your table, [b]{_marked(demo.query)}[/b], begins", demo.query)
 
-    with quiet.status("Building the index"):
+    with screen.status("Building the index"):
         start = time.perf_counter()
         built = gentus.build(demo.lake, folder / "index")
         seconds["build"] = time.perf_counter() - start
@@ -330,13 +332,13 @@ def run(
         "results": results,
         "next": _next_commands(folder, demo),
     }
-    _show_results(quiet, story)
+    _show_results(screen, story)
     if results:
         best = results[0]["table"]
-        _show_rows(quiet, f"The first of them, [b]{best}[/b], begins", demo.lake / best)
-    quiet.print("Try next", style="bold")
+        _show_rows(screen, f"The first of them, [b]{best}[/b], begins", demo.lake / best)
+    screen.print("Try next", style="bold")
     for command in story["next"]:
-        quiet.print(f"  {command}", style="cyan", soft_wrap=True, markup=False, highlight=False)
+        screen.print(f"  {command}", style="cyan", soft_wrap=True, markup=False, highlight=False)
     return story
 
 
@@ -351,13 +353,16 @@ def _marked(path: Path) -> str:
 
 
 def _next_commands(folder: Path, demo: Demo) -> list[str]:
+    script = Path(sys.executable).with_name("gentus")
+    unfound = script.exists() and shutil.which("gentus") != str(script)  # its environment is not activated
+    gentus = _shown(script) if unfound else "gentus"
     index = _shown(folder / "index")
     other = min(path for path, subject in demo.subjects.items() if subject == "airports")
     return [
-        f"gentus search {index} {_shown(demo.query)} -k 5 --json",
-        f"gentus search {index} {_shown(demo.lake / other)}",
-        f"gentus info {index}",
-        "gentus index YOUR_FOLDER -o my.index",
+        f"{gentus} search {index} {_shown(demo.query)} -k 5 --json",
+        f"{gentus} search {index} {_shown(demo.lake / other)}",
+        f"{gentus} info {index}",
+        f"{gentus} index YOUR_FOLDER -o my.index",
     ]
 
 
