@@ -302,3 +302,21 @@ def test_importing_stays_light() -> None:
     heavy = ["duckdb", "pyarrow", "numpy", "pandas", "polars", "torch", "sklearn", "openpyxl", "sqlite3"]
     done = subprocess.run([sys.executable, "-c", code, *heavy], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_json_with_more_keys_than_columns(tmp_path: Path) -> None:
+    records = [{f"k{i}_{j}": 1 for j in range(200)} for i in range(400)]
+    (tmp_path / "a.json").write_text(json.dumps(records))
+    assert len(read_path(tmp_path / "a.json").columns) == 2048
+
+
+def test_threads_take_turns(tmp_path: Path) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    with duckdb.connect(str(tmp_path / "a.db")) as connection:
+        connection.execute("CREATE TABLE t AS SELECT 1 AS n")
+    pq.write_table(TYPED, tmp_path / "b.parquet")
+    paths = [tmp_path / "a.db", tmp_path / "b.parquet"] * 10
+    with ThreadPoolExecutor(4) as pool:
+        tables = list(pool.map(read_path, paths))
+    assert [len(table.columns) for table in tables] == [1, 9] * 10

@@ -167,7 +167,7 @@ NOISE = random.Random(0).randbytes(5000)
         ("a.xlsx", b"PK\x03\x04" + NOISE, "not an Excel workbook"),
         ("a.duckdb", NOISE, "named like a database"),
         ("a.sqlite", b"SQLite format 3\0" + NOISE, "could not be read"),
-        ("a.duckdb", bytes(8) + b"DUCK" + NOISE, "could not be read"),
+        ("a.duckdb", bytes(8) + b"DUCK" + bytes(4) + NOISE, "could not be read"),
     ],
 )
 def test_bad_files_say_what_is_wrong(tmp_path: Path, name: str, data: bytes, reason: str) -> None:

@@ -87,6 +87,18 @@ def test_trailing_delimiters_make_no_column(tmp_path: Path) -> None:
     assert list(by_name(read_path(path))) == ["a", "b", "c"]
 
 
+def test_overflow_behind_a_trailing_delimiter_is_no_column(tmp_path: Path) -> None:
+    path = put(tmp_path / "a.csv", "a|b|\n1|2|\n3|4|\n5|6|overflow|\n")
+    assert by_name(read_path(path)) == {"a": ["1", "3", "5"], "b": ["2", "4", "6"]}
+
+
+def test_markdown_table(tmp_path: Path) -> None:
+    path = put(tmp_path / "a.csv", "| a | b |\n|:---|---|\n| 1 | x |\n| 2 | y |\n")
+    table = read_path(path)
+    assert by_name(table) == {"a": ["1", "2"], "b": ["x", "y"]}
+    assert table.rows == 2
+
+
 def test_ragged_rows(tmp_path: Path) -> None:
     path = put(tmp_path / "a.csv", "a,b,c\n1\n2,x\n3,y,z\n4,y,z,too much\n")
     assert by_name(read_path(path)) == {"a": ["1", "2", "3", "4"], "b": ["x", "y", "y"], "c": ["z", "z"]}
@@ -217,3 +229,25 @@ def test_what_csv_writes_is_read_back(rows: list[list[str]], delimiter: str, enc
         table = read_path(path)
     assert [column.name for column in table.columns] == rows[0]
     assert [column.cells for column in table.columns] == want
+
+
+def test_gzip_of_any_length(tmp_path: Path) -> None:
+    for size in [*range(65_500, 65_560, 7), 131_072, 131_073, 400_000]:
+        text = "a,b\n" + "1,2\n" * (size // 4)
+        assert read_path(put(tmp_path / "a.csv.gz", gzip.compress(text.encode()) + b"\0\0")).rows == 512
+
+
+def test_texts_that_begin_like_something_else(tmp_path: Path) -> None:
+    for start in ("PAR1", "animals,DUCK", "BZh,GIF8", "ARROW1"):
+        assert read_path(put(tmp_path / "a.csv", f"{start},x,y\n" + "1,2,3,4\n" * 5)).rows == 5
+
+
+def test_a_letter_cut_in_two_does_not_change_the_encoding(tmp_path: Path) -> None:
+    for shift in range(3):
+        text = "a,b\n" + "x" * shift + "é,ü\n" + ("y" * 60 + ",zé\n") * 30_000
+        assert by_name(read_path(put(tmp_path / "a.csv", text)))["b"][:2] == ["ü", "zé"]
+
+
+def test_text_that_turns_out_western_late(tmp_path: Path) -> None:
+    data = b"a,b\n" + b"1,2\n" * 30_000 + "é,ü\n".encode("latin-1")
+    assert read_path(put(tmp_path / "a.csv", data), Limits(rows=10**6)).columns[1].cells[-1] == "ü"

@@ -7,12 +7,16 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gentus.lake.base import Limits, Unreadable, build
 from gentus.lake.files import magic
 from gentus.lake.kinds import SQLITE
 from gentus.lake.typed import quoted, relation_table, session, windows
 from gentus.table import Table
+
+if TYPE_CHECKING:
+    import duckdb
 
 _RUNS = 8
 
@@ -22,8 +26,8 @@ def tables_of(path: Path, limits: Limits) -> list[str]:
     if magic(path) == SQLITE:
         with closing(_sqlite(path)) as connection:
             return sorted(_sqlite_tables(connection))
-    with _attached(path, limits):
-        return sorted(_duckdb_tables(limits))
+    with _attached(path, limits) as duck:
+        return sorted(_duckdb_tables(duck))
 
 
 def read_database(path: Path, part: str, name: str, limits: Limits) -> Table:
@@ -33,8 +37,8 @@ def read_database(path: Path, part: str, name: str, limits: Limits) -> Table:
             if part not in _sqlite_tables(connection):
                 raise Unreadable(f"the database has no table {part!r} any more")
             return _read_sqlite(connection, part, name, limits)
-    with _attached(path, limits):
-        known = _duckdb_tables(limits)
+    with _attached(path, limits) as duck:
+        known = _duckdb_tables(duck)
         if part not in known:
             raise Unreadable(f"the database has no table {part!r} any more")
         relation, rows = known[part]
@@ -47,19 +51,19 @@ def read_database(path: Path, part: str, name: str, limits: Limits) -> Table:
 
 
 @contextmanager
-def _attached(path: Path, limits: Limits) -> Iterator[None]:
-    connection = session(limits.memory)
+def _attached(path: Path, limits: Limits) -> Iterator[duckdb.DuckDBPyConnection]:
     file = str(path.resolve()).replace("'", "''")
-    connection.execute(f"ATTACH '{file}' AS source (TYPE duckdb, READ_ONLY)")
-    try:
-        yield
-    finally:
-        connection.execute("DETACH source")
+    with session(limits) as duck:
+        duck.execute(f"ATTACH '{file}' AS source (TYPE duckdb, READ_ONLY)")
+        try:
+            yield duck
+        finally:
+            duck.execute("DETACH source")
 
 
-def _duckdb_tables(limits: Limits) -> dict[str, tuple[str, int]]:
+def _duckdb_tables(duck: duckdb.DuckDBPyConnection) -> dict[str, tuple[str, int]]:
     """Return what each table is called in SQL, and about how many rows it has."""
-    found = session(limits.memory).execute(
+    found = duck.execute(
         "SELECT schema_name, table_name, estimated_size FROM duckdb_tables()"
         " WHERE database_name = 'source' AND NOT internal"
     )
@@ -78,9 +82,10 @@ def _dotted(schema: str, table: str) -> str:
 def _sqlite(path: Path) -> sqlite3.Connection:
     # Even a reader writes a shared-memory file next to a database in WAL mode, and a lake is not ours to
     # write to; without a log waiting, the file is complete as it is.
+    path = path.resolve()
     log = path.with_name(path.name + "-wal")
     settled = not log.exists() or not os.path.getsize(log)
-    uri = path.resolve().as_uri() + ("?mode=ro&immutable=1" if settled else "?mode=ro")
+    uri = path.as_uri() + ("?mode=ro&immutable=1" if settled else "?mode=ro")
     connection = sqlite3.connect(uri, uri=True, timeout=1.0)
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.text_factory = lambda data: data.decode("utf-8", "replace")

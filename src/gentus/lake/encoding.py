@@ -17,16 +17,17 @@ _BOMS = (  # UTF-32 before UTF-16: its little-endian mark begins with the other'
 _BINARY = (
     (b"\x89PNG", "a PNG picture"),
     (b"\xff\xd8\xff", "a JPEG picture"),
-    (b"GIF8", "a GIF picture"),
+    (b"GIF89a", "a GIF picture"),
     (b"%PDF-", "a PDF document"),
     (b"PK\x03\x04", "a zip archive or an office document"),
     (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old Office document; save it as .xlsx or .csv"),
     (b"\x7fELF", "a program"),
-    (b"BZh", "bzip2 data; unpack it first"),
+    (b"BZh91AY&SY", "bzip2 data; unpack it first"),
     (b"\xfd7zXZ", "xz data; unpack it first"),
     (b"SQLite format 3\0", "an SQLite database; name it .sqlite"),
 )
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")  # what text does not hold, but a stray one may
+_FOREIGN = re.compile(r"[^\x00-\x7f]")
 _LOOK = 64 << 10
 
 
@@ -48,11 +49,15 @@ def detect(head: bytes) -> tuple[str, int]:
             return "utf-16-be", 0
     if head.isascii():
         return "utf-8", 0
-    # A few broken sequences among good ones are damage; when most are broken it is an 8-bit encoding.
-    text = look.decode("utf-8", "replace")
-    broken = text.count("\ufffd")
-    foreign = len(text) - sum(map(str.isascii, text)) if broken else 0
-    return ("utf-8" if broken * 5 <= foreign else "cp1252"), 0
+    decoder = codecs.getincrementaldecoder("utf-8")  # a sequence may be cut off where the head ends
+    try:
+        decoder().decode(head)
+    except UnicodeDecodeError:
+        # A few broken sequences among good ones are damage; when most are broken it is an 8-bit encoding.
+        text = decoder("replace").decode(head)
+        if text.count("\ufffd") * 5 > len(_FOREIGN.findall(text)):
+            return "cp1252", 0
+    return "utf-8", 0
 
 
 def decode(data: bytes, encoding: str) -> str:

@@ -38,8 +38,9 @@ def read_sheet(path: Path, part: str, name: str, limits: Limits) -> Table:
         _check_size(file, limits)
         book = openpyxl.load_workbook(file, read_only=True, data_only=True)
         try:
-            if part not in book.sheetnames or not hasattr(book[part], "iter_rows"):
+            if part not in book.sheetnames or not hasattr(book[part], "reset_dimensions"):
                 raise Unreadable(f"the workbook has no sheet {part!r} with cells")
+            book[part].reset_dimensions()  # some programs write wrong ones
             found = book[part].iter_rows(values_only=True, max_col=limits.columns)
             rows = [
                 [_text(value) for value in row]

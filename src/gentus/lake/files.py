@@ -102,19 +102,22 @@ def _compressed(stream: Iterator[bytes], limit: int) -> Sample:
 
 def _gunzip(file: BinaryIO) -> Iterator[bytes]:
     """Decompress in small steps, so that a tiny file that unpacks to terabytes costs no more than others."""
-    data = b""
-    while data or (data := file.read(_BLOCK)):
+    data = file.read(_BLOCK)
+    while data:
         decoder = zlib.decompressobj(wbits=31)
         while not decoder.eof:
             data = data or file.read(_BLOCK)
-            if not data:
-                raise Unreadable("the gzip data ends too early: the file is cut off; copy it again")
             try:
-                yield decoder.decompress(data, _BLOCK)
+                part = decoder.decompress(data, _BLOCK)
             except zlib.error as error:
                 raise Unreadable(f"the gzip data is damaged ({error}); copy the file again") from error
+            if not data and not part and not decoder.eof:
+                raise Unreadable("the gzip data ends too early: the file is cut off; copy it again")
+            yield part
             data = decoder.unconsumed_tail
-        data = decoder.unused_data.lstrip(b"\0")  # several members, or padding, may follow
+        data = decoder.unused_data or file.read(_BLOCK)
+        if not data.startswith(GZIP[:1]):  # another member may follow; padding and rubbish are left alone
+            return
 
 
 def _unzstd(file: BinaryIO) -> Iterator[bytes]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from gentus.lake.base import Limits, Unreadable, build, spread
+from gentus.lake.base import Limits, Unreadable, build, log, spread
 from gentus.lake.encoding import decode, to_text
 from gentus.lake.files import sample
 from gentus.table import Table
@@ -48,7 +48,10 @@ def records_table(records: list[Any], name: str, limits: Limits) -> Table:
     objects = [record if isinstance(record, dict) else {"value": record} for record in records]
     for record in objects:
         keys.update(dict.fromkeys(record))
-    return build(name, list(keys), [[_text(record.get(key)) for key in keys] for record in objects], limits)
+    if len(keys) > limits.columns:
+        log.info("%s: %d columns were left out", name, len(keys) - limits.columns)
+    header = list(keys)[: limits.columns]
+    return build(name, header, [[_text(record.get(key)) for key in header] for record in objects], limits)
 
 
 def _text(value: Any) -> str | None:

@@ -32,7 +32,7 @@ _BY_SUFFIX = {
 _COMPRESSED = ("gz", "gzip", "zst", "zstd")
 _PACKABLE = (Kind.TEXT, Kind.PROSE, Kind.JSON)
 SQLITE = b"SQLite format 3\0"
-_DUCKDB = b"DUCK"  # at byte 8
+_DUCKDB = b"DUCK"  # at byte 8; its version number follows
 
 
 def kind_of(name: str) -> Kind | None:
@@ -47,20 +47,20 @@ def kind_of(name: str) -> Kind | None:
 
 def is_database(start: bytes) -> bool:
     """Tell from the first 16 bytes whether a file is an SQLite or a DuckDB database."""
-    return start == SQLITE or start[8:12] == _DUCKDB
+    return start == SQLITE or (start[8:12] == _DUCKDB and start[14:16] == b"\0\0")
 
 
 def kind_inside(path: Path, start: bytes) -> Kind:
     """Tell what a file holds; its first bytes are believed before its name is."""
     if not start:
         raise Unreadable("it is empty")
-    if start.startswith(b"PAR1"):
-        return Kind.PARQUET
-    if start.startswith(b"ARROW1"):
+    kind = kind_of(path.name)
+    if start.startswith(b"PAR1") and (kind is Kind.PARQUET or min(start[4:], default=0) < 9):
+        return Kind.PARQUET  # and not a text whose first column has that name
+    if start.startswith(b"ARROW1\0"):
         return Kind.ARROW
     if is_database(start):
         return Kind.DATABASE
-    kind = kind_of(path.name)
     if kind is Kind.EXCEL and not start.startswith(b"PK"):
         raise Unreadable("it is named like an Excel workbook and is none; open it and save it as .xlsx")
     if kind is Kind.DATABASE:

@@ -87,6 +87,8 @@ def _read(path: Path, part: str | None, name: str, limits: Limits) -> Table:
         from gentus.lake.text import read_delimited
 
         return read_delimited(path, name, limits, prose=kind is Kind.PROSE)
+    except Unreadable:
+        raise
     except Exception as error:
         raise Unreadable(explain(error)) from error
 

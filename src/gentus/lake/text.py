@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from gentus.lake.encoding import decode, to_text
 from gentus.lake.files import sample
 from gentus.table import Table
 
+_RULE = re.compile(r"\s*(:?-{2,}:?)?\s*")  # under the header of a table in Markdown
 _ENOUGH = 16  # with fewer rows than this in the head of a large file, more of it is read
 
 
@@ -30,11 +32,16 @@ def read_delimited(path: Path, name: str, limits: Limits, prose: bool = False) -
     if not taken.whole and len(rows) > 2:
         rows.pop()  # it ends where the sample does
     header, body = rows[0], rows[1:]
+    if body and all(_RULE.fullmatch(cell) for cell in body[0]):
+        del body[0]
     width = max([len(header), *_usual(body)])
     for block in taken.blocks:
         body += _aligned(decode(block, encoding), found.dialect, width)
     kept = [body[i] for i in spread(len(body), limits.rows)]
-    return build(name, header + [""] * (width - len(header)), kept, limits)
+    beyond = sum(len(row) >= width and bool(row[width - 1].strip()) for row in kept)
+    if not header[-1].strip() and beyond * 2 < len(kept):
+        width -= 1  # the header ends with a delimiter: what a few rows have behind it are cells too many
+    return build(name, (header + [""] * (width - len(header)))[:width], kept, limits)
 
 
 def _usual(rows: list[list[str]]) -> list[int]:

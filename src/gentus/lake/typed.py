@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,12 +18,20 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa  # type: ignore[import-untyped]
 
+_TURN = threading.RLock()
 _WINDOWS = 8  # places of a large table that rows are taken from
 
 
+@contextmanager
+def session(limits: Limits) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Hold the one DuckDB connection of this process, which threads have to take turns with."""
+    with _TURN:
+        yield _connection(limits.memory)
+
+
 @cache
-def session(memory: str) -> duckdb.DuckDBPyConnection:
-    """Return the one DuckDB connection of this process; it never downloads or loads an extension."""
+def _connection(memory: str) -> duckdb.DuckDBPyConnection:
+    """Connect to a DuckDB that never downloads or loads an extension."""
     import duckdb
 
     return duckdb.connect(
@@ -41,9 +52,9 @@ def read_parquet(path: Path, name: str, limits: Limits) -> Table:
     with opened(path):
         pass  # refuses what is no regular file
     file = _literal(str(path.resolve()))
-    connection = session(limits.memory)
-    found = connection.execute(f"SELECT num_rows FROM parquet_file_metadata({file})").fetchone()
-    size = connection.execute(f"SELECT sum(total_uncompressed_size) FROM parquet_metadata({file})").fetchone()
+    with session(limits) as duck:
+        found = duck.execute(f"SELECT num_rows FROM parquet_file_metadata({file})").fetchone()
+        size = duck.execute(f"SELECT sum(total_uncompressed_size) FROM parquet_metadata({file})").fetchone()
     total = int(found[0]) if found else 0
     if not total:
         raise Unreadable("it has columns and no rows")
@@ -104,12 +115,12 @@ def arrow_table(data: pa.Table, name: str, limits: Limits) -> Table:
         raise Unreadable("it has columns and no rows")
     header = list(data.column_names)
     plain = data.rename_columns([f"c{number}" for number in range(len(header))])  # names may repeat
-    connection = session(limits.memory)
-    connection.register("frame", plain)
-    try:
-        return relation_table("frame", name, limits, header=header)
-    finally:
-        connection.unregister("frame")
+    with session(limits) as duck:
+        duck.register("frame", plain)
+        try:
+            return relation_table("frame", name, limits, header=header)
+        finally:
+            duck.unregister("frame")
 
 
 def relation_table(
@@ -121,15 +132,16 @@ def relation_table(
     header: list[str] | None = None,
 ) -> Table:
     """Read rows of anything DuckDB can select from, cells cast to text and clipped before fetching."""
-    connection = session(limits.memory)
-    described = connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
+    with session(limits) as duck:
+        described = duck.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
     columns = [(str(row[0]), str(row[1])) for row in described if row[0] != hidden]
     names = header or [column for column, _ in columns]
     if len(columns) > limits.columns:
         log.info("%s: %d columns were left out", name, len(columns) - limits.columns)
         columns, names = columns[: limits.columns], names[: limits.columns]
     texts = ", ".join(_as_text(column, kind, limits.cell_chars) for column, kind in columns)
-    rows = connection.execute(f"SELECT {texts} FROM {relation} WHERE {where} LIMIT {limits.rows}").fetchall()
+    with session(limits) as duck:
+        rows = duck.execute(f"SELECT {texts} FROM {relation} WHERE {where} LIMIT {limits.rows}").fetchall()
     return build(name, names, rows, limits)
 
 
