@@ -320,3 +320,8 @@ def test_threads_take_turns(tmp_path: Path) -> None:
     with ThreadPoolExecutor(4) as pool:
         tables = list(pool.map(read_path, paths))
     assert [len(table.columns) for table in tables] == [1, 9] * 10
+
+
+def test_large_arrow_files_are_mapped(tmp_path: Path) -> None:
+    feather.write_feather(pa.table({"n": range(50_000)}), tmp_path / "a.feather", compression="uncompressed")
+    assert read_path(tmp_path / "a.feather", Limits(typed_bytes=1000)).rows == 512

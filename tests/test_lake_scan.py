@@ -227,3 +227,18 @@ def test_fingerprint(tmp_path: Path) -> None:
     state = path.stat()
     parts = {fingerprint(Source("x", path, part, state.st_size, 0)) for part in (None, "t", "u")}
     assert len(parts) == 3
+
+
+def test_very_deep_folders(tmp_path: Path) -> None:
+    depth = 1100  # more than Python calls may nest
+    folders = ["/".join([str(tmp_path), *["d"] * level]) for level in range(1, depth + 1)]
+    for folder in folders:
+        os.mkdir(folder)
+    put(Path(folders[-1]) / "a.csv")
+    try:
+        (found,) = scan(tmp_path)
+    finally:
+        os.unlink(folders[-1] + "/a.csv")
+        for folder in reversed(folders):
+            os.rmdir(folder)
+    assert found.name == "d/" * depth + "a.csv"

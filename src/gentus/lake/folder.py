@@ -27,7 +27,7 @@ def scan(lake: Path) -> Iterator[Source | Skipped]:
     try:
         root = lake.resolve(strict=True)
         if root.is_dir():
-            yield from _folder(root, root, "")
+            yield from _walk(root)
             return
         kind = Kind.DATABASE if is_database(magic(root)) else kind_inside(root, magic(root))
         entry = root.stat()
@@ -65,28 +65,36 @@ def _digest(path: Path, size: int, mtime_ns: int) -> str:
     return digest.hexdigest()
 
 
-def _folder(folder: Path, root: Path, prefix: str) -> Iterator[Source | Skipped]:
-    try:
-        with os.scandir(folder) as listing:
-            entries = [entry for entry in listing if not entry.name.startswith(".")]
-    except OSError as error:
-        yield Skipped(prefix.rstrip("/") or folder.name, folder, explain(error))
-        return
-    # With the slash in its key a folder comes where its tables belong in the order of all names.
-    for key, entry in sorted(((_key(entry), entry) for entry in entries), key=lambda item: item[0]):
-        name, path = prefix + key.rstrip("/"), Path(entry.path)
+def _walk(root: Path) -> Iterator[Source | Skipped]:
+    """Go through folders of any depth, holding the listings of one branch only."""
+    branch = [_listing(root, "")]
+    while branch:
+        name, entry = next(branch[-1], ("", None))
+        if entry is None:
+            branch.pop()
+            continue
+        path = Path(entry.path)
         try:
             if entry.is_symlink():
                 yield from _link(path, root, name)
             elif entry.is_dir(follow_symlinks=False):
-                yield from _folder(path, root, f"{name}/")
+                branch.append(_listing(path, f"{name}/"))
             elif kind := kind_of(entry.name):
                 yield from _file(path, name, kind)
         except OSError as error:
             yield Skipped(name, path, explain(error))
 
 
+def _listing(folder: Path, prefix: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """List a folder in the order that all names have when they are sorted."""
+    with os.scandir(folder) as listing:
+        entries = [(_key(entry), entry) for entry in listing if not entry.name.startswith(".")]
+    entries.sort(key=lambda item: item[0])
+    return iter([(prefix + key.rstrip("/"), entry) for key, entry in entries])
+
+
 def _key(entry: os.DirEntry[str]) -> str:
+    # With the slash in its key a folder comes where its tables belong.
     name = _readable(entry.name)
     inner = kind_of(entry.name) in (Kind.DATABASE, Kind.EXCEL)
     return name + "/" if inner or entry.is_dir(follow_symlinks=False) else name

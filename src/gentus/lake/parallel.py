@@ -21,6 +21,7 @@ R = TypeVar("R")
 
 _CHUNK = 32  # sources sent to a worker at once, so that small files cost little ...
 _CHUNK_BYTES = 4 << 20  # ... unless they are large together
+_PATIENCE = 5.0  # seconds that a worker may take to end
 _AHEAD = 4  # chunks a worker may be ahead of the consumer
 
 
@@ -127,6 +128,8 @@ class _Pool(Generic[R]):
             worker.connection.close()
             worker.process.terminate()
         for worker in self.workers:
+            worker.process.join(_PATIENCE)
+            worker.process.kill()
             worker.process.join()
         self.workers.clear()
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from gentus.lake.base import Limits, Unreadable, build, log, spread
 from gentus.lake.files import opened
@@ -69,7 +70,7 @@ def read_arrow(path: Path, name: str, limits: Limits) -> Table:
     """Read rows from batches spread over an Arrow IPC (Feather) file or stream."""
     import pyarrow as pa
 
-    with opened(path) as file, pa.PythonFile(file, mode="r") as stream:
+    with opened(path) as file, _stream(path, file, limits) as stream:
         try:
             reader = pa.ipc.open_file(stream)
         except pa.ArrowInvalid:
@@ -80,14 +81,22 @@ def read_arrow(path: Path, name: str, limits: Limits) -> Table:
         pieces = []
         room = limits.typed_bytes
         for number in numbers:
-            batch = reader.get_batch(number)
+            batch = _some(pa.Table.from_batches([reader.get_batch(number)]), each)
             room -= batch.nbytes
-            pieces.append(_some(pa.Table.from_batches([batch]), each))
+            pieces.append(batch)
             if room < 0:
                 break
         if not pieces:
             raise Unreadable("it has columns and no rows")
         return arrow_table(pa.concat_tables(pieces), name, limits)
+
+
+def _stream(path: Path, file: BinaryIO, limits: Limits) -> pa.NativeFile:
+    """Map large files, of whose batches only the rows taken are then read; small ones are safer to copy."""
+    import pyarrow as pa
+
+    large = os.fstat(file.fileno()).st_size > limits.typed_bytes
+    return pa.memory_map(str(path)) if large else pa.PythonFile(file, mode="r")
 
 
 def from_batches(batches: Any, name: str, limits: Limits) -> Table:
