@@ -4,7 +4,9 @@ import random
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.feather as feather  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 
@@ -242,3 +244,30 @@ def test_very_deep_folders(tmp_path: Path) -> None:
         for folder in reversed(folders):
             os.rmdir(folder)
     assert found.name == "d/" * depth + "a.csv"
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "feather", "duckdb"])
+def test_damage_never_reaches_the_next_file(tmp_path: Path, suffix: str) -> None:
+    good, bad = tmp_path / f"good.{suffix}", tmp_path / f"bad.{suffix}"
+    table = pa.table({"n": list(range(50)), "t": [f"text {i}" for i in range(50)]})
+    if suffix == "parquet":
+        pq.write_table(table, good)
+    elif suffix == "feather":
+        feather.write_feather(table, good, compression="uncompressed")
+    else:
+        with duckdb.connect(str(good)) as connection:
+            connection.register("frame", table)
+            connection.execute("CREATE TABLE t AS FROM frame")
+    data = good.read_bytes()
+    refused = 0
+    for seed in range(40):
+        damaged = bytearray(data)
+        for _ in range(20):
+            damaged[random.Random(seed).randrange(16, len(data))] = seed
+            seed += 40
+        try:
+            read_path(put(bad, bytes(damaged)))
+        except Unreadable:
+            refused += 1
+    assert refused
+    assert read_path(good).rows == 50

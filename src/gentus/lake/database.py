@@ -55,10 +55,8 @@ def _attached(path: Path, limits: Limits) -> Iterator[duckdb.DuckDBPyConnection]
     file = str(path.resolve()).replace("'", "''")
     with session(limits) as duck:
         duck.execute(f"ATTACH '{file}' AS source (TYPE duckdb, READ_ONLY)")
-        try:
-            yield duck
-        finally:
-            duck.execute("DETACH source")
+        yield duck
+        duck.execute("DETACH source")  # after a failure the whole session is dropped
 
 
 def _duckdb_tables(duck: duckdb.DuckDBPyConnection) -> dict[str, tuple[str, int]]:

@@ -77,7 +77,7 @@ def _read(path: Path, part: str | None, name: str, limits: Limits) -> Table:
 
                 return read_parquet(path, name, limits)
             case (Kind.ARROW, _):
-                from gentus.lake.typed import read_arrow
+                from gentus.lake.arrow import read_arrow
 
                 return read_arrow(path, name, limits)
             case (Kind.JSON, _):
@@ -96,7 +96,7 @@ def _read(path: Path, part: str | None, name: str, limits: Limits) -> Table:
 def _from_frame(obj: Any, name: str, limits: Limits) -> Table:
     import pyarrow as pa  # type: ignore[import-untyped]
 
-    from gentus.lake.typed import arrow_table, from_batches
+    from gentus.lake.arrow import arrow_table, from_batches
 
     if isinstance(obj, pa.Table):
         return arrow_table(obj, name, limits)

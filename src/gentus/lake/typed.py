@@ -1,23 +1,21 @@
-"""Typed data (Parquet, Arrow, data frames, DuckDB tables): DuckDB casts, trims and clips it into text."""
+"""Typed data (Parquet, Arrow, DuckDB tables): DuckDB casts, trims and clips it into text."""
 
 from __future__ import annotations
 
-import os
 import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING
 
-from gentus.lake.base import Limits, Unreadable, build, log, spread
+from gentus.lake.base import Limits, Unreadable, build, log
 from gentus.lake.files import opened
 from gentus.table import Table
 
 if TYPE_CHECKING:
     import duckdb
-    import pyarrow as pa  # type: ignore[import-untyped]
 
 _TURN = threading.RLock()
 _WINDOWS = 8  # places of a large table that rows are taken from
@@ -25,9 +23,18 @@ _WINDOWS = 8  # places of a large table that rows are taken from
 
 @contextmanager
 def session(limits: Limits) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Hold the one DuckDB connection of this process, which threads have to take turns with."""
+    """Hold the one DuckDB connection of this process, which threads have to take turns with.
+
+    After a failure a new one is made: damaged files can make DuckDB refuse everything that follows.
+    """
     with _TURN:
-        yield _connection(limits.memory)
+        duck = _connection(limits.memory)
+        try:
+            yield duck
+        except BaseException:
+            _connection.cache_clear()
+            duck.close()
+            raise
 
 
 @cache
@@ -64,72 +71,6 @@ def read_parquet(path: Path, name: str, limits: Limits) -> Table:
     return relation_table(
         relation, name, limits, windows("file_row_number", total, wanted), hidden="file_row_number"
     )
-
-
-def read_arrow(path: Path, name: str, limits: Limits) -> Table:
-    """Read rows from batches spread over an Arrow IPC (Feather) file or stream."""
-    import pyarrow as pa
-
-    with opened(path) as file, _stream(path, file, limits) as stream:
-        try:
-            reader = pa.ipc.open_file(stream)
-        except pa.ArrowInvalid:
-            stream.seek(0)
-            return from_batches(pa.ipc.open_stream(stream), name, limits)
-        numbers = spread(reader.num_record_batches, _WINDOWS)
-        each = -(-limits.rows // max(1, len(numbers)))
-        pieces = []
-        room = limits.typed_bytes
-        for number in numbers:
-            batch = _some(pa.Table.from_batches([reader.get_batch(number)]), each)
-            room -= batch.nbytes
-            pieces.append(batch)
-            if room < 0:
-                break
-        if not pieces:
-            raise Unreadable("it has columns and no rows")
-        return arrow_table(pa.concat_tables(pieces), name, limits)
-
-
-def _stream(path: Path, file: BinaryIO, limits: Limits) -> pa.NativeFile:
-    """Map large files, of whose batches only the rows taken are then read; small ones are safer to copy."""
-    import pyarrow as pa
-
-    large = os.fstat(file.fileno()).st_size > limits.typed_bytes
-    return pa.memory_map(str(path)) if large else pa.PythonFile(file, mode="r")
-
-
-def from_batches(batches: Any, name: str, limits: Limits) -> Table:
-    """Take the first rows of a stream of record batches."""
-    import pyarrow as pa
-
-    pieces: list[pa.RecordBatch] = []
-    rows = 0
-    while rows < limits.rows:
-        try:
-            batch = batches.read_next_batch()
-        except StopIteration:
-            break
-        pieces.append(batch.slice(0, limits.rows - rows))
-        rows += pieces[-1].num_rows
-    if not rows:
-        raise Unreadable("it has columns and no rows")
-    return arrow_table(pa.Table.from_batches(pieces), name, limits)
-
-
-def arrow_table(data: pa.Table, name: str, limits: Limits) -> Table:
-    """Turn an Arrow table into text, its rows spread if there are too many."""
-    data = _some(data, limits.rows)
-    if not data.num_rows:
-        raise Unreadable("it has columns and no rows")
-    header = list(data.column_names)
-    plain = data.rename_columns([f"c{number}" for number in range(len(header))])  # names may repeat
-    with session(limits) as duck:
-        duck.register("frame", plain)
-        try:
-            return relation_table("frame", name, limits, header=header)
-        finally:
-            duck.unregister("frame")
 
 
 def relation_table(
@@ -172,10 +113,6 @@ def quoted(identifier: str) -> str:
 def _affordable(size: int, total: int, limits: Limits) -> int:
     """Return how many rows to read so that cells of megabytes stay within the limits."""
     return max(1, min(limits.rows, limits.typed_bytes * total // max(1, size)))
-
-
-def _some(data: pa.Table, rows: int) -> pa.Table:
-    return data if data.num_rows <= rows else data.take(list(spread(data.num_rows, rows)))
 
 
 def _literal(path: str) -> str:
