@@ -95,7 +95,7 @@ def test_best_orders_equals_by_place_and_leaves_out_what_has_no_score() -> None:
 
 @needs_minilm
 def test_minilm_in_batches_is_minilm_one_by_one() -> None:
-    model = MiniLMColumns(precision="float32")
+    model = MiniLMColumns(dtype="float32")
     texts = [["one"], ["two and more words than one", "one"], [], ["one", "one"], ["x " * 500]]
     together = model._tables(texts)
     for row, columns in enumerate(texts):
@@ -108,7 +108,7 @@ def test_minilm_in_batches_is_minilm_one_by_one() -> None:
 @needs_minilm
 def test_bfloat16_hardly_changes_minilm() -> None:
     texts = [[" ".join(column) for column in columns] for columns in LAKE.values()]
-    exact, fast = (MiniLMColumns(precision=p)._tables(texts) for p in ("float32", "bfloat16"))
+    exact, fast = (MiniLMColumns(dtype=d)._tables(texts) for d in ("float32", "bfloat16"))
     assert (exact * fast).sum(dim=1).min() > 0.999
 
 
@@ -132,6 +132,9 @@ class Fixed:
         self.name = name
         self.works = works
 
+    def facts(self) -> dict[str, Any]:
+        return {"extra": 1, "precision": "a word that must not hide a score"}
+
     def fit(self, tables: Iterable[Table]) -> None:
         self.names = {table.name for table in tables}
 
@@ -148,11 +151,13 @@ def test_run_scores_times_and_goes_on_after_a_failure(data: Path) -> None:
     result = quality.run(
         lake / "datalake", lake / "groundtruth_dev.csv", 1, retrievers, published={"Other": 0.25}
     )
-    assert (result.lake, result.tables, result.skipped, result.queries) == ("datalake", 4, 1, 2)
+    assert (result.lake, result.tables, result.queries) == ("datalake", 4, 2)
+    assert list(result.skipped) == ["empty.csv"]
     broken, perfect, other = result.rows
     assert broken["source"] == "failed"
     assert broken["error"] == "RuntimeError: no | luck"
     assert (perfect["map"], perfect["recall"], perfect["queries"]) == (1.0, 1.0, 2)
+    assert (perfect["precision"], perfect["extra"]) == (1.0, 1)
     assert perfect["ms_p95"] >= perfect["ms_p50"] > 0
     assert other == {"method": "Other", "source": "published", "k": 1, "map": 0.25}
 

@@ -44,11 +44,11 @@ class MiniLMColumns:
         self,
         max_tokens: int = 64,
         values: int = VALUES,
-        precision: Literal["auto", "bfloat16", "float32"] = "auto",
+        dtype: Literal["auto", "bfloat16", "float32"] = "auto",
     ) -> None:
         self.max_tokens = max_tokens
         self.values = values
-        self.precision = precision
+        self.dtype = dtype
         self.names: list[str] = []
         self._model: Any = None
 
@@ -71,7 +71,7 @@ class MiniLMColumns:
         return {
             "bytes_per_table": self._vectors.nbytes / len(self.names),
             "max_tokens": self.max_tokens,
-            "precision": "bfloat16" if self._bfloat16 else "float32",
+            "dtype": "bfloat16" if self._bfloat16 else "float32",
         }
 
     def _texts(self, table: Table) -> list[str]:
@@ -92,7 +92,7 @@ class MiniLMColumns:
         self._tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
         self._model = AutoModel.from_pretrained(folder, local_files_only=True, dtype=torch.float32).eval()
         # Measured on a CPU that has these instructions: twice the speed, and vectors 0.99998 alike.
-        self._bfloat16 = self.precision == "bfloat16" or (self.precision == "auto" and _fast_bfloat16())
+        self._bfloat16 = self.dtype == "bfloat16" or (self.dtype == "auto" and _fast_bfloat16())
 
     def _tables(self, columns: Sequence[Sequence[str]]) -> torch.Tensor:
         """Encode tables given as the texts of their columns."""

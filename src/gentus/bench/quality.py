@@ -58,7 +58,7 @@ class Result:
     lake: str
     k: int
     tables: int
-    skipped: int
+    skipped: dict[str, str]  # what could not be read, and why
     queries: int
     groundtruth: str  # what `evaluate.check` says
     rows: list[dict[str, Any]] = field(
@@ -155,7 +155,7 @@ def markdown(document: Mapping[str, Any]) -> str:
     """Write a document of `main_table` as Markdown, one table a lake."""
     lines = ["# Quality of rankings", "", f"{document['made'][:10]}; {sentence(document['machine'])}.", ""]
     for lake in document["lakes"]:
-        k, skipped = lake["k"], f" ({lake['skipped']} unreadable)" if lake["skipped"] else ""
+        k, skipped = lake["k"], f" ({len(lake['skipped'])} unreadable)" if lake["skipped"] else ""
         lines += [
             f"## {lake['lake']}",
             "",
@@ -214,18 +214,17 @@ def _measure(
             rankings[query] = retriever.search(queries[query], k + 1)  # the query may be its own first answer
             milliseconds.append((time.perf_counter() - started) * 1000)
     facts = retriever.facts() if isinstance(retriever, Reports) else {}
-    return {**score(rankings, truth, k, milliseconds).to_dict(), "fit_seconds": fitted, **facts}
+    return {**facts, **score(rankings, truth, k, milliseconds).to_dict(), "fit_seconds": fitted}
 
 
-def _read(folder: Path, only: Mapping[str, object] | None = None) -> tuple[dict[str, Table], int]:
-    """Read the tables of a folder by name, and count what could not be read."""
-    found = list(scan(folder))
-    sources = [one for one in found if isinstance(one, Source) and (only is None or one.name in only)]
-    skipped = sum(isinstance(one, Skipped) for one in found)
+def _read(folder: Path, only: Mapping[str, object] | None = None) -> tuple[dict[str, Table], dict[str, str]]:
+    """Read the tables of a folder by name, and say why of those that could not be read."""
+    found = [one for one in scan(folder) if only is None or one.name in only]
+    skipped = {one.name: one.reason for one in found if isinstance(one, Skipped)}
     tables: dict[str, Table] = {}
-    for source, table in each(sources, _same):
+    for source, table in each([one for one in found if isinstance(one, Source)], _same):
         if isinstance(table, Skipped):
-            skipped += 1
+            skipped[table.name] = table.reason
         else:
             tables[source.name] = table
     return tables, skipped
