@@ -29,8 +29,9 @@ def sentence(facts: dict[str, Any]) -> str:
     """Say it in one line."""
     memory = f", {facts['memory_gb']} GB" if facts["memory_gb"] else ""
     commit = f" ({facts['commit']})" if facts["commit"] else ""
+    load = "" if facts["load"] is None else f", load {facts['load']} at the start"  # others' work slows ours
     return (
-        f"{facts['cpu']}, {facts['cores']} cores{memory}, {facts['system']};"
+        f"{facts['cpu']}, {facts['cores']} cores{memory}{load}, {facts['system']};"
         f" gentus {facts['gentus']}{commit}, Python {facts['python']}, torch {facts['torch']}"
     )
 
