@@ -1,0 +1,100 @@
+"""Identifiers: residual codes of latents, and suffixes where codes collide. NumPy only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gentus.evidence import F32
+
+U8 = NDArray[np.uint8]
+_BLOCK = 8192
+
+
+@dataclass(slots=True)
+class Codebooks:
+    """L residual codebooks of K codewords."""
+
+    words: F32  # (L, K, d)
+
+    @property
+    def levels(self) -> int:
+        """L."""
+        return self.words.shape[0]
+
+    @property
+    def size(self) -> int:
+        """K."""
+        return self.words.shape[1]
+
+    def encode(self, latents: F32) -> U8:
+        """(N, L) codes, each level the nearest codeword to what the levels before left over."""
+        codes = np.empty((len(latents), self.levels), np.uint8)
+        for begin in range(0, len(latents), _BLOCK):
+            rest = latents[begin : begin + _BLOCK].copy()
+            for level, book in enumerate(self.words):
+                nearest = np.argmin((book**2).sum(1) - 2 * rest @ book.T, axis=1)
+                codes[begin : begin + _BLOCK, level] = nearest
+                rest -= book[nearest]
+        return codes
+
+    def decode(self, codes: U8) -> F32:
+        """(N, d) sums of the codewords."""
+        total = np.zeros((len(codes), self.words.shape[2]), np.float32)
+        for level, book in enumerate(self.words):
+            total += book[codes[:, level]]
+        return total
+
+
+def assign_suffixes(codes: U8, distance: F32) -> NDArray[np.int32]:
+    """(N,) suffix of every table: 0 where its code is its own, else 1, 2, .. within the group.
+
+    The table nearest to its codewords comes first, so that the order of suffixes means something.
+    """
+    order = np.lexsort((np.arange(len(codes)), distance, *codes.T[::-1]))
+    ordered = codes[order]
+    new = np.ones(len(codes), bool)
+    new[1:] = (ordered[1:] != ordered[:-1]).any(1)
+    group = np.cumsum(new) - 1
+    size = np.bincount(group, minlength=1)
+    rank = np.arange(len(codes)) - np.flatnonzero(new)[group] if len(codes) else np.zeros(0, np.int64)
+    suffixes = np.zeros(len(codes), np.int32)
+    suffixes[order] = np.where(size[group] > 1, rank + 1, 0)
+    return suffixes
+
+
+def format_sid(codes: U8, suffix: int) -> str:
+    """An identifier as people see it: `17-203-4-91`, with `+2` where a suffix tells tables apart."""
+    return "-".join(map(str, codes.tolist())) + (f"+{suffix}" if suffix else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How well a set of identifiers uses its code space."""
+
+    used: list[float]  # share of the codewords in use, a level
+    perplexity: list[float]  # effective number of codewords in use, a level
+    collision_rate: float  # share of the tables that share their codes with another
+    largest_bucket: int  # tables on the most crowded code
+    error: float  # mean squared distance of a latent to its codewords (latents have length one)
+
+
+def health(codes: U8, size: int, distance: F32) -> Health:
+    """Report on identifiers after a fit."""
+    used, perplexity = [], []
+    for level in range(codes.shape[1]):
+        share = np.bincount(codes[:, level], minlength=size) / max(len(codes), 1)
+        some = share[share > 0]
+        used.append(round(len(some) / size, 4))
+        perplexity.append(round(float(np.exp(-(some * np.log(some)).sum())), 2))
+    _, buckets = np.unique(codes, axis=0, return_counts=True)
+    collided = int(buckets[buckets > 1].sum())
+    return Health(
+        used,
+        perplexity,
+        round(collided / max(len(codes), 1), 6),
+        int(buckets.max(initial=0)),
+        round(float(distance.mean()) if len(distance) else 0.0, 6),
+    )

@@ -1,0 +1,145 @@
+"""Evidence vectors: the sparse features of columns as dense vectors whose dot product is a similarity.
+
+A column's vector is five blocks, each of length one: hashed words, grams and shapes (signed feature
+hashing of TF-IDF), the IDF-weighted mean of static token vectors, and random Fourier features of its
+profile. Scaled by the square root of the lake's evidence weights, the dot product of two columns is the
+weighted mean of five cosine-like similarities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gentus.features import KINDS, PIECE, PROFILE, VOCABULARY, Features
+from gentus.static import WIDTH as PIECE_WIDTH
+from gentus.static import load_vectors
+
+F32 = NDArray[np.float32]
+
+HASHED = {"words": 256, "grams": 512, "shapes": 128}
+HASHED_WIDTH = sum(HASHED.values())
+PROFILE_WIDTH = 64
+WIDTH = HASHED_WIDTH + PIECE_WIDTH + PROFILE_WIDTH
+BLOCKS: dict[str, slice] = {
+    "words": slice(0, 256),
+    "grams": slice(256, 768),
+    "shapes": slice(768, 896),
+    "pieces": slice(896, 1280),
+    "profile": slice(1280, 1344),
+}
+EVIDENCE = tuple(BLOCKS)
+
+
+@dataclass(slots=True)
+class Evidence:
+    """How this lake turns features into vectors: what is rare in it, and which evidence counts."""
+
+    idf: F32  # (VOCABULARY,)
+    centre: F32  # (PIECE_WIDTH,) the mean column: what every column shares says nothing
+    weights: F32  # (5,) how much each kind of evidence counts; they sum to one
+
+    @classmethod
+    def fit(cls, batches: Iterable[Features]) -> Evidence:
+        """Document frequencies and the mean column, from features streamed once."""
+        frequency = np.zeros(VOCABULARY, np.int64)
+        tables = 0
+        sample: list[Features] = []
+        for batch in batches:
+            owner = np.repeat(np.repeat(np.arange(len(batch)), np.diff(batch.tables)), np.diff(batch.starts))
+            seen = np.unique(owner * VOCABULARY + batch.ids)
+            frequency += np.bincount(seen % VOCABULARY, minlength=VOCABULARY)
+            tables += len(batch)
+            if len(sample) < 16:
+                sample.append(batch)
+        idf = np.log((1 + tables) / (1 + frequency)) + 1
+        evidence = cls(
+            quantize_idf(idf.astype(np.float32)),
+            np.zeros(PIECE_WIDTH, np.float32),
+            np.full(len(EVIDENCE), 1 / len(EVIDENCE), np.float32),
+        )
+        means = [evidence._pieces(batch, evidence._tfidf(batch)) for batch in sample]
+        evidence.centre = np.concatenate(means).mean(0).astype(np.float16).astype(np.float32)
+        return evidence
+
+    def columns(self, features: Features) -> F32:
+        """(C, WIDTH) weighted evidence of every column."""
+        vectors = self.blocks(features)
+        for scale, block in zip(np.sqrt(self.weights), BLOCKS.values(), strict=True):
+            vectors[:, block] *= scale
+        return vectors
+
+    def blocks(self, features: Features) -> F32:
+        """(C, WIDTH) evidence of every column, every block of length one (or zero, if it has none)."""
+        weights = self._tfidf(features)
+        count = len(features.starts) - 1
+        vectors = np.empty((count, WIDTH), np.float32)
+        owner = np.repeat(np.arange(count), np.diff(features.starts))
+        hashed = features.ids < PIECE
+        bucket, sign = _projection()
+        flat = owner[hashed] * HASHED_WIDTH + bucket[features.ids[hashed]]
+        signed = weights[hashed] * sign[features.ids[hashed]]
+        vectors[:, :HASHED_WIDTH] = np.bincount(flat, signed, count * HASHED_WIDTH).reshape(count, HASHED_WIDTH)
+        vectors[:, BLOCKS["pieces"]] = self._pieces(features, weights) - self.centre
+        frequencies, phases = _fourier()
+        vectors[:, BLOCKS["profile"]] = np.cos(features.profile @ frequencies + phases)
+        for block in BLOCKS.values():
+            normalize(vectors[:, block])
+        return vectors
+
+    def _tfidf(self, features: Features) -> F32:
+        return (1 + np.log(features.counts.astype(np.float32))) * self.idf[features.ids]
+
+    def _pieces(self, features: Features, weights: F32) -> F32:
+        """(C, 384) weighted mean of the static vectors of each column's word pieces."""
+        count = len(features.starts) - 1
+        at = np.flatnonzero(features.ids >= PIECE)
+        starts = np.searchsorted(at, features.starts)  # ids are sorted, so a column's pieces are together
+        mean = np.zeros((count, PIECE_WIDTH), np.float32)
+        filled = np.flatnonzero(np.diff(starts) > 0)
+        if len(filled):
+            weight = weights[at][:, None]
+            rows = load_vectors()[features.ids[at] - PIECE] * weight
+            total = np.add.reduceat(weight, starts[filled])
+            mean[filled] = np.add.reduceat(rows, starts[filled]) / total
+        return mean
+
+
+def quantize_idf(idf: F32) -> F32:
+    """IDF to a sixteenth, so that a byte stores it and a loaded index computes what was fitted."""
+    return np.minimum(np.rint(idf * 16), 255).astype(np.float32) / 16
+
+
+def normalize(vectors: F32) -> F32:
+    """Scale rows to length one, in place; zero rows stay."""
+    length = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))[:, None]
+    np.divide(vectors, length, out=vectors, where=length > 1e-9)
+    return vectors
+
+
+@lru_cache(maxsize=1)
+def _projection() -> tuple[NDArray[np.int64], F32]:
+    """Signed feature hashing: the dimension and the sign of every id of the hashed kinds."""
+    ids = np.arange(PIECE, dtype=np.uint64)
+    mixed = (ids + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed ^= mixed >> np.uint64(32)
+    bucket = np.zeros(PIECE, np.int64)
+    for kind, width in HASHED.items():
+        first, last = KINDS[kind]
+        bucket[first:last] = BLOCKS[kind].start + (mixed[first:last] % np.uint64(width)).astype(np.int64)
+    return bucket, np.where(mixed >> np.uint64(63), 1.0, -1.0).astype(np.float32)
+
+
+@lru_cache(maxsize=1)
+def _fourier() -> tuple[F32, F32]:
+    """Random Fourier features of a Gaussian kernel on profiles; the generator is part of the format."""
+    random = np.random.Generator(np.random.PCG64(20_180))
+    uniform = random.random((3, PROFILE, PROFILE_WIDTH))
+    gaussian = np.sqrt(-2 * np.log(1 - uniform[0])) * np.cos(2 * np.pi * uniform[1])  # Box-Muller
+    phases = 2 * np.pi * uniform[2, 0]
+    return (np.sqrt(2) * gaussian).astype(np.float32), phases.astype(np.float32)
