@@ -1,3 +1,44 @@
-"""GenTUS: table union search by generation."""
+"""GenTUS: table union search by generation.
+
+>>> import gentus                                    # doctest: +SKIP
+>>> index = gentus.build("lake/", "lake.index/")     # doctest: +SKIP
+>>> index.search("query.csv", k=10)                  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+__all__ = ["Hit", "Index", "build", "open"]
+
+if TYPE_CHECKING:
+    from gentus.index import Hit, Index
+
+
+def build(
+    lake: str | os.PathLike[str],
+    index: str | os.PathLike[str],
+    labels: str | os.PathLike[str] | None = None,
+    **options: Any,
+) -> Index:
+    """Index a lake and return the opened index. Options are those of `gentus.building.build`."""
+    from gentus.building import build  # here, because it brings in torch, which searching does not need
+
+    return build(lake, index, labels, **options)
+
+
+def open(path: str | os.PathLike[str]) -> Index:
+    """Open an index folder."""
+    from gentus.index import Index
+
+    return Index(path)
+
+
+def __getattr__(name: str) -> Any:
+    if name in {"Hit", "Index"}:
+        import gentus.index
+
+        return getattr(gentus.index, name)
+    raise AttributeError(f"module 'gentus' has no attribute {name!r}")

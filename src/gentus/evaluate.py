@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import csv
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from gentus.lake import Unreadable
+
+if TYPE_CHECKING:
+    from gentus.index import Index
 
 HEADER = ("query_table", "candidate_table")
 
@@ -178,3 +185,44 @@ def _hits(ranking: Sequence[str], query: str, answers: AbstractSet[str], k: int)
             seen.add(name)
             hits.append(float(name in answers))
     return hits + [0.0] * (k - len(hits))
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """An index scored: its metrics, what the ground truth lacks, and queries that could not be read."""
+
+    metrics: Metrics
+    check: GroundtruthCheck
+    unreadable: dict[str, str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            **self.metrics.to_dict(),
+            "missing_queries": self.check.missing_queries,
+            "missing_candidates": self.check.missing_candidates,
+            "unreadable": self.unreadable,
+        }
+
+
+def evaluate_index(
+    index: Index, groundtruth: str | Path, k: int, queries: Path | None = None, beam: int | None = None
+) -> Report:
+    """Search every query of a ground truth, reading included, and score the answers."""
+    truth = load_groundtruth(groundtruth)
+    folder = queries if queries is not None else Path(index.config["lake"])
+    there = [query for query in truth if (folder / query).exists()]
+    checked = check(truth, set(index.tables()), there)
+    rankings: dict[str, list[str]] = {}
+    milliseconds: list[float] = []
+    unreadable: dict[str, str] = {}
+    for query in there:
+        started = time.perf_counter()
+        try:
+            hits = index.search(folder / query, k=k, beam=beam)
+        except Unreadable as error:
+            unreadable[query] = error.reason
+            continue
+        milliseconds.append((time.perf_counter() - started) * 1000)
+        rankings[query] = [hit.table for hit in hits]
+    return Report(score(rankings, truth, k, milliseconds or None), checked, unreadable)

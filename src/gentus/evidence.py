@@ -83,7 +83,9 @@ class Evidence:
         bucket, sign = _projection()
         flat = owner[hashed] * HASHED_WIDTH + bucket[features.ids[hashed]]
         signed = weights[hashed] * sign[features.ids[hashed]]
-        vectors[:, :HASHED_WIDTH] = np.bincount(flat, signed, count * HASHED_WIDTH).reshape(count, HASHED_WIDTH)
+        vectors[:, :HASHED_WIDTH] = np.bincount(flat, signed, count * HASHED_WIDTH).reshape(
+            count, HASHED_WIDTH
+        )
         vectors[:, BLOCKS["pieces"]] = self._pieces(features, weights) - self.centre
         frequencies, phases = _fourier()
         vectors[:, BLOCKS["profile"]] = np.cos(features.profile @ frequencies + phases)

@@ -149,7 +149,9 @@ def _hashed_text(values: list[list[str]]) -> list[tuple[NDArray[np.int64], NDArr
     ]
 
 
-def _words(points: NDArray[np.uint32], column_of: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _words(
+    points: NDArray[np.uint32], column_of: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     inside = _wordlike()[np.minimum(points, 0xFFFF)] & (points != _BREAK)
     edges = np.diff(inside.astype(np.int8), prepend=0, append=0)
     begin, end = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)

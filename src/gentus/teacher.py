@@ -45,7 +45,7 @@ def _table_vectors(columns: F32, starts: NDArray[np.int64]) -> F32:
     for kind in _TABLE_EVIDENCE:
         block = columns[:, BLOCKS[kind]]
         # The rows of a block all have the same length: the root of its weight.
-        scale = float(np.sqrt((block[: 4096] ** 2).sum(1).max()))
+        scale = float(np.sqrt((block[:4096] ** 2).sum(1).max()))
         parts.append(scale * normalize(np.add.reduceat(block, starts[:-1])))
     return np.hstack(parts)
 
@@ -59,8 +59,7 @@ def _candidates(tables: F32, anchors: I32, settings: TeacherSettings) -> Iterato
         similarity = lake[block] @ lake.T  # (block, T)
         similarity[torch.arange(len(block)), block] = -torch.inf
         nearest = similarity.topk(count, dim=1).indices.numpy().astype(np.int32)
-        for anchor, row in zip(block.tolist(), nearest, strict=True):
-            yield anchor, row
+        yield from zip(block.tolist(), nearest, strict=True)
 
 
 def _column_ids(starts: NDArray[np.int64], tables: I32) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

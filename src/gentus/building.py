@@ -1,0 +1,368 @@
+"""Building an index: read the lake, let the teacher judge it, learn latents and codes, lay out the tree."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gentus import __version__
+from gentus.catalogue import Catalogue, Entry
+from gentus.codes import Codebooks, assign_suffixes, health
+from gentus.encoder import Encoder, EncoderSettings
+from gentus.evaluate import load_groundtruth
+from gentus.evidence import BLOCKS, F32, Evidence
+from gentus.features import Features, concatenate, featurize
+from gentus.index import Index, save_model
+from gentus.lake import Limits, Skipped, Source, Unreadable, each, fingerprint, scan
+from gentus.latent import Batches, LatentSettings, Network, learn_latent, principal_basis
+from gentus.progress import Progress
+from gentus.quantizer import QuantizerSettings, learn_codes
+from gentus.store import (
+    FORMAT,
+    IndexError_,
+    Layout,
+    read_chunk,
+    read_config,
+    remove_other_generations,
+    write_chunk,
+    write_config,
+)
+from gentus.table import Table
+from gentus.teacher import TeacherSettings, add_labels, find_neighbours, mutual_pairs, weigh_evidence
+from gentus.trie import build_trie
+
+CHUNK = 256  # tables whose features are written together; what a kill can cost
+
+
+@dataclass(frozen=True, slots=True)
+class BuildSettings:
+    """Everything that shapes an index."""
+
+    seed: int = 0
+    fit_columns: int = 250_000  # the fit sees whole tables up to this many columns, a sample beyond
+    limits: Limits = field(default_factory=Limits)
+    teacher: TeacherSettings = field(default_factory=TeacherSettings)
+    encoder: EncoderSettings = field(default_factory=EncoderSettings)
+    latent: LatentSettings = field(default_factory=LatentSettings)
+    quantizer: QuantizerSettings = field(default_factory=QuantizerSettings)
+
+
+def build(
+    lake: str | os.PathLike[str],
+    index: str | os.PathLike[str],
+    labels: str | os.PathLike[str] | None = None,
+    *,
+    settings: BuildSettings | None = None,
+    seed: int | None = None,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> Index:
+    """Index a lake; without labels its own evidence is the teacher.
+
+    Interrupted, it goes on where it stopped when called again; files that did not change are not read again.
+    """
+    settings = settings or BuildSettings()
+    if seed is not None:
+        settings = replace(settings, seed=seed)
+    root, layout = Path(lake), Layout(Path(index))
+    progress = progress or Progress()
+    if not root.exists():
+        raise FileNotFoundError(f"There is no lake at {root}. Give a folder of tables, or a database file.")
+    truth = load_groundtruth(labels) if labels is not None else None
+    try:
+        layout.root.mkdir(parents=True, exist_ok=True)
+        catalogue = Catalogue(layout.catalogue, writable=True)
+    except OSError as error:
+        raise IndexError_(f"Cannot write the index to {layout.root}: {error.strerror or error}") from error
+    try:
+        read_lake(root, layout, catalogue, settings, workers or os.cpu_count() or 1, progress)
+        fit(root, layout, catalogue, settings, truth, progress)
+    finally:
+        catalogue.close()
+    return Index(layout.root)
+
+
+# --- reading ------------------------------------------------------------------------------------------
+
+
+def read_lake(
+    root: Path,
+    layout: Layout,
+    catalogue: Catalogue,
+    settings: BuildSettings,
+    workers: int,
+    progress: Progress,
+) -> None:
+    """Bring catalogue and cache up to date with the lake; what is unchanged is not read again."""
+    known = catalogue.entries()
+    found: set[str] = set()
+    sources: list[Source] = []
+    skipped: list[Entry] = []
+    own = layout.root.resolve()
+    for item in scan(root):
+        if own in item.path.absolute().parents:  # an index that lies inside its lake is no part of it
+            continue
+        found.add(item.name)
+        if isinstance(item, Skipped):
+            skipped.append(Entry(item.name, str(item.path), skipped=item.reason))
+        elif not _unchanged(item, known.get(item.name), layout):
+            sources.append(item)
+    with catalogue.transaction():
+        catalogue.put(skipped)
+        catalogue.remove(known.keys() - found)
+    if not sources:
+        return
+    # A worker takes a second to start; few tables are read sooner without.
+    workers = min(workers, 1 + len(sources) // 200)
+    number = catalogue.next_chunk()
+    with progress.stage("Reading tables", len(sources)) as tick:
+        results = each(sources, _examine, workers, settings.limits)
+        while batch := list(islice(results, CHUNK)):
+            _store(batch, layout, catalogue, number)
+            number += 1
+            tick(len(batch))
+
+
+def _examine(table: Table) -> tuple[Features, int, int]:
+    return featurize(table), table.rows, len(table.columns)
+
+
+def _unchanged(source: Source, entry: Entry | None, layout: Layout) -> bool:
+    if entry is None or entry.size != source.size or entry.part != source.part:
+        return False
+    if entry.chunk is not None and not layout.chunk(entry.chunk).is_file():
+        return False  # somebody emptied the cache
+    if entry.mtime_ns == source.mtime_ns:
+        return True
+    try:
+        return entry.hash == fingerprint(source)
+    except Unreadable:
+        return False
+
+
+def _store(
+    batch: list[tuple[Source, tuple[Features, int, int] | Skipped]],
+    layout: Layout,
+    catalogue: Catalogue,
+    number: int,
+) -> None:
+    """Features first, then the rows that point to them: a kill between the two only repeats work."""
+    entries, features = [], []
+    for source, result in batch:
+        entry = Entry(
+            source.name, str(source.path), source.part, source.size, source.mtime_ns, _hash_or_none(source)
+        )
+        if isinstance(result, Skipped):
+            entries.append(replace(entry, skipped=result.reason))
+        else:
+            evidence, rows, columns = result
+            entries.append(replace(entry, rows=rows, columns=columns, chunk=number, slot=len(features)))
+            features.append(evidence)
+    if features:
+        write_chunk(layout.chunk(number), concatenate(features))
+    with catalogue.transaction():
+        catalogue.put(entries)
+
+
+def _hash_or_none(source: Source) -> str | None:
+    try:
+        return fingerprint(source)
+    except Unreadable:  # it vanished after it was read; without a hash it is read again next time
+        return None
+
+
+# --- fitting ------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Sample:
+    """The tables that the fit sees: all of them, unless the lake is large."""
+
+    columns: F32  # (C, WIDTH) evidence
+    starts: NDArray[np.int64]  # (T + 1,)
+    ids: list[int]  # (T,) their catalogue ids
+
+
+def fit(
+    root: Path,
+    layout: Layout,
+    catalogue: Catalogue,
+    settings: BuildSettings,
+    truth: dict[str, list[str]] | None,
+    progress: Progress,
+) -> None:
+    """Learn encoder and codes from the cached features, give every table its identifier, and switch over."""
+    import torch
+
+    tables = catalogue.featurized()
+    if not tables:
+        count = len(catalogue.skipped())
+        raise IndexError_(
+            f"No table could be read in {root} ({count} files were skipped). See why: gentus info {layout.root} --skipped"
+        )
+    torch.manual_seed(settings.seed)
+    random = np.random.default_rng(settings.seed)
+    with progress.stage("Weighing evidence", None):
+        evidence = Evidence.fit(features for _, features in _stream(tables, layout))
+        sample = _sample(tables, layout, evidence, settings, random)
+        if len(sample.ids) > 2:
+            evidence.weights = weigh_evidence(sample.columns, sample.starts, settings.teacher, random)
+        for scale, block in zip(np.sqrt(evidence.weights), BLOCKS.values(), strict=True):
+            sample.columns[:, block] *= scale
+    pairs, unknown = _label_pairs(truth, catalogue, sample)
+    encoder, codebooks = _learn(sample, evidence, pairs, settings, progress)
+
+    count = len(tables)
+    codes = np.zeros((count, codebooks.levels), np.uint8)
+    distance = np.zeros(count, np.float32)
+    with progress.stage("Writing identifiers", count) as tick:
+        at = 0
+        for _, features in _stream(tables, layout):
+            latents = encoder.encode(features)
+            part = slice(at, at + len(features))
+            codes[part] = codebooks.encode(latents)
+            distance[part] = ((latents - codebooks.decode(codes[part])) ** 2).sum(1)
+            at += len(features)
+            tick(len(features))
+    ids = np.array([i for i, _, _ in tables], np.int32)
+    suffixes = assign_suffixes(codes, distance)
+    report = asdict(health(codes, codebooks.size, distance))
+    config = {
+        "format": FORMAT,
+        "version": __version__,
+        "lake": str(root.resolve()),
+        "settings": asdict(settings),
+        "levels": codebooks.levels,
+        "codes": codebooks.size,
+        "tables": count,
+        "evidence_weights": {k: round(float(w), 4) for k, w in zip(BLOCKS, evidence.weights, strict=True)},
+        "labels": None if truth is None else {"pairs": len(pairs), "pairs_outside_the_lake": unknown},
+        "health": report,
+    }
+    _switch(layout, catalogue, config, encoder, codebooks, ids, codes, suffixes)
+
+
+def _learn(
+    sample: _Sample, evidence: Evidence, pairs: NDArray[np.int64], settings: BuildSettings, progress: Progress
+) -> tuple[Encoder, Codebooks]:
+    import scipy.sparse as sp
+    import torch
+
+    total = len(sample.ids)
+    random = np.random.default_rng(settings.seed)
+    generator = torch.Generator().manual_seed(settings.seed)
+    basis = principal_basis(sample.columns, settings.latent.basis, random)
+    network = Network(settings.encoder, basis.shape[1])
+    shape = settings.quantizer.shape(total)
+    if total > 2:
+        with progress.stage("Judging neighbours", total) as tick:
+            graph = find_neighbours(sample.columns, sample.starts, settings.teacher, tick)
+        if len(pairs):
+            graph = add_labels(graph, pairs)
+            positives = np.concatenate([pairs, pairs[:, ::-1]])
+        else:
+            positives = mutual_pairs(graph)
+        ones = np.ones(len(positives), np.float32)
+        positive = sp.csr_matrix((ones, (positives[:, 0], positives[:, 1])), (total, total))
+        batches = Batches(sample.columns @ basis, sample.starts, graph, positive, settings.latent, random)
+        steps = settings.latent.steps(total)
+        with progress.stage("Learning latents", steps, "steps") as tick:
+            learn_latent(network, batches, settings.quantizer.union_weight, steps, tick)
+        with progress.stage("Learning codes", settings.quantizer.steps, "steps") as tick:
+            codebooks = learn_codes(network, batches, settings.quantizer, shape, generator, tick)
+    else:  # nothing to learn from one or two tables; any codes tell them apart
+        books = torch.randn(*shape, settings.encoder.latent, generator=generator) * 0.1
+        codebooks = Codebooks(books.numpy().astype(np.float16).astype(np.float32))
+    return Encoder(evidence, settings.encoder, network.export(basis)), codebooks
+
+
+def _stream(tables: Iterable[tuple[int, int, int]], layout: Layout) -> Iterator[tuple[list[int], Features]]:
+    """Features of tables in their order, some hundred at a time; few chunks are open at once."""
+    recent: dict[int, Features] = {}
+    iterator = iter(tables)
+    while batch := list(islice(iterator, CHUNK)):
+        parts = []
+        for _, chunk, slot in batch:
+            if chunk not in recent:
+                if len(recent) >= 8:
+                    recent.pop(next(iter(recent)))
+                recent[chunk] = read_chunk(layout.chunk(chunk))
+            parts.append(recent[chunk].take([slot]))
+        yield [i for i, _, _ in batch], concatenate(parts)
+
+
+def _sample(
+    tables: list[tuple[int, int, int]],
+    layout: Layout,
+    evidence: Evidence,
+    settings: BuildSettings,
+    random: np.random.Generator,
+) -> _Sample:
+    """Evidence of a sample of tables that fits in memory, in the order of the catalogue."""
+    widths = np.concatenate([np.diff(features.tables) for _, features in _stream(tables, layout)])
+    order = random.permutation(len(tables))
+    order = order[widths[order] > 0]
+    chosen = np.sort(order[np.cumsum(widths[order]) <= max(settings.fit_columns, widths.max(initial=0))])
+    columns = np.empty(
+        (int(widths[chosen].sum()), sum(b.stop - b.start for b in BLOCKS.values())), np.float32
+    )
+    at = 0
+    for _, features in _stream([tables[i] for i in chosen], layout):
+        blocks = evidence.blocks(features)
+        columns[at : at + len(blocks)] = blocks
+        at += len(blocks)
+    starts = np.concatenate([[0], np.cumsum(widths[chosen])]).astype(np.int64)
+    return _Sample(columns, starts, [tables[i][0] for i in chosen])
+
+
+def _label_pairs(
+    truth: dict[str, list[str]] | None, catalogue: Catalogue, sample: _Sample
+) -> tuple[NDArray[np.int64], int]:
+    """(P, 2) annotated pairs as positions in the sample, and how many name a table that is not there."""
+    if truth is None:
+        return np.zeros((0, 2), np.int64), 0
+    ids = catalogue.ids()
+    position = {table: at for at, table in enumerate(sample.ids)}
+    pairs = []
+    unknown = 0
+    for query, candidates in truth.items():
+        for candidate in candidates:
+            a, b = position.get(ids.get(query, -1)), position.get(ids.get(candidate, -1))
+            if a is None or b is None:
+                unknown += 1
+            else:
+                pairs.append((a, b))
+    return np.array(pairs, np.int64).reshape(-1, 2), unknown
+
+
+def _switch(
+    layout: Layout,
+    catalogue: Catalogue,
+    config: dict[str, Any],
+    encoder: Encoder,
+    codebooks: Codebooks,
+    ids: NDArray[np.int32],
+    codes: NDArray[np.uint8],
+    suffixes: NDArray[np.int32],
+) -> None:
+    """Write the next generation beside the current one, then switch."""
+    try:
+        generation = int(read_config(layout)["generation"]) + 1
+    except IndexError_:
+        generation = 1
+    config = {**config, "generation": generation}
+    save_model(layout.model(generation), encoder, codebooks)
+    build_trie(codes, suffixes, ids).save(layout.trie(generation))
+    with catalogue.transaction():
+        catalogue.put_sids(ids.tolist(), codes, suffixes.tolist())
+        catalogue.put_meta("config", json.dumps(config))
+    write_config(layout, config)
+    remove_other_generations(layout, generation)

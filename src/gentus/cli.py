@@ -1,0 +1,323 @@
+"""The command line. Data goes to stdout, everything said to people goes to stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gentus import __version__
+
+if TYPE_CHECKING:
+    from gentus.index import Hit, Index
+
+app = typer.Typer(
+    name="gentus",
+    help="Table union search: find the tables of a data lake whose rows can be appended to yours.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+bench_app = typer.Typer(
+    help="Measure GenTUS beside other methods on lakes with ground truth.", no_args_is_help=True
+)
+app.add_typer(bench_app, name="bench")
+
+IndexPath = Annotated[Path, typer.Argument(metavar="INDEX", help="An index folder.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
+Count = Annotated[int, typer.Option("-k", min=1, help="How many tables to return.")]
+
+
+def say(text: str) -> None:
+    """Tell people something; stdout stays clean for data."""
+    print(text, file=sys.stderr)
+
+
+def emit(document: Any) -> None:
+    """One JSON document on stdout."""
+    print(json.dumps(document, indent=2, ensure_ascii=False))
+
+
+@app.command()
+def index(
+    lake: Annotated[
+        Path, typer.Argument(help="A folder of tables (nested is fine), or a DuckDB or SQLite file.")
+    ],
+    out: Annotated[Path, typer.Option("-o", "--out", help="Where the index folder goes.")],
+    labels: Annotated[
+        Path | None,
+        typer.Option(help="CSV of query_table,candidate_table pairs known to be unionable. Not needed."),
+    ] = None,
+    codes: Annotated[
+        int | None, typer.Option(min=2, max=256, help="Codewords a level (K). Default: by lake size.")
+    ] = None,
+    levels: Annotated[
+        int | None, typer.Option(min=1, max=32, help="Codes an identifier (L). Default: by lake size.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Two builds with the same seed give the same identifiers.")] = 0,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes that read tables. Default: one a core.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Index a lake. Needs no labels; can be interrupted and run again."""
+    from gentus.building import BuildSettings, build
+    from gentus.progress import terminal_progress
+    from gentus.quantizer import QuantizerSettings
+
+    started = time.perf_counter()
+    settings = replace(BuildSettings(), seed=seed, quantizer=QuantizerSettings(levels=levels, codes=codes))
+    try:
+        built = build(lake, out, labels, settings=settings, workers=workers, progress=terminal_progress())
+    except KeyboardInterrupt:
+        say(
+            f"\nStopped. The tables read so far are kept; run the same command to go on: gentus index {lake} -o {out}"
+        )
+        raise typer.Exit(130) from None
+    seconds = time.perf_counter() - started
+    info = built.info()
+    if as_json:
+        emit({**info, "seconds": round(seconds, 2)})
+        return
+    say(
+        f"{info['tables']:,} tables indexed in {seconds:.1f} s: {info['levels']} codes of {info['codes']}, "
+        f"{info['bytes_per_table']:.0f} bytes a table."
+    )
+    if info["labels"] and info["labels"]["pairs_outside_the_lake"]:
+        say(
+            f"{info['labels']['pairs_outside_the_lake']:,} labelled pairs name tables that are not in the lake; they were left out."
+        )
+    if info["skipped"]:
+        say(f"{info['skipped']:,} skipped: see gentus info {out} --skipped")
+    say(f"Search it: gentus search {out} YOUR_TABLE")
+
+
+@app.command()
+def search(
+    index: IndexPath,
+    queries: Annotated[
+        list[Path], typer.Argument(metavar="QUERY...", help="Tables to find unionable ones for.")
+    ],
+    k: Count = 10,
+    beam: Annotated[
+        int | None, typer.Option(min=1, help="Width of the search. Default: max(2k, 100).")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Find the tables whose rows can be appended to yours, best first."""
+    from gentus.lake import Unreadable
+
+    opened = _open(index)
+    answers: list[dict[str, Any]] = []
+    failed = False
+    for query in queries:
+        started = time.perf_counter()
+        try:
+            hits: list[Hit] = opened.search(query, k=k, beam=beam)
+        except Unreadable as error:
+            failed = True
+            say(f"{query}: {error.reason}")
+            answers.append({"query": str(query), "error": error.reason, "results": []})
+            continue
+        milliseconds = (time.perf_counter() - started) * 1000
+        answers.append(
+            {"query": str(query), "ms": round(milliseconds, 2), "results": [hit.to_dict() for hit in hits]}
+        )
+        if not as_json:
+            _show_hits(query, hits, milliseconds)
+    if as_json:
+        emit(answers[0] if len(queries) == 1 else {"queries": answers})
+    if failed:
+        raise typer.Exit(1)
+
+
+def _show_hits(query: Path, hits: list[Hit], milliseconds: float) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table as Grid
+
+    grid = Grid(
+        title=f"{escape(str(query))}  [dim]{len(hits)} tables in {milliseconds:.0f} ms[/dim]",
+        title_justify="left",
+        title_style="",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+    )
+    grid.add_column("#", justify="right")
+    grid.add_column("table", style="bold", overflow="fold")
+    grid.add_column("score", justify="right")
+    grid.add_column("identifier", style="dim", overflow="ellipsis", no_wrap=True)
+    for hit in hits:
+        grid.add_row(str(hit.rank), escape(hit.table), f"{hit.score:.3f}", hit.sid)
+    console = Console()
+    if not console.is_terminal:
+        console.width = 140  # piped: nobody's window decides what is cut
+    console.print(grid)
+
+
+@app.command()
+def info(
+    index: IndexPath,
+    skipped: Annotated[bool, typer.Option("--skipped", help="List what could not be read, and why.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show what an index is made of, how large it is and how healthy its identifiers are."""
+    opened = _open(index)
+    if skipped:
+        left_out = [{"name": name, "reason": reason} for name, reason in opened.skipped()]
+        if as_json:
+            emit({"skipped": left_out})
+            return
+        for entry in left_out:
+            print(f"{entry['name']}: {entry['reason']}")
+        say(f"{len(left_out):,} skipped")
+        return
+    facts = opened.info()
+    if as_json:
+        emit(facts)
+        return
+    health = facts["health"]
+    weights = ", ".join(f"{kind} {weight:.2f}" for kind, weight in facts["evidence_weights"].items())
+    size = facts["bytes"]
+    lines = {
+        "lake": facts["lake"],
+        "tables": f"{facts['tables']:,} ({facts['skipped']:,} skipped{': see --skipped' if facts['skipped'] else ''})",
+        "identifiers": f"{facts['levels']} codes of {facts['codes']}",
+        "evidence": weights,
+        "labels": f"{facts['labels']['pairs']:,} pairs"
+        if facts["labels"]
+        else "none: the lake taught itself",
+        "codes in use": " ".join(f"{used:.0%}" for used in health["used"]),
+        "perplexity": " ".join(f"{p:.0f}" for p in health["perplexity"]),
+        "collisions": f"{health['collision_rate']:.2%} of tables; largest bucket {health['largest_bucket']}",
+        "quantization error": f"{health['error']:.4f} (squared, latents have length 1)",
+        "search artifacts": f"{size['trie']:,} bytes, {facts['bytes_per_table']:.1f} a table",
+        "model": f"{size['model']:,} bytes (learnt for this lake, of fixed size)",
+        "catalogue, cache": f"{size['catalogue']:,} and {size['cache']:,} bytes (the cache may be deleted)",
+    }
+    for name, value in lines.items():
+        print(f"{name:<20}{value}")
+
+
+@app.command(name="eval")
+def evaluate(
+    index: IndexPath,
+    groundtruth: Annotated[Path, typer.Option(help="CSV of query_table,candidate_table.")],
+    queries: Annotated[
+        Path | None, typer.Option(help="Folder of the query tables. Default: they are in the lake.")
+    ] = None,
+    k: Count = 10,
+    beam: Annotated[
+        int | None, typer.Option(min=1, help="Width of the search. Default: max(2k, 100).")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Score an index against ground truth, after checking the ground truth against the lake."""
+    from gentus.evaluate import evaluate_index
+
+    opened = _open(index)
+    report = evaluate_index(opened, groundtruth, k, queries, beam)
+    if not report.check.ok:
+        say(report.check.summary())
+    for query, reason in report.unreadable.items():
+        say(f"{query}: {reason}; it counts as not answered")
+    if as_json:
+        emit(report.to_dict())
+        return
+    for name, value in report.metrics.to_dict().items():
+        print(f"{name:<12}{value:.4f}" if isinstance(value, float) else f"{name:<12}{value}")
+
+
+@app.command()
+def demo(
+    folder: Annotated[Path, typer.Option("--dir", help="Where the demo's lake and index go.")] = Path("demo"),
+    as_json: AsJson = False,
+) -> None:
+    """Make a small lake of real tables, index it and search it, in a minute."""
+    from rich.console import Console
+
+    from gentus.demo import run
+
+    facts = run(folder, console=None if as_json else Console())
+    if as_json:
+        emit(facts)
+
+
+@bench_app.command()
+def quality(
+    data: Annotated[
+        Path, typer.Option(help="Folder of lakes: NAME/datalake, NAME/groundtruth_dev.csv, NAME/query.")
+    ],
+    lake: Annotated[
+        list[str] | None, typer.Option(help="Which of them. Default: all the standard ones there.")
+    ] = None,
+    method: Annotated[list[str] | None, typer.Option(help="Which methods. Default: all.")] = None,
+    out: Annotated[Path, typer.Option(help="Where quality.json and quality.md go.")] = Path("results"),
+    as_json: AsJson = False,
+) -> None:
+    """Rank the lakes' queries by GenTUS and by baselines, side by side, and write a table."""
+    from gentus.bench.quality import main_table, markdown
+
+    document = main_table(data, lake, method, out)
+    if as_json:
+        emit(document)
+    else:
+        print(markdown(document))
+
+
+def _open(path: Path) -> Index:
+    from gentus.index import Index
+
+    return Index(path)
+
+
+def version_text() -> str:
+    """The version as `gentus --version` prints it."""
+    return f"gentus {__version__}"
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    if version:
+        print(version_text())
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command line; every expected failure is one clear sentence and exit code 1."""
+    guarded(app)
+
+
+def guarded(command: Callable[[], Any]) -> None:
+    """Run a command, turning failures a user can mend into a message instead of a traceback."""
+    from gentus.lake import Unreadable
+    from gentus.static import WeightsMissingError
+    from gentus.store import IndexError_
+
+    try:
+        command()
+    except KeyboardInterrupt:
+        say("Stopped.")
+        raise SystemExit(130) from None
+    except (IndexError_, WeightsMissingError, Unreadable, FileNotFoundError, FileExistsError) as error:
+        say(f"Error: {error}")
+        raise SystemExit(1) from None
+    except (ValueError, ModuleNotFoundError, PermissionError) as error:
+        say(f"Error: {error}")
+        raise SystemExit(1) from None
+    except BrokenPipeError:
+        sys.stderr.close()
+        raise SystemExit(0) from None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,185 @@
+"""An index, opened: search a table, ask what it is made of. Nothing here imports torch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from safetensors.numpy import load_file, save_file
+
+from gentus.catalogue import Catalogue
+from gentus.codes import Codebooks, format_sid
+from gentus.decode import Decoder
+from gentus.encoder import Encoder, EncoderSettings, parameter_shapes
+from gentus.evidence import EVIDENCE, Evidence
+from gentus.features import featurize
+from gentus.lake import Limits, from_frame, read_path
+from gentus.store import IndexError_, Layout, read_config
+from gentus.table import Table
+from gentus.trie import Trie
+
+Query: TypeAlias = Any  # a path, a Table, or a polars, pandas or Arrow table
+LEAST_BEAM = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One answer."""
+
+    rank: int
+    table: str  # its name in the lake
+    score: float  # 1 for the same content, 0 for unrelated
+    sid: str  # its identifier
+    path: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+class Index:
+    """A finished index folder. Open as many as you like, in as many processes as you like."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.layout = Layout(Path(path))
+        self.config = read_config(self.layout)
+        generation = int(self.config["generation"])
+        try:
+            self.catalogue = Catalogue(self.layout.catalogue)
+            self.encoder, codebooks = load_model(
+                self.layout.model(generation), EncoderSettings(**self.config["settings"]["encoder"])
+            )
+            self.decoder = Decoder(Trie.load(self.layout.trie(generation)), codebooks)
+        except Exception as error:
+            raise IndexError_(
+                f"A file of the index {self.layout.root} is missing or damaged: {error}. "
+                f"Build it again: gentus index {self.config['lake']} -o {self.layout.root}"
+            ) from error
+        self.limits = Limits(**self.config["settings"]["limits"])
+
+    def __len__(self) -> int:
+        """How many tables can be found."""
+        return len(self.decoder.trie)
+
+    def __repr__(self) -> str:
+        """What this is, at a glance."""
+        return f"<gentus.Index {self.layout.root}: {len(self):,} tables>"
+
+    def search(self, query: Query | Sequence[Query], k: int = 10, beam: int | None = None) -> Any:
+        """Tables whose rows could be appended to the query's, best first.
+
+        A query is a path, or a polars, pandas or Arrow table; a list of queries gives a list of answers.
+        """
+        if isinstance(query, list | tuple):
+            return [self.search(one, k, beam) for one in query]
+        return self._search(query, k, beam)
+
+    def _search(self, query: Query, k: int, beam: int | None) -> list[Hit]:
+        if k < 1:
+            raise ValueError(f"k is {k}; ask for at least one table")
+        table = self.read(query)
+        latent = self.encoder.encode(featurize(table))[0]
+        rows, left = self.decoder.search(latent, beam or max(2 * k, LEAST_BEAM))
+        trie = self.decoder.trie
+        itself = self._itself(query)
+        chosen = [i for i, row in enumerate(rows[: k + 1]) if trie.tables[row] != itself][:k]
+        names = self.catalogue.names(int(trie.tables[rows[i]]) for i in chosen)
+        hits = []
+        for i in chosen:
+            row = rows[i]
+            name, path = names[int(trie.tables[row])]
+            sid = format_sid(trie.codes[row], int(trie.suffixes[row]))
+            hits.append(Hit(len(hits) + 1, name, round(float(1 - left[i] / 2), 6), sid, path))
+        return hits
+
+    def read(self, query: Query) -> Table:
+        """A query as the pipeline sees it."""
+        if isinstance(query, Table):
+            return query
+        if isinstance(query, str | os.PathLike):
+            return read_path(Path(query), self.limits)
+        return from_frame(query, "query", self.limits)
+
+    def _itself(self, query: Query) -> int | None:
+        """The table of the lake that the query is, if it is one: it is never its own answer."""
+        if not isinstance(query, str | os.PathLike):
+            return None
+        path = os.path.realpath(query)
+        lake = self.config["lake"]
+        if not path.startswith(lake):
+            return None
+        return self.catalogue.id_of(path, None)
+
+    def tables(self) -> list[str]:
+        """Names of all tables that can be found."""
+        return self.catalogue.table_names()
+
+    def skipped(self) -> list[tuple[str, str]]:
+        """(name, reason) of what could not be read."""
+        return self.catalogue.skipped()
+
+    def info(self) -> dict[str, Any]:
+        """What the index is made of, how large it is, and how healthy its identifiers are."""
+        generation = int(self.config["generation"])
+        tables = len(self)
+        trie = sum(path.stat().st_size for path in self.layout.trie(generation).iterdir())
+        model = self.layout.model(generation).stat().st_size
+        cache = sum(path.stat().st_size for path in (self.layout.root / "cache").glob("*.npz"))
+        return {
+            "index": str(self.layout.root),
+            "lake": self.config["lake"],
+            "tables": tables,
+            "skipped": len(self.skipped()),
+            "levels": self.config["levels"],
+            "codes": self.config["codes"],
+            "labels": self.config["labels"],
+            "evidence_weights": self.config["evidence_weights"],
+            "health": self.config["health"],
+            "bytes": {
+                "trie": trie,
+                "model": model,
+                "catalogue": self.layout.catalogue.stat().st_size,
+                "cache": cache,
+            },
+            "bytes_per_table": round(trie / tables, 1),
+            "bytes_per_table_with_model": round((trie + model) / tables, 1),
+            "format": self.config["format"],
+            "version": self.config["version"],
+        }
+
+
+def save_model(path: Path, encoder: Encoder, codebooks: Codebooks) -> None:
+    """Write everything learnt: half precision, IDF as a byte; the fit has rounded them already."""
+    evidence = encoder.evidence
+    arrays = {
+        "evidence.idf": np.rint(evidence.idf * 16).astype(np.uint8),
+        "evidence.centre": evidence.centre.astype(np.float16),
+        "evidence.weights": evidence.weights,
+        "codebooks": codebooks.words.astype(np.float16),
+        **{name: array.astype(np.float16) for name, array in encoder.weights.items()},
+    }
+    temporary = path.with_name(path.name + ".part")
+    save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, temporary)
+    temporary.replace(path)
+
+
+def load_model(path: Path, settings: EncoderSettings) -> tuple[Encoder, Codebooks]:
+    """Read what `save_model` wrote, checking every shape."""
+    arrays = load_file(path)
+    shapes = parameter_shapes(settings)
+    for name, shape in shapes.items():
+        if name not in arrays or arrays[name].shape != shape:
+            raise ValueError(f"{path.name} does not hold {name} of shape {shape}")
+    if len(arrays["evidence.weights"]) != len(EVIDENCE):
+        raise ValueError(f"{path.name} does not weigh {', '.join(EVIDENCE)}")
+    evidence = Evidence(
+        arrays["evidence.idf"].astype(np.float32) / 16,
+        arrays["evidence.centre"].astype(np.float32),
+        arrays["evidence.weights"],
+    )
+    weights = {name: arrays[name].astype(np.float32) for name in shapes}
+    return Encoder(evidence, settings, weights), Codebooks(arrays["codebooks"].astype(np.float32))

@@ -1,0 +1,96 @@
+"""The prefix tree of all identifiers, as flat arrays that are memory-mapped and never unpacked.
+
+Identifiers are sorted; a node is a run of rows that share a prefix. Only runs of two or more rows need
+children: once a prefix belongs to one table, its remaining codes are read off its row. So the tree holds
+about one node a table, however long identifiers are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gentus.codes import U8
+
+
+@dataclass(frozen=True, slots=True)
+class Trie:
+    """N identifiers of L codes in M nodes, numbered level by level; node 0 is the root."""
+
+    codes: U8  # (N, L) sorted
+    suffixes: NDArray[np.uint16]  # (N,) 0 where the codes alone say which table
+    tables: NDArray[np.int32]  # (N,) the table of each row
+    rows: NDArray[np.int32]  # (M,) the first row of each node
+    children: NDArray[np.int32]  # (M + 1,) where each node's children begin; none: a single row
+
+    def __len__(self) -> int:
+        """How many identifiers there are."""
+        return len(self.codes)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return sum(getattr(self, field.name).nbytes for field in fields(self))
+
+    def save(self, folder: Path) -> None:
+        """Write one `.npy` an array."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for field in fields(self):
+            np.save(folder / f"{field.name}.npy", getattr(self, field.name), allow_pickle=False)
+
+    @classmethod
+    def load(cls, folder: Path) -> Trie:
+        """Map the arrays from a folder."""
+        return cls(
+            *(
+                np.load(folder / f"{field.name}.npy", mmap_mode="r", allow_pickle=False).view(np.ndarray)
+                for field in fields(cls)
+            )
+        )
+
+
+def build_trie(codes: U8, suffixes: NDArray[np.integer], tables: NDArray[np.integer]) -> Trie:
+    """Sort identifiers and lay out their tree, level by level without a loop over nodes."""
+    count, levels = codes.shape
+    order = np.lexsort((suffixes, *codes.T[::-1]))
+    codes, suffixes, tables = codes[order], suffixes[order], tables[order]
+    # The level at which a row parts from the row before it; `levels` where only the suffix differs.
+    parts = np.full(count, levels, np.int64)
+    differs = codes[1:] != codes[:-1]
+    parts[1:] = np.where(differs.any(1), differs.argmax(1), levels)
+    rows = [np.zeros(1, np.int64)]
+    widths = []  # children of the nodes of each level
+    begins, ends = np.zeros(1, np.int64), np.array([count])
+    for level in range(levels + 1):
+        # Children of the nodes [begins, ends) that have more than one row.
+        inner = ends - begins > 1
+        inside = np.zeros(count + 1, np.int64)
+        np.add.at(inside, begins[inner], 1)
+        np.add.at(inside, ends[inner], -1)
+        first = np.zeros(count, bool)
+        first[begins[inner]] = True
+        first |= parts == level
+        starts = np.flatnonzero(first & (np.cumsum(inside[:-1]) > 0))
+        low = np.searchsorted(starts, begins)
+        width = np.where(inner, np.searchsorted(starts, ends) - low, 0)
+        widths.append(width)
+        owner_end = np.repeat(ends[inner], width[inner])
+        following = np.append(starts[1:], count)
+        begins, ends = starts, np.minimum(following, owner_end)
+        rows.append(starts)
+        if not len(starts):
+            break
+    widths.append(np.zeros(len(begins), np.int64))
+    all_rows = np.concatenate(rows)
+    # A level's children lie behind the level itself, so offsets are a running sum that begins at node 1.
+    children = np.concatenate([[1], 1 + np.cumsum(np.concatenate(widths))])[: len(all_rows) + 1]
+    return Trie(
+        np.ascontiguousarray(codes),
+        suffixes.astype(np.uint16),
+        tables.astype(np.int32),
+        all_rows.astype(np.int32),
+        children.astype(np.int32),
+    )

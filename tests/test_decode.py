@@ -1,0 +1,115 @@
+"""Codes, tree and beam search against brute force."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gentus.codes import Codebooks, assign_suffixes, format_sid, health
+from gentus.decode import Decoder
+from gentus.trie import Trie, build_trie
+
+
+def world(seed: int, count: int, levels: int, size: int) -> tuple[np.ndarray, Codebooks, np.ndarray, Trie]:
+    random = np.random.default_rng(seed)
+    books = random.normal(size=(levels, size, 8)) * (0.6 ** np.arange(levels))[:, None, None]
+    codebooks = Codebooks(books.astype(np.float32))
+    latents = random.normal(size=(count, 8)).astype(np.float32)
+    codes = codebooks.encode(latents)
+    distance = ((latents - codebooks.decode(codes)) ** 2).sum(1)
+    suffixes = assign_suffixes(codes, distance)
+    return latents, codebooks, codes, build_trie(codes, suffixes, np.arange(count))
+
+
+def test_encode_takes_the_nearest_codeword_of_every_level() -> None:
+    latents, codebooks, codes, _ = world(1, 20, 3, 5)
+    for latent, code in zip(latents, codes, strict=True):
+        rest = latent.copy()
+        for level in range(3):
+            distances = [((rest - word) ** 2).sum() for word in codebooks.words[level]]
+            assert code[level] == int(np.argmin(distances))
+            rest = rest - codebooks.words[level][code[level]]
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 60), st.integers(1, 4), st.integers(1, 6))
+def test_a_full_beam_scores_every_identifier_as_brute_force_does(
+    seed: int, count: int, levels: int, size: int
+) -> None:
+    _, codebooks, codes, trie = world(seed, count, levels, size)
+    query = np.random.default_rng(seed + 1).normal(size=8).astype(np.float32)
+    rows, left = Decoder(trie, codebooks).search(query, beam=10_000)
+    reference = ((query - codebooks.decode(codes)) ** 2).sum(1)
+    assert sorted(trie.tables[rows]) == list(range(count))
+    assert np.allclose(left, reference[trie.tables[rows]], atol=1e-3)
+    assert (np.diff(left) >= -1e-5).all()
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=40))
+def test_the_tree_holds_exactly_its_identifiers(base: list[tuple[int, int, int]]) -> None:
+    codes = np.array(base, np.uint8)
+    suffixes = assign_suffixes(codes, np.zeros(len(codes), np.float32))
+    trie = build_trie(codes, suffixes, np.arange(len(codes)))
+    found = []
+
+    def walk(node: int, depth: int) -> None:
+        first, last = int(trie.children[node]), int(trie.children[node + 1])
+        if first == last:
+            found.append(int(trie.rows[node]))
+            return
+        for child in range(first, last):
+            prefix = trie.codes[trie.rows[node], :depth]
+            assert np.array_equal(trie.codes[trie.rows[child], :depth], prefix)
+            walk(child, depth + 1)
+
+    walk(0, 0)
+    assert sorted(found) == list(range(len(codes)))
+    for row in range(len(codes)):
+        assert tuple(trie.codes[row]) == base[trie.tables[row]]
+        assert trie.suffixes[row] == suffixes[trie.tables[row]]
+    sids = {format_sid(c, int(s)) for c, s in zip(codes, suffixes, strict=True)}
+    assert len(sids) == len(codes)
+
+
+def test_a_narrow_beam_finds_the_nearest_of_many() -> None:
+    _, codebooks, codes, trie = world(5, 3000, 6, 16)
+    decoder = Decoder(trie, codebooks)
+    random = np.random.default_rng(9)
+    agree = 0
+    for _ in range(50):
+        query = random.normal(size=8).astype(np.float32)
+        rows, _ = decoder.search(query, beam=100)
+        best = ((query - codebooks.decode(codes)) ** 2).sum(1)
+        agree += bool(np.isclose(best[trie.tables[rows[0]]], best.min(), atol=1e-3))
+    assert agree >= 48
+
+
+def test_suffixes_only_where_codes_collide_and_nearest_first() -> None:
+    codes = np.array([[1, 1], [2, 2], [1, 1], [1, 1]], np.uint8)
+    suffixes = assign_suffixes(codes, np.array([0.3, 0.1, 0.1, 0.2], np.float32))
+    assert suffixes.tolist() == [3, 0, 1, 2]
+
+
+def test_health_counts() -> None:
+    codes = np.array([[0, 1], [0, 1], [1, 0], [2, 0]], np.uint8)
+    report = health(codes, 4, np.full(4, 0.25, np.float32))
+    assert report.used == [0.75, 0.5]
+    assert report.perplexity[1] == pytest.approx(2)
+    assert report.collision_rate == 0.5
+    assert report.largest_bucket == 2
+    assert report.error == 0.25
+
+
+def test_a_saved_tree_is_the_same_and_mapped(tmp_path: Path) -> None:
+    *_, trie = world(3, 200, 4, 5)
+    trie.save(tmp_path)
+    again = Trie.load(tmp_path)
+    for name in ("codes", "suffixes", "tables", "rows", "children"):
+        assert np.array_equal(getattr(trie, name), getattr(again, name))
+    with pytest.raises(ValueError, match="read-only"):
+        again.codes[0, 0] = 1

@@ -1,0 +1,121 @@
+"""Features against slow, obvious references."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gentus.evidence import BLOCKS, WIDTH, Evidence, normalize
+from gentus.features import (
+    GRAM,
+    PIECE,
+    PROFILE,
+    SHAPE,
+    Features,
+    concatenate,
+    featurize,
+)
+from gentus.static import load_tokenizer
+from gentus.table import Column, Table
+
+
+def table(*columns: list[str]) -> Table:
+    return Table("t", [Column(f"c{i}", cells) for i, cells in enumerate(columns)], max(map(len, columns)))
+
+
+def kind_counts(features: Features, column: int, low: int, high: int) -> list[int]:
+    part = slice(features.starts[column], features.starts[column + 1])
+    ids, counts = features.ids[part], features.counts[part]
+    return sorted(counts[(ids >= low) & (ids < high)].tolist())
+
+
+def words_of(cells: list[str]) -> list[str]:
+    return re.findall(r"\w+", "\n".join(dict.fromkeys(cells)).lower())
+
+
+def grams_of(cells: list[str]) -> list[str]:
+    found = []
+    for cell in dict.fromkeys(cells):
+        for word in cell.lower().split():
+            padded = f" {word} "
+            for size in (3, 4):
+                found += [padded[i : i + size] for i in range(len(padded) - size + 1)]
+    return found
+
+
+WORDS = st.text(st.sampled_from("abcXYZ019-_.é"), min_size=1, max_size=7)
+CELLS = st.lists(st.lists(WORDS, min_size=1, max_size=3).map(" ".join), min_size=1, max_size=6)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(CELLS, min_size=1, max_size=3))
+def test_words_and_grams_are_counted_as_by_hand(columns: list[list[str]]) -> None:
+    features = featurize(table(*columns))
+    for i, cells in enumerate(columns):
+        for low, high, reference in ((0, GRAM, words_of(cells)), (GRAM, SHAPE, grams_of(cells))):
+            counts = sorted(min(reference.count(x), 255) for x in set(reference))
+            assert kind_counts(features, i, low, high) == counts
+
+
+def test_pieces_are_the_tokenizers() -> None:
+    cells = ["Barack Obama", "unionability"]
+    features = featurize(table(cells))
+    ids = load_tokenizer().encode(" ".join(cells), add_special_tokens=False).ids
+    assert sorted(features.ids[features.ids >= PIECE] - PIECE) == sorted(set(ids))
+
+
+def test_same_text_has_the_same_ids_wherever_it_stands() -> None:
+    alone = featurize(table(["harbour bridge"]))
+    later = featurize(table(["x" * 300, "y z"], ["12", "13"], ["harbour bridge"]))
+    part = slice(later.starts[2], later.starts[3])
+    assert np.array_equal(alone.ids, later.ids[part])
+    assert np.array_equal(alone.counts, later.counts[part])
+    assert np.allclose(alone.profile[0], later.profile[2])
+
+
+def test_a_table_without_cells_has_no_columns() -> None:
+    features = featurize(Table("t", [Column("a", [])], 3))
+    assert len(features) == 1
+    assert features.profile.shape == (0, PROFILE)
+
+
+def test_concatenate_and_take_are_inverse() -> None:
+    parts = [featurize(table([w, w + "s"], ["1", "2"])) for w in ("ant", "bee", "cat")]
+    whole = concatenate(parts)
+    assert len(whole) == 3
+    for i, part in enumerate(parts):
+        again = whole.take([i])
+        for name in ("tables", "starts", "ids", "counts", "profile"):
+            assert np.array_equal(getattr(again, name), getattr(part, name))
+
+
+def test_evidence_blocks_have_length_one_and_weights_make_a_mean() -> None:
+    features = concatenate(
+        [featurize(table([f"name {i}", f"other {i}"], [str(i), str(i * i)])) for i in range(8)]
+    )
+    evidence = Evidence.fit([features])
+    blocks = evidence.blocks(features)
+    assert blocks.shape == (16, WIDTH)
+    for block in BLOCKS.values():
+        assert np.allclose(np.linalg.norm(blocks[:, block], axis=1), 1, atol=1e-5)
+    weighted = evidence.columns(features)
+    mean = np.mean([blocks[0, b] @ blocks[1, b] for b in BLOCKS.values()])
+    assert np.isclose(weighted[0] @ weighted[1], mean, atol=1e-5)
+    assert np.isclose(weighted[0] @ weighted[0], 1, atol=1e-5)
+
+
+def test_idf_counts_tables_not_columns() -> None:
+    rare = featurize(table(["zebra"], ["zebra"]))
+    common = [featurize(table(["horse"])) for _ in range(9)]
+    evidence = Evidence.fit([concatenate([rare, *common])])
+    zebra = featurize(table(["zebra"])).ids[0]
+    horse = featurize(table(["horse"])).ids[0]
+    assert abs(evidence.idf[zebra] - (np.log(11 / 2) + 1)) < 1 / 16
+    assert abs(evidence.idf[horse] - (np.log(11 / 10) + 1)) < 1 / 16
+
+
+def test_normalize_leaves_zero_rows() -> None:
+    assert np.array_equal(normalize(np.zeros((2, 3), np.float32)), np.zeros((2, 3), np.float32))

@@ -1,0 +1,185 @@
+"""The teacher, the latent space and the quantizer on lakes whose truth is known by construction."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+
+from gentus.encoder import Encoder, EncoderSettings
+from gentus.evidence import BLOCKS, F32, Evidence
+from gentus.features import Features, concatenate, featurize
+from gentus.latent import Batches, LatentSettings, Network, learn_latent, principal_basis, union_contrast
+from gentus.quantizer import QuantizerSettings, kmeans, learn_codes, quantize, residual_kmeans
+from gentus.table import Column, Table
+from gentus.teacher import (
+    Graph,
+    TeacherSettings,
+    _one_factor,
+    add_labels,
+    find_neighbours,
+    match_columns,
+    mutual_pairs,
+    weigh_evidence,
+)
+
+SUBJECTS = 6
+SLICES = 8
+
+
+@pytest.fixture(scope="module")
+def lake() -> tuple[Features, Evidence, F32, np.ndarray]:
+    """Six subjects, eight tables each, drawn from the words and ranges of the subject."""
+    random = np.random.default_rng(0)
+    tables = []
+    for subject in range(SUBJECTS):
+        names = [
+            f"{'abcdefgh'[subject] * 3}{word}"
+            for word in ("ton", "ville", "berg", "stadt", "ford", "by", "wick")
+        ]
+        for _ in range(SLICES):
+            rows = 12
+            columns = [
+                Column("name", [names[i] for i in random.integers(0, len(names), rows)]),
+                Column("size", [str(int(x)) for x in random.normal(10 ** (subject + 1), 10**subject, rows)]),
+                Column("code", [f"{'UVWXYZ'[subject]}{i:03d}" for i in random.integers(0, 999, rows)]),
+            ]
+            tables.append(Table("t", columns, rows))
+    features = concatenate([featurize(t) for t in tables])
+    evidence = Evidence.fit([features])
+    columns = evidence.columns(features)
+    return features, evidence, columns, features.tables.astype(np.int64)
+
+
+def same_subject(graph: Graph) -> float:
+    subject = np.arange(SUBJECTS * SLICES) // SLICES
+    return float((subject[graph.ids[:, : SLICES - 1]] == subject[:, None]).mean())
+
+
+def test_matching_is_optimal() -> None:
+    random = np.random.default_rng(1)
+    for _ in range(20):
+        similarity = random.normal(size=(3, 4)).astype(np.float32)
+        best = max(sum(similarity[i, p[i]] for i in range(3)) for p in permutations(range(4), 3))
+        assert match_columns(similarity, np.array([4]))[0] == pytest.approx(best / 12**0.5, rel=1e-5)
+
+
+def test_matching_scores_each_candidate_alone() -> None:
+    random = np.random.default_rng(2)
+    similarity = random.normal(size=(3, 9)).astype(np.float32)
+    together = match_columns(similarity, np.array([2, 3, 4]))
+    alone = [match_columns(similarity[:, a:b], np.array([b - a]))[0] for a, b in ((0, 2), (2, 5), (5, 9))]
+    assert np.allclose(together, alone)
+
+
+def test_neighbours_are_of_the_same_subject(lake: tuple[Features, Evidence, F32, np.ndarray]) -> None:
+    _, _, columns, starts = lake
+    graph = find_neighbours(columns, starts, TeacherSettings(candidates=30, block=7))
+    assert same_subject(graph) > 0.95
+    assert not (graph.ids == np.arange(len(graph.ids))[:, None]).any()
+    assert (np.diff(graph.scores, axis=1) <= 1e-6).all()
+
+
+def test_evidence_that_agrees_with_none_counts_least(
+    lake: tuple[Features, Evidence, F32, np.ndarray],
+) -> None:
+    features, evidence, _, starts = lake
+    blocks = evidence.blocks(features)
+    noise = np.random.default_rng(3).normal(size=blocks[:, BLOCKS["shapes"]].shape).astype(np.float32)
+    blocks[:, BLOCKS["shapes"]] = noise / np.linalg.norm(noise, axis=1, keepdims=True)
+    weights = weigh_evidence(blocks, starts, TeacherSettings(candidates=30), np.random.default_rng(0))
+    assert weights.sum() == pytest.approx(1, abs=1e-5)
+    spread = np.sqrt(blocks[:, BLOCKS["shapes"]].var())
+    assert spread > 0
+    others = [w for kind, w in zip(BLOCKS, weights, strict=True) if kind != "shapes"]
+    assert weights[list(BLOCKS).index("shapes")] < min(others)
+
+
+def test_one_factor_recovers_loadings() -> None:
+    loadings = np.array([0.9, 0.8, 0.6, 0.7, 0.3])
+    correlation = np.outer(loadings, loadings)
+    np.fill_diagonal(correlation, 1)
+    assert np.allclose(_one_factor(correlation), loadings, atol=0.02)
+
+
+def test_labels_come_before_what_the_teacher_found() -> None:
+    graph = Graph(
+        np.array([[1, 2], [0, 2], [0, 1], [0, 1]], np.int32), np.array([[0.9, 0.5]] * 4, np.float32)
+    )
+    labelled = add_labels(graph, np.array([[0, 3]]))
+    assert labelled.ids[0].tolist() == [3, 1]
+    assert labelled.ids[3].tolist() == [0, 1]
+    assert labelled.scores[0, 0] > 0.9
+    assert labelled.ids[1].tolist() == [0, 2]
+
+
+def test_mutual_pairs_are_mutual() -> None:
+    graph = Graph(np.array([[1], [0], [0]], np.int32), np.ones((3, 1), np.float32))
+    assert mutual_pairs(graph, 1).tolist() == [[0, 1], [1, 0]]
+
+
+def test_union_contrast_is_the_papers_formula() -> None:
+    torch.manual_seed(0)
+    latents = torch.nn.functional.normalize(torch.randn(5, 4), dim=1)
+    pairs = torch.zeros(5, 5, dtype=torch.bool)
+    pairs[0, 1] = pairs[1, 0] = pairs[0, 2] = True
+    expected = []
+    for i in range(5):
+        positives = [j for j in range(5) if pairs[i, j]]
+        if positives:
+            total = sum(float(torch.exp(latents[i] @ latents[a] / 0.1)) for a in range(5) if a != i)
+            logs = [float(latents[i] @ latents[j] / 0.1) - np.log(total) for j in positives]
+            expected.append(-np.mean(logs))
+    assert float(union_contrast(latents, pairs, 0.1)) == pytest.approx(np.mean(expected), rel=1e-4)
+
+
+def test_kmeans_revives_centres_that_serve_nobody() -> None:
+    points = torch.cat([torch.zeros(10, 2), torch.ones(10, 2) * 5])
+    centres = kmeans(points, torch.tensor([[0.0, 0.0], [100.0, 100.0]]), 3)
+    assert sorted(centres[:, 0].tolist()) == pytest.approx([0, 5])
+
+
+def test_residual_levels_shrink_the_error() -> None:
+    torch.manual_seed(1)
+    latents = torch.nn.functional.normalize(torch.randn(400, 16), dim=1)
+    books = residual_kmeans(latents, [None] * 4, 16, 8)
+    _, errors = quantize(latents, books)
+    means = errors.mean(1).tolist()
+    assert means == sorted(means, reverse=True)
+    assert means[-1] < 0.5 * means[0]
+
+
+def test_codes_keep_the_subjects_apart_and_numpy_agrees_with_torch(
+    lake: tuple[Features, Evidence, F32, np.ndarray],
+) -> None:
+    features, evidence, columns, starts = lake
+    random = np.random.default_rng(0)
+    torch.manual_seed(0)
+    total = len(starts) - 1
+    graph = find_neighbours(columns, starts, TeacherSettings(candidates=20))
+    pairs = mutual_pairs(graph)
+    positive = sp.csr_matrix((np.ones(len(pairs), np.float32), (pairs[:, 0], pairs[:, 1])), (total, total))
+    settings = LatentSettings(basis=64, seeds=16, per_seed=4, neighbours=10)
+    basis = principal_basis(columns, 64, random)
+    batches = Batches(columns @ basis, starts, graph, positive, settings, random)
+    sizes = EncoderSettings(hidden=32, heads=4, embedding=32, latent=16)
+    network = Network(sizes, 64)
+    learn_latent(network, batches, 0.1, 60)
+    codebooks = learn_codes(
+        network, batches, QuantizerSettings(steps=20), (4, 8), torch.Generator().manual_seed(0)
+    )
+    encoder = Encoder(evidence, sizes, network.export(basis))
+    latents = encoder.encode(features)
+    inputs, owner = batches.gather(np.arange(total))
+    with torch.no_grad():
+        _, reference = network(inputs, owner, total)
+    assert np.allclose(latents, reference.numpy(), atol=0.02)  # weights are stored in half precision
+    coded = codebooks.decode(codebooks.encode(latents))
+    distance = ((latents[:, None] - coded[None]) ** 2).sum(2)
+    np.fill_diagonal(distance, np.inf)
+    nearest = np.argsort(distance, 1)[:, : SLICES - 1]
+    subject = np.arange(total) // SLICES
+    assert (subject[nearest] == subject[:, None]).mean() > 0.9
