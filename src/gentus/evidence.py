@@ -113,7 +113,7 @@ class Evidence:
 
 def quantize_idf(idf: F32) -> F32:
     """IDF to a sixteenth, so that a byte stores it and a loaded index computes what was fitted."""
-    return np.minimum(np.rint(idf * 16), 255).astype(np.float32) / 16
+    return np.asarray(np.minimum(np.rint(idf * 16), 255) / 16, np.float32)
 
 
 def normalize(vectors: F32) -> F32:

@@ -85,7 +85,7 @@ class Network(nn.Module):
 
 
 def principal_basis(columns: F32, width: int, random: np.random.Generator) -> F32:
-    """(W, width) leading directions of the evidence, scaled so that projections have unit variance overall."""
+    """(W, width) leading directions of the evidence, scaled so that projections have unit variance in all."""
     sample = columns[random.choice(len(columns), min(len(columns), 20_000), replace=False)]
     values, vectors = np.linalg.eigh(sample.T @ sample / len(sample))
     width = min(width, vectors.shape[1])

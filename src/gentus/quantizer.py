@@ -123,7 +123,7 @@ def learn_codes(
             + settings.union_weight * union_contrast(latent, batch.pairs, temperature)
         )
         optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         optimizer.step()
         schedule.step()
         if step % settings.revive_every == settings.revive_every - 1:

@@ -139,7 +139,7 @@ def weigh_evidence(
         return np.full(len(BLOCKS), 1 / len(BLOCKS), np.float32)
     loadings = _one_factor(np.mean(correlations, 0))
     weights = loadings / (1 - loadings**2) / np.mean(spreads, 0)
-    return (weights / weights.sum()).astype(np.float32)
+    return np.asarray(weights / weights.sum(), np.float32)
 
 
 def _one_factor(correlation: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -152,7 +152,7 @@ def _one_factor(correlation: NDArray[np.float64]) -> NDArray[np.float64]:
         values, vectors = np.linalg.eigh(reduced)
         loadings = np.abs(vectors[:, -1]) * np.sqrt(max(values[-1], 1e-9))
         shared = np.clip(loadings**2, 0.01, 0.9)
-    return np.sqrt(shared)
+    return np.asarray(np.sqrt(shared), np.float64)
 
 
 def add_labels(graph: Graph, pairs: NDArray[np.int64]) -> Graph:
@@ -171,7 +171,7 @@ def add_labels(graph: Graph, pairs: NDArray[np.int64]) -> Graph:
 
 
 def mutual_pairs(graph: Graph, nearest: int = 5) -> NDArray[np.int64]:
-    """(P, 2) tables that are among each other's nearest: what stands in for annotations when there are none."""
+    """(P, 2) tables that are among each other's nearest: they stand in where annotations are missing."""
     total = len(graph.ids)
     near = graph.ids[:, :nearest]
     forward = np.repeat(np.arange(total), near.shape[1]) * total + near.ravel()
