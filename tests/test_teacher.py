@@ -42,12 +42,12 @@ def lake() -> tuple[Features, Evidence, F32, np.ndarray]:
         ]
         for _ in range(SLICES):
             rows = 12
-            columns = [
+            parts = [
                 Column("name", [names[i] for i in random.integers(0, len(names), rows)]),
                 Column("size", [str(int(x)) for x in random.normal(10 ** (subject + 1), 10**subject, rows)]),
                 Column("code", [f"{'UVWXYZ'[subject]}{i:03d}" for i in random.integers(0, 999, rows)]),
             ]
-            tables.append(Table("t", columns, rows))
+            tables.append(Table("t", parts, rows))
     features = concatenate([featurize(t) for t in tables])
     evidence = Evidence.fit([features])
     columns = evidence.columns(features)

@@ -27,7 +27,7 @@ from gentus.progress import Progress
 from gentus.quantizer import QuantizerSettings, learn_codes
 from gentus.store import (
     FORMAT,
-    IndexError_,
+    IndexFolderError,
     Layout,
     read_chunk,
     read_config,
@@ -81,7 +81,9 @@ def build(
         layout.root.mkdir(parents=True, exist_ok=True)
         catalogue = Catalogue(layout.catalogue, writable=True)
     except OSError as error:
-        raise IndexError_(f"Cannot write the index to {layout.root}: {error.strerror or error}") from error
+        raise IndexFolderError(
+            f"Cannot write the index to {layout.root}: {error.strerror or error}"
+        ) from error
     try:
         read_lake(root, layout, catalogue, settings, workers or os.cpu_count() or 1, progress)
         fit(root, layout, catalogue, settings, truth, progress)
@@ -155,7 +157,8 @@ def _store(
     number: int,
 ) -> None:
     """Features first, then the rows that point to them: a kill between the two only repeats work."""
-    entries, features = [], []
+    entries: list[Entry] = []
+    features: list[Features] = []
     for source, result in batch:
         entry = Entry(
             source.name, str(source.path), source.part, source.size, source.mtime_ns, _hash_or_none(source)
@@ -205,8 +208,9 @@ def fit(
     tables = catalogue.featurized()
     if not tables:
         count = len(catalogue.skipped())
-        raise IndexError_(
-            f"No table could be read in {root} ({count} files were skipped). See why: gentus info {layout.root} --skipped"
+        raise IndexFolderError(
+            f"No table could be read in {root} ({count} files were skipped). "
+            f"See why: gentus info {layout.root} --skipped"
         )
     torch.manual_seed(settings.seed)
     random = np.random.default_rng(settings.seed)
@@ -356,7 +360,7 @@ def _switch(
     """Write the next generation beside the current one, then switch."""
     try:
         generation = int(read_config(layout)["generation"]) + 1
-    except IndexError_:
+    except IndexFolderError:
         generation = 1
     config = {**config, "generation": generation}
     save_model(layout.model(generation), encoder, codebooks)

@@ -77,7 +77,8 @@ def index(
         built = build(lake, out, labels, settings=settings, workers=workers, progress=terminal_progress())
     except KeyboardInterrupt:
         say(
-            f"\nStopped. The tables read so far are kept; run the same command to go on: gentus index {lake} -o {out}"
+            "\nStopped. The tables read so far are kept; run the same command to go on: "
+            f"gentus index {lake} -o {out}"
         )
         raise typer.Exit(130) from None
     seconds = time.perf_counter() - started
@@ -89,10 +90,9 @@ def index(
         f"{info['tables']:,} tables indexed in {seconds:.1f} s: {info['levels']} codes of {info['codes']}, "
         f"{info['bytes_per_table']:.0f} bytes a table."
     )
-    if info["labels"] and info["labels"]["pairs_outside_the_lake"]:
-        say(
-            f"{info['labels']['pairs_outside_the_lake']:,} labelled pairs name tables that are not in the lake; they were left out."
-        )
+    outside = info["labels"]["pairs_outside_the_lake"] if info["labels"] else 0
+    if outside:
+        say(f"{outside:,} labelled pairs name tables that are not in the lake; they were left out.")
     if info["skipped"]:
         say(f"{info['skipped']:,} skipped: see gentus info {out} --skipped")
     say(f"Search it: gentus search {out} YOUR_TABLE")
@@ -186,9 +186,10 @@ def info(
     health = facts["health"]
     weights = ", ".join(f"{kind} {weight:.2f}" for kind, weight in facts["evidence_weights"].items())
     size = facts["bytes"]
+    see = ": see --skipped" if facts["skipped"] else ""
     lines = {
         "lake": facts["lake"],
-        "tables": f"{facts['tables']:,} ({facts['skipped']:,} skipped{': see --skipped' if facts['skipped'] else ''})",
+        "tables": f"{facts['tables']:,} ({facts['skipped']:,} skipped{see})",
         "identifiers": f"{facts['levels']} codes of {facts['codes']}",
         "evidence": weights,
         "labels": f"{facts['labels']['pairs']:,} pairs"
@@ -301,14 +302,14 @@ def guarded(command: Callable[[], Any]) -> None:
     """Run a command, turning failures a user can mend into a message instead of a traceback."""
     from gentus.lake import Unreadable
     from gentus.static import WeightsMissingError
-    from gentus.store import IndexError_
+    from gentus.store import IndexFolderError
 
     try:
         command()
     except KeyboardInterrupt:
         say("Stopped.")
         raise SystemExit(130) from None
-    except (IndexError_, WeightsMissingError, Unreadable, FileNotFoundError, FileExistsError) as error:
+    except (IndexFolderError, WeightsMissingError, Unreadable, FileNotFoundError, FileExistsError) as error:
         say(f"Error: {error}")
         raise SystemExit(1) from None
     except (ValueError, ModuleNotFoundError, PermissionError) as error:

@@ -22,12 +22,12 @@ class Codebooks:
     @property
     def levels(self) -> int:
         """L."""
-        return self.words.shape[0]
+        return len(self.words)
 
     @property
     def size(self) -> int:
         """K."""
-        return self.words.shape[1]
+        return int(self.words.shape[1])
 
     def encode(self, latents: F32) -> U8:
         """(N, L) codes, each level the nearest codeword to what the levels before left over."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 HEADER = ("query_table", "candidate_table")
 
 
-def load_groundtruth(path: str | Path) -> dict[str, list[str]]:
+def load_groundtruth(path: str | os.PathLike[str]) -> dict[str, list[str]]:
     """Read `query_table,candidate_table` pairs: the candidates of each query, in file order.
 
     A header is optional, in any letter case; with one, further columns are ignored. Repeated pairs

@@ -18,7 +18,7 @@ from gentus.encoder import Encoder, EncoderSettings, parameter_shapes
 from gentus.evidence import EVIDENCE, Evidence
 from gentus.features import featurize
 from gentus.lake import Limits, from_frame, read_path
-from gentus.store import IndexError_, Layout, read_config
+from gentus.store import IndexFolderError, Layout, read_config
 from gentus.table import Table
 from gentus.trie import Trie
 
@@ -55,7 +55,7 @@ class Index:
             )
             self.decoder = Decoder(Trie.load(self.layout.trie(generation)), codebooks)
         except Exception as error:
-            raise IndexError_(
+            raise IndexFolderError(
                 f"A file of the index {self.layout.root} is missing or damaged: {error}. "
                 f"Build it again: gentus index {self.config['lake']} -o {self.layout.root}"
             ) from error
@@ -88,7 +88,7 @@ class Index:
         itself = self._itself(query)
         chosen = [i for i, row in enumerate(rows[: k + 1]) if trie.tables[row] != itself][:k]
         names = self.catalogue.names(int(trie.tables[rows[i]]) for i in chosen)
-        hits = []
+        hits: list[Hit] = []
         for i in chosen:
             row = rows[i]
             name, path = names[int(trie.tables[row])]
@@ -177,7 +177,7 @@ def load_model(path: Path, settings: EncoderSettings) -> tuple[Encoder, Codebook
     if len(arrays["evidence.weights"]) != len(EVIDENCE):
         raise ValueError(f"{path.name} does not weigh {', '.join(EVIDENCE)}")
     evidence = Evidence(
-        arrays["evidence.idf"].astype(np.float32) / 16,
+        np.asarray(arrays["evidence.idf"] / 16, np.float32),
         arrays["evidence.centre"].astype(np.float32),
         arrays["evidence.weights"],
     )

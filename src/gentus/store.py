@@ -21,7 +21,7 @@ from gentus.features import Features
 FORMAT = 1
 
 
-class IndexError_(RuntimeError):  # noqa: N801 - `IndexError` is Python's
+class IndexFolderError(RuntimeError):
     """An index folder that cannot be used; the message says why and what to do."""
 
 
@@ -94,21 +94,23 @@ def write_config(layout: Layout, config: dict[str, Any]) -> None:
 def read_config(layout: Layout) -> dict[str, Any]:
     """Read `config.json`, or say what is wrong with it."""
     if not layout.root.is_dir():
-        raise IndexError_(f"There is no index at {layout.root}. Make one: gentus index LAKE -o {layout.root}")
+        raise IndexFolderError(
+            f"There is no index at {layout.root}. Make one: gentus index LAKE -o {layout.root}"
+        )
     if not layout.config.is_file():
         hint = "Its build was not finished; run" if layout.catalogue.is_file() else "Make an index with"
-        raise IndexError_(
+        raise IndexFolderError(
             f"{layout.root} is not a finished index. {hint}: gentus index LAKE -o {layout.root}"
         )
     try:
         config: dict[str, Any] = json.loads(layout.config.read_text("utf-8"))
         version = config["format"]
     except (ValueError, KeyError, TypeError) as error:
-        raise IndexError_(
+        raise IndexFolderError(
             f"{layout.config} is damaged ({error}). Build the index again: gentus index LAKE -o {layout.root}"
         ) from error
     if version != FORMAT:
-        raise IndexError_(
+        raise IndexFolderError(
             f"{layout.root} has index format {version}, this version of gentus reads {FORMAT}. "
             f"Build it again: gentus index LAKE -o {layout.root}"
         )

@@ -62,7 +62,7 @@ class _Tfidf:
 
     def fit(self, tables: Iterable[Table]) -> None:
         """Weigh the terms of the lake and turn its tables into an inverted index."""
-        from sklearn.feature_extraction.text import TfidfVectorizer  # type: ignore[import-untyped]
+        from sklearn.feature_extraction.text import TfidfVectorizer
 
         self.names = []
 

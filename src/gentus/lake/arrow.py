@@ -13,7 +13,7 @@ from gentus.lake.typed import relation_table, session
 from gentus.table import Table
 
 if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped]
+    import pyarrow as pa
 
 _RUNS = 8  # places of a large file that rows are taken from
 

@@ -31,7 +31,7 @@ def sheets_of(path: Path) -> list[str]:
 def read_sheet(path: Path, part: str, name: str, limits: Limits) -> Table:
     """Read rows of one sheet, those with any value; the first of them is the header."""
     try:
-        import openpyxl  # type: ignore[import-untyped]
+        import openpyxl
     except ImportError as error:
         raise Unreadable("reading Excel files needs openpyxl: pip install 'gentus[excel]'") from error
     with opened(path) as file:

@@ -121,7 +121,7 @@ def _gunzip(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _unzstd(file: BinaryIO) -> Iterator[bytes]:
-    import pyarrow as pa  # type: ignore[import-untyped]
+    import pyarrow as pa
 
     try:
         with pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd") as stream:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import pickle
 import signal
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -70,12 +69,12 @@ def _serve(connection: Connection, work: Callable[[Table], Any], limits: Limits)
 
 
 def _portable(error: Exception) -> Exception:
-    """Return an error that survives the way to the parent."""
-    try:
-        pickle.loads(pickle.dumps(error))
-    except Exception:
-        return RuntimeError(f"{type(error).__name__}: {error}")
-    return error
+    """Return an error that survives the way to the parent: made anew from its words, or told in words."""
+    kind = type(error)
+    with suppress(Exception):
+        if "<locals>" not in kind.__qualname__ and all(isinstance(part, str | int) for part in error.args):
+            return kind(*error.args)
+    return RuntimeError(f"{kind.__name__}: {error}")
 
 
 @dataclass(slots=True, eq=False)

@@ -94,7 +94,7 @@ def _read(path: Path, part: str | None, name: str, limits: Limits) -> Table:
 
 
 def _from_frame(obj: Any, name: str, limits: Limits) -> Table:
-    import pyarrow as pa  # type: ignore[import-untyped]
+    import pyarrow as pa
 
     from gentus.lake.arrow import arrow_table, from_batches
 
@@ -114,7 +114,7 @@ def _from_frame(obj: Any, name: str, limits: Limits) -> Table:
             obj = obj[list(spread(len(obj), limits.rows))]  # polars
         return from_batches(pa.RecordBatchReader.from_stream(obj), name, limits)
     if hasattr(obj, "__dataframe__"):
-        from pyarrow.interchange import from_dataframe  # type: ignore[import-untyped]
+        from pyarrow.interchange import from_dataframe
 
         return arrow_table(from_dataframe(obj), name, limits)
     raise Unreadable(f"a {type(obj).__name__} is no table; give a polars, pandas or pyarrow one")
