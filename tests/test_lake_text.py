@@ -87,9 +87,9 @@ def test_trailing_delimiters_make_no_column(tmp_path: Path) -> None:
     assert list(by_name(read_path(path))) == ["a", "b", "c"]
 
 
-def test_overflow_behind_a_trailing_delimiter_is_no_column(tmp_path: Path) -> None:
+def test_overflow_behind_a_trailing_delimiter_is_kept_as_a_nameless_column(tmp_path: Path) -> None:
     path = put(tmp_path / "a.csv", "a|b|\n1|2|\n3|4|\n5|6|overflow|\n")
-    assert by_name(read_path(path)) == {"a": ["1", "3", "5"], "b": ["2", "4", "6"]}
+    assert by_name(read_path(path)) == {"a": ["1", "3", "5"], "b": ["2", "4", "6"], "column_3": ["overflow"]}
 
 
 def test_markdown_table(tmp_path: Path) -> None:
@@ -101,7 +101,12 @@ def test_markdown_table(tmp_path: Path) -> None:
 
 def test_ragged_rows(tmp_path: Path) -> None:
     path = put(tmp_path / "a.csv", "a,b,c\n1\n2,x\n3,y,z\n4,y,z,too much\n")
-    assert by_name(read_path(path)) == {"a": ["1", "2", "3", "4"], "b": ["x", "y", "y"], "c": ["z", "z"]}
+    assert by_name(read_path(path)) == {
+        "a": ["1", "2", "3", "4"],
+        "b": ["x", "y", "y"],
+        "c": ["z", "z"],
+        "column_4": ["too much"],
+    }
     path = put(tmp_path / "b.csv", "a,b\nr1,1,2\nr2,3,4\n")  # row labels without a name
     assert by_name(read_path(path)) == {"a": ["r1", "r2"], "b": ["1", "3"], "column_3": ["2", "4"]}
 

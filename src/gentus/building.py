@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
+import time
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +23,7 @@ from gentus.codes import Codebooks, assign_suffixes, health
 from gentus.encoder import Encoder, EncoderSettings
 from gentus.evaluate import load_groundtruth
 from gentus.evidence import BLOCKS, F32, Evidence
-from gentus.features import Features, concatenate, featurize
+from gentus.features import PROFILE, PROFILE_CELLS, VALUES, VOCABULARY, Features, concatenate, featurize
 from gentus.index import Index, save_model
 from gentus.lake import Limits, Skipped, Source, Unreadable, each, fingerprint, scan
 from gentus.latent import Batches, LatentSettings, Network, learn_latent, principal_basis
@@ -29,8 +33,10 @@ from gentus.store import (
     FORMAT,
     IndexFolderError,
     Layout,
+    build_lock,
+    next_generation,
     read_chunk,
-    read_config,
+    remove_other_chunks,
     remove_other_generations,
     write_chunk,
     write_config,
@@ -39,7 +45,10 @@ from gentus.table import Table
 from gentus.teacher import TeacherSettings, add_labels, find_neighbours, mutual_pairs, weigh_evidence
 from gentus.trie import build_trie
 
-CHUNK = 256  # tables whose features are written together; what a kill can cost
+CHUNK = 256  # tables whose features are written together ...
+SECONDS = 10.0  # ... or those read in this time: what a kill can cost
+
+_Result: TypeAlias = tuple[Source, tuple[Features, int, int] | Skipped]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,20 +85,34 @@ def build(
     progress = progress or Progress()
     if not root.exists():
         raise FileNotFoundError(f"There is no lake at {root}. Give a folder of tables, or a database file.")
+    if layout.root.resolve() == root.resolve():
+        raise IndexFolderError(f"{layout.root} is the lake itself. Give the index a folder of its own.")
     truth = load_groundtruth(labels) if labels is not None else None
     try:
         layout.root.mkdir(parents=True, exist_ok=True)
+        with build_lock(layout), _opened(layout) as catalogue:
+            read_lake(root, layout, catalogue, settings, workers or os.cpu_count() or 1, progress)
+            fit(root, layout, catalogue, settings, truth, progress)
+    except (OSError, sqlite3.OperationalError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise IndexFolderError(f"Cannot write the index to {layout.root}: {reason}") from error
+    return Index(layout.root)
+
+
+@contextmanager
+def _opened(layout: Layout) -> Iterator[Catalogue]:
+    try:
         catalogue = Catalogue(layout.catalogue, writable=True)
-    except OSError as error:
+    except sqlite3.OperationalError:
+        raise
+    except sqlite3.DatabaseError as error:
         raise IndexFolderError(
-            f"Cannot write the index to {layout.root}: {error.strerror or error}"
+            f"{layout.catalogue} is damaged ({error}). Delete {layout.root} and run the same command again."
         ) from error
     try:
-        read_lake(root, layout, catalogue, settings, workers or os.cpu_count() or 1, progress)
-        fit(root, layout, catalogue, settings, truth, progress)
+        yield catalogue
     finally:
         catalogue.close()
-    return Index(layout.root)
 
 
 # --- reading ------------------------------------------------------------------------------------------
@@ -104,43 +127,75 @@ def read_lake(
     progress: Progress,
 ) -> None:
     """Bring catalogue and cache up to date with the lake; what is unchanged is not read again."""
+    _check_cache(catalogue, settings)
     known = catalogue.entries()
     found: set[str] = set()
     sources: list[Source] = []
-    skipped: list[Entry] = []
-    own = layout.root.resolve()
+    changes: list[Entry] = []
     for item in scan(root):
-        if own in item.path.absolute().parents:  # an index that lies inside its lake is no part of it
+        if _of_index(item.path, root, layout):
             continue
         found.add(item.name)
+        entry = known.get(item.name)
         if isinstance(item, Skipped):
-            skipped.append(Entry(item.name, str(item.path), skipped=item.reason))
-        elif not _unchanged(item, known.get(item.name), layout):
+            changes.append(Entry(item.name, os.path.realpath(item.path), skipped=item.reason))
+        elif entry is None or not _unchanged(item, entry, layout):
             sources.append(item)
+        elif entry.mtime_ns != item.mtime_ns:  # touched, not changed: next time the date will do
+            changes.append(replace(entry, mtime_ns=item.mtime_ns))
     with catalogue.transaction():
-        catalogue.put(skipped)
-        catalogue.remove(known.keys() - found)
+        catalogue.put(changes)
+        catalogue.retire(known.keys() - found)
     if not sources:
         return
     # A worker takes a second to start; few tables are read sooner without.
     workers = min(workers, 1 + len(sources) // 200)
     number = catalogue.next_chunk()
+    batch: list[_Result] = []
+    stored = time.monotonic()
     with progress.stage("Reading tables", len(sources)) as tick:
-        results = each(sources, _examine, workers, settings.limits)
-        while batch := list(islice(results, CHUNK)):
-            _store(batch, layout, catalogue, number)
-            number += 1
-            tick(len(batch))
+        try:
+            for result in each(sources, _examine, workers, settings.limits):
+                batch.append(result)
+                if len(batch) >= CHUNK or time.monotonic() - stored > SECONDS:
+                    _store(batch, layout, catalogue, number)
+                    number, batch, stored = number + 1, [], time.monotonic()
+                tick(1)
+        finally:  # stopped or not: what was read is kept
+            if batch:
+                _store(batch, layout, catalogue, number)
+
+
+def _check_cache(catalogue: Catalogue, settings: BuildSettings) -> None:
+    """Forget features that were made in another way than they would be now."""
+    made = json.dumps([asdict(settings.limits), VOCABULARY, VALUES, PROFILE, PROFILE_CELLS])
+    if catalogue.get_meta("features") != made:
+        with catalogue.transaction():
+            catalogue.retire(list(catalogue.entries()))
+            catalogue.put_meta("features", made)
+
+
+def _of_index(path: Path, root: Path, layout: Layout) -> bool:
+    """Whether a file is part of an index that lies in the lake: this one, or another."""
+    inside = path.absolute().relative_to(root.resolve()).parents if root.is_dir() else ()
+    return any(_is_index(root.resolve() / folder, layout.root.resolve()) for folder in inside)
+
+
+@lru_cache(maxsize=4096)
+def _is_index(folder: Path, own: Path) -> bool:
+    return folder == own or Layout(folder).is_index()
 
 
 def _examine(table: Table) -> tuple[Features, int, int]:
     return featurize(table), table.rows, len(table.columns)
 
 
-def _unchanged(source: Source, entry: Entry | None, layout: Layout) -> bool:
-    if entry is None or entry.size != source.size or entry.part != source.part:
+def _unchanged(source: Source, entry: Entry, layout: Layout) -> bool:
+    if entry.size != source.size or entry.part != source.part:
         return False
-    if entry.chunk is not None and not layout.chunk(entry.chunk).is_file():
+    if entry.chunk is None:
+        return False  # it could not be read; whatever was in the way may be gone
+    if not layout.chunk(entry.chunk).is_file():
         return False  # somebody emptied the cache
     if entry.mtime_ns == source.mtime_ns:
         return True
@@ -151,7 +206,7 @@ def _unchanged(source: Source, entry: Entry | None, layout: Layout) -> bool:
 
 
 def _store(
-    batch: list[tuple[Source, tuple[Features, int, int] | Skipped]],
+    batch: list[_Result],
     layout: Layout,
     catalogue: Catalogue,
     number: int,
@@ -161,7 +216,12 @@ def _store(
     features: list[Features] = []
     for source, result in batch:
         entry = Entry(
-            source.name, str(source.path), source.part, source.size, source.mtime_ns, _hash_or_none(source)
+            source.name,
+            os.path.realpath(source.path),
+            source.part,
+            source.size,
+            source.mtime_ns,
+            _hash_or_none(source),
         )
         if isinstance(result, Skipped):
             entries.append(replace(entry, skipped=result.reason))
@@ -176,9 +236,11 @@ def _store(
 
 
 def _hash_or_none(source: Source) -> str | None:
+    """The hash of what was read; None if it has changed since, so that it is read again next time."""
     try:
-        return fingerprint(source)
-    except Unreadable:  # it vanished after it was read; without a hash it is read again next time
+        digest = fingerprint(source)
+        return digest if os.stat(source.path).st_mtime_ns == source.mtime_ns else None
+    except (OSError, Unreadable):
         return None
 
 
@@ -207,11 +269,10 @@ def fit(
 
     tables = catalogue.featurized()
     if not tables:
-        count = len(catalogue.skipped())
-        raise IndexFolderError(
-            f"No table could be read in {root} ({count} files were skipped). "
-            f"See why: gentus info {layout.root} --skipped"
-        )
+        skipped = catalogue.skipped()
+        why = f" ({len(skipped)} skipped, such as {skipped[0][0]}: {skipped[0][1]})" if skipped else ""
+        hint = f" See why: gentus info {layout.root} --skipped" if skipped else ""
+        raise IndexFolderError(f"No table could be read in {root}{why}.{hint}")
     torch.manual_seed(settings.seed)
     random = np.random.default_rng(settings.seed)
     with progress.stage("Weighing evidence", None):
@@ -358,10 +419,7 @@ def _switch(
     suffixes: NDArray[np.int32],
 ) -> None:
     """Write the next generation beside the current one, then switch."""
-    try:
-        generation = int(read_config(layout)["generation"]) + 1
-    except IndexFolderError:
-        generation = 1
+    generation = next_generation(layout)
     config = {**config, "generation": generation}
     save_model(layout.model(generation), encoder, codebooks)
     build_trie(codes, suffixes, ids).save(layout.trie(generation))
@@ -369,4 +427,7 @@ def _switch(
         catalogue.put_sids(ids.tolist(), codes, suffixes.tolist())
         catalogue.put_meta("config", json.dumps(config))
     write_config(layout, config)
+    with catalogue.transaction():
+        catalogue.purge()
     remove_other_generations(layout, generation)
+    remove_other_chunks(layout, catalogue.chunks())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -9,19 +10,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gentus.codes import U8
+from gentus.lake import Source
+from gentus.store import FORMAT
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS tables (
-    id INTEGER PRIMARY KEY,
+    id INTEGER PRIMARY KEY AUTOINCREMENT,  -- never given twice: readers of the last generation know it
     name TEXT NOT NULL UNIQUE,      -- relative to the lake
-    path TEXT NOT NULL,             -- the file
+    path TEXT NOT NULL,             -- the file, links followed; bytes where its name is not Unicode
     part TEXT,                      -- the table or sheet inside the file
     size INTEGER, mtime_ns INTEGER, hash TEXT,
     rows INTEGER, columns INTEGER,  -- as sampled
     chunk INTEGER, slot INTEGER,    -- where its features lie in the cache
-    codes BLOB, suffix INTEGER,     -- its identifier
-    skipped TEXT                    -- why it could not be read
+    codes BLOB, suffix INTEGER,     -- its identifier in the current generation
+    skipped TEXT                    -- why it could not be read; neither this nor a chunk: it is gone
 );
+CREATE INDEX IF NOT EXISTS tables_path ON tables (path);
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 """
 
@@ -44,18 +48,30 @@ class Entry:
 
 
 _FIELDS = tuple(Entry.__dataclass_fields__)
+_AT_ONCE = 500  # values in one statement; older SQLites allow 999
 
 
 class Catalogue:
-    """Rows in, rows out; every change is a transaction."""
+    """Rows in, rows out; every change is a transaction. One that cannot be read raises `sqlite3.Error`."""
 
     def __init__(self, path: Path, writable: bool = False) -> None:
         self.path = path
-        mode = "rwc" if writable else "ro"
-        self.db = sqlite3.connect(f"{path.resolve().as_uri()}?mode={mode}", uri=True, check_same_thread=False)
-        if writable:
-            self.db.execute("PRAGMA journal_mode = WAL")
-            self.db.executescript(_SCHEMA)
+        uri = f"{path.resolve().as_uri()}?mode={'rwc' if writable else 'ro'}"
+        if not writable and _settled(path):
+            uri += "&immutable=1"
+        self.db = sqlite3.connect(uri, uri=True, check_same_thread=False)
+        try:
+            (found,) = self.db.execute("PRAGMA user_version").fetchone()
+            if writable:
+                self.db.execute("PRAGMA journal_mode = WAL")
+                if found != FORMAT:  # of another version of gentus: what it knew is read again
+                    self.db.executescript("DROP TABLE IF EXISTS tables; DROP TABLE IF EXISTS meta;")
+                self.db.executescript(f"{_SCHEMA} PRAGMA user_version = {FORMAT};")
+            elif found != FORMAT:
+                raise sqlite3.DatabaseError("it is not of this version of gentus")
+        except BaseException:
+            self.db.close()
+            raise
 
     def close(self) -> None:
         """Close the database."""
@@ -68,23 +84,40 @@ class Catalogue:
             yield
 
     def put(self, entries: Iterable[Entry]) -> None:
-        """Insert or replace tables by name; an identifier they had is gone, ids stay."""
+        """Insert or replace tables by name; ids stay, and identifiers until `put_sids` replaces them all."""
         columns = ", ".join(_FIELDS)
         updates = ", ".join(f"{field} = excluded.{field}" for field in _FIELDS[1:])
         self.db.executemany(
             f"INSERT INTO tables ({columns}) VALUES ({', '.join('?' * len(_FIELDS))}) "
-            f"ON CONFLICT (name) DO UPDATE SET {updates}, codes = NULL, suffix = NULL",
-            ([getattr(entry, field) for field in _FIELDS] for entry in entries),
+            f"ON CONFLICT (name) DO UPDATE SET {updates}",
+            (
+                [_stored(entry.path) if field == "path" else getattr(entry, field) for field in _FIELDS]
+                for entry in entries
+            ),
         )
 
     def entries(self) -> dict[str, Entry]:
         """Everything known, by name."""
         found = self.db.execute(f"SELECT {', '.join(_FIELDS)} FROM tables")
-        return {row[0]: Entry(*row) for row in found}
+        return {row[0]: Entry(row[0], os.fsdecode(row[1]), *row[2:]) for row in found}
 
-    def remove(self, names: Iterable[str]) -> None:
-        """Forget tables."""
-        self.db.executemany("DELETE FROM tables WHERE name = ?", ((name,) for name in names))
+    def retire(self, names: Iterable[str]) -> None:
+        """Leave tables out of the next generation; until then the current one can still name them."""
+        self.db.executemany(
+            "UPDATE tables SET size = NULL, mtime_ns = NULL, hash = NULL, chunk = NULL, slot = NULL,"
+            " skipped = NULL WHERE name = ?",
+            ((name,) for name in names),
+        )
+
+    def purge(self) -> None:
+        """Forget retired tables."""
+        self.db.execute("DELETE FROM tables WHERE chunk IS NULL AND skipped IS NULL")
+
+    def chunks(self) -> set[int]:
+        """The chunks that hold features of some table."""
+        return {
+            chunk for (chunk,) in self.db.execute("SELECT DISTINCT chunk FROM tables WHERE chunk IS NOT NULL")
+        }
 
     def featurized(self) -> list[tuple[int, int, int]]:
         """(id, chunk, slot) of every table that was read, in the order of names."""
@@ -112,14 +145,32 @@ class Catalogue:
     def names(self, ids: Iterable[int]) -> dict[int, tuple[str, str]]:
         """(name, path) of some tables by id."""
         wanted = list(ids)
-        marks = ",".join("?" * len(wanted))
-        found = self.db.execute(f"SELECT id, name, path FROM tables WHERE id IN ({marks})", wanted)
-        return {i: (name, path) for i, name, path in found}
+        found: dict[int, tuple[str, str]] = {}
+        for begin in range(0, len(wanted), _AT_ONCE):
+            some = wanted[begin : begin + _AT_ONCE]
+            marks = ",".join("?" * len(some))
+            for i, name, path in self.db.execute(
+                f"SELECT id, name, path FROM tables WHERE id IN ({marks})", some
+            ):
+                found[i] = name, os.fsdecode(path)
+        return found
 
-    def id_of(self, path: str, part: str | None) -> int | None:
-        """The table read from this file, if the lake has it."""
-        found = self.db.execute("SELECT id FROM tables WHERE path = ? AND part IS ?", (path, part)).fetchone()
-        return None if found is None else int(found[0])
+    def ids_at(self, path: str, part: str | None = None) -> set[int]:
+        """The tables read from this file; with `part`, only that one of them."""
+        found = self.db.execute(
+            "SELECT id FROM tables WHERE path = ?1 AND (?2 IS NULL OR part = ?2)", (_stored(path), part)
+        )
+        return {int(i) for (i,) in found}
+
+    def sources(self) -> dict[str, Source]:
+        """Where every table that can be found was read from, by name."""
+        found = self.db.execute(
+            "SELECT name, path, part, size, mtime_ns FROM tables WHERE codes IS NOT NULL ORDER BY name"
+        )
+        return {
+            name: Source(name, Path(os.fsdecode(path)), part, size or 0, mtime_ns or 0)
+            for name, path, part, size, mtime_ns in found
+        }
 
     def table_names(self) -> list[str]:
         """Names of all tables that can be found."""
@@ -142,3 +193,18 @@ class Catalogue:
     def put_meta(self, key: str, value: str) -> None:
         """Store a setting."""
         self.db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+
+
+def _settled(path: Path) -> bool:
+    """Whether the file is all there is and nobody here can write it: then SQLite needs no files beside it."""
+    log = path.with_name(path.name + "-wal")
+    return not os.access(path.parent, os.W_OK) and not (log.exists() and log.stat().st_size)
+
+
+def _stored(path: str) -> str | bytes:
+    """A path as SQLite takes it: as text, or as bytes if they are no Unicode."""
+    encoded = os.fsencode(path)
+    try:
+        return encoded.decode("utf-8")
+    except UnicodeDecodeError:
+        return encoded

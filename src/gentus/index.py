@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file, save
 
 from gentus.catalogue import Catalogue
 from gentus.codes import Codebooks, format_sid
@@ -17,12 +18,12 @@ from gentus.decode import Decoder
 from gentus.encoder import Encoder, EncoderSettings, parameter_shapes
 from gentus.evidence import EVIDENCE, Evidence
 from gentus.features import featurize
-from gentus.lake import Limits, from_frame, read_path
-from gentus.store import IndexFolderError, Layout, read_config
+from gentus.lake import Limits, Source, from_frame, read, read_path
+from gentus.store import IndexFolderError, Layout, read_config, write_file
 from gentus.table import Table
 from gentus.trie import Trie
 
-Query: TypeAlias = Any  # a path, a Table, or a polars, pandas or Arrow table
+Query: TypeAlias = Any  # a path, a Table or Source, or a polars, pandas or Arrow table
 LEAST_BEAM = 100
 
 
@@ -47,19 +48,48 @@ class Index:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.layout = Layout(Path(path))
         self.config = read_config(self.layout)
-        generation = int(self.config["generation"])
+        while True:
+            try:
+                self._load()
+                break
+            except IndexFolderError:
+                latest = read_config(self.layout)
+                if latest["generation"] == self.config["generation"]:
+                    raise
+                self.config = latest  # a build switched over between the two reads
+        self.layout = Layout(self.layout.root.absolute())  # the working folder may change
+
+    def _load(self) -> None:
+        layout, config = self.layout, self.config
+        damaged = f"Build the index again: gentus index {config['lake']} -o {layout.root}"
+        file = layout.config
         try:
-            self.catalogue = Catalogue(self.layout.catalogue)
-            self.encoder, codebooks = load_model(
-                self.layout.model(generation), EncoderSettings(**self.config["settings"]["encoder"])
-            )
-            self.decoder = Decoder(Trie.load(self.layout.trie(generation)), codebooks)
+            generation = int(config["generation"])
+            self.limits = Limits(**config["settings"]["limits"])
+            settings = EncoderSettings(**config["settings"]["encoder"])
+            file = layout.model(generation)
+            self.encoder, codebooks = load_model(file, settings)
+            file = layout.trie(generation)
+            self.decoder = Decoder(Trie.load(file), codebooks)
+            if self.decoder.trie.codes.shape[1] != codebooks.levels:
+                raise ValueError(f"its identifiers do not have {codebooks.levels} codes")
+            file = layout.catalogue
+            self.catalogue = Catalogue(file)
         except Exception as error:
-            raise IndexFolderError(
-                f"A file of the index {self.layout.root} is missing or damaged: {error}. "
-                f"Build it again: gentus index {self.config['lake']} -o {self.layout.root}"
-            ) from error
-        self.limits = Limits(**self.config["settings"]["limits"])
+            missing = "" if file.exists() else "missing or "
+            raise IndexFolderError(f"{file} is {missing}damaged: {error}. {damaged}") from error
+
+    def close(self) -> None:
+        """Close the catalogue; the index cannot be searched any more."""
+        self.catalogue.close()
+
+    def __enter__(self) -> Index:
+        """For `with`: closes at the end."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the catalogue."""
+        self.close()
 
     def __len__(self) -> int:
         """How many tables can be found."""
@@ -86,33 +116,38 @@ class Index:
         rows, left = self.decoder.search(latent, beam or max(2 * k, LEAST_BEAM))
         trie = self.decoder.trie
         itself = self._itself(query)
-        chosen = [i for i, row in enumerate(rows[: k + 1]) if trie.tables[row] != itself][:k]
-        names = self.catalogue.names(int(trie.tables[rows[i]]) for i in chosen)
+        found = [(int(trie.tables[row]), row, rest) for row, rest in zip(rows, left, strict=True)]
+        chosen = [hit for hit in found[: k + len(itself)] if hit[0] not in itself][:k]
+        names = self.catalogue.names(table for table, _, _ in chosen)
         hits: list[Hit] = []
-        for i in chosen:
-            row = rows[i]
-            name, path = names[int(trie.tables[row])]
-            sid = format_sid(trie.codes[row], int(trie.suffixes[row]))
-            hits.append(Hit(len(hits) + 1, name, round(float(1 - left[i] / 2), 6), sid, path))
+        for table, row, rest in chosen:
+            if table in names:  # else it has left the lake since this index was opened
+                name, path = names[table]
+                sid = format_sid(trie.codes[row], int(trie.suffixes[row]))
+                hits.append(Hit(len(hits) + 1, name, round(float(1 - rest / 2), 6), sid, path))
         return hits
 
     def read(self, query: Query) -> Table:
         """A query as the pipeline sees it."""
         if isinstance(query, Table):
             return query
+        if isinstance(query, Source):
+            return read(query, self.limits)
         if isinstance(query, str | os.PathLike):
             return read_path(Path(query), self.limits)
         return from_frame(query, "query", self.limits)
 
-    def _itself(self, query: Query) -> int | None:
-        """The table of the lake that the query is, if it is one: it is never its own answer."""
-        if not isinstance(query, str | os.PathLike):
-            return None
-        path = os.path.realpath(query)
-        lake = self.config["lake"]
-        if not path.startswith(lake):
-            return None
-        return self.catalogue.id_of(path, None)
+    def _itself(self, query: Query) -> set[int]:
+        """The tables of the lake that the query is, whatever it is called: it is never its own answer."""
+        if isinstance(query, Source):
+            return self.catalogue.ids_at(os.path.realpath(query.path), query.part)
+        if isinstance(query, str | os.PathLike):
+            return self.catalogue.ids_at(os.path.realpath(query))  # a file that could be read is one table
+        return set()
+
+    def sources(self) -> dict[str, Source]:
+        """All tables that can be found, by name; each of them can be a query."""
+        return self.catalogue.sources()
 
     def tables(self) -> list[str]:
         """Names of all tables that can be found."""
@@ -128,7 +163,7 @@ class Index:
         tables = len(self)
         trie = sum(path.stat().st_size for path in self.layout.trie(generation).iterdir())
         model = self.layout.model(generation).stat().st_size
-        cache = sum(path.stat().st_size for path in (self.layout.root / "cache").glob("*.npz"))
+        cache = sum(path.stat().st_size for path in self.layout.cache.glob("*.npz"))
         return {
             "index": str(self.layout.root),
             "lake": self.config["lake"],
@@ -152,6 +187,24 @@ class Index:
         }
 
 
+def skipped(path: str | os.PathLike[str]) -> list[tuple[str, str]]:
+    """(name, reason) of what could not be read, of an index that need not be finished."""
+    layout = Layout(Path(path))
+    if not layout.catalogue.is_file():
+        read_config(layout)  # which says what is wrong
+    try:
+        catalogue = Catalogue(layout.catalogue)
+        try:
+            return catalogue.skipped()
+        finally:
+            catalogue.close()
+    except sqlite3.Error as error:
+        raise IndexFolderError(
+            f"{layout.catalogue} is missing or damaged: {error}. "
+            f"Build the index again: gentus index LAKE -o {layout.root}"
+        ) from error
+
+
 def save_model(path: Path, encoder: Encoder, codebooks: Codebooks) -> None:
     """Write everything learnt: half precision, IDF as a byte; the fit has rounded them already."""
     evidence = encoder.evidence
@@ -162,9 +215,7 @@ def save_model(path: Path, encoder: Encoder, codebooks: Codebooks) -> None:
         "codebooks": codebooks.words.astype(np.float16),
         **{name: array.astype(np.float16) for name, array in encoder.weights.items()},
     }
-    temporary = path.with_name(path.name + ".part")
-    save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, temporary)
-    temporary.replace(path)
+    write_file(path, save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
 
 
 def load_model(path: Path, settings: EncoderSettings) -> tuple[Encoder, Codebooks]:

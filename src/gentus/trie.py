@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ class Trie:
     """N identifiers of L codes in M nodes, numbered level by level; node 0 is the root."""
 
     codes: U8  # (N, L) sorted
-    suffixes: NDArray[np.uint16]  # (N,) 0 where the codes alone say which table
+    suffixes: NDArray[np.unsignedinteger]  # (N,) 0 where the codes alone say which table
     tables: NDArray[np.int32]  # (N,) the table of each row
     rows: NDArray[np.int32]  # (M,) the first row of each node
     children: NDArray[np.int32]  # (M + 1,) where each node's children begin; none: a single row
@@ -43,13 +44,20 @@ class Trie:
 
     @classmethod
     def load(cls, folder: Path) -> Trie:
-        """Map the arrays from a folder."""
-        return cls(
-            *(
-                np.load(folder / f"{field.name}.npy", mmap_mode="r", allow_pickle=False).view(np.ndarray)
-                for field in fields(cls)
-            )
-        )
+        """Map the arrays from a folder; one that is damaged or does not fit raises `ValueError`."""
+        trie = cls(*(_load(folder / f"{field.name}.npy") for field in fields(cls)))
+        count, nodes = len(trie.codes), len(trie.rows)
+        sizes = (len(trie.suffixes), len(trie.tables), len(trie.children))
+        if trie.codes.ndim != 2 or trie.codes.dtype != np.uint8 or sizes != (count, count, nodes + 1):
+            raise ValueError(f"the arrays in {folder} do not fit each other")
+        return trie
+
+
+def _load(path: Path) -> NDArray[Any]:
+    try:
+        return np.load(path, mmap_mode="r", allow_pickle=False).view(np.ndarray)
+    except (ValueError, EOFError) as error:
+        raise ValueError(f"{path}: {error}") from error
 
 
 def build_trie(codes: U8, suffixes: NDArray[np.integer], tables: NDArray[np.integer]) -> Trie:
@@ -89,7 +97,7 @@ def build_trie(codes: U8, suffixes: NDArray[np.integer], tables: NDArray[np.inte
     children = np.concatenate([[1], 1 + np.cumsum(np.concatenate(widths))])[: len(all_rows) + 1]
     return Trie(
         np.ascontiguousarray(codes),
-        suffixes.astype(np.uint16),
+        suffixes.astype(np.uint16 if suffixes.max(initial=0) <= 0xFFFF else np.uint32),
         tables.astype(np.int32),
         all_rows.astype(np.int32),
         children.astype(np.int32),

@@ -38,10 +38,10 @@ def read_delimited(path: Path, name: str, limits: Limits, prose: bool = False) -
     for block in taken.blocks:
         body += _aligned(decode(block, encoding), found.dialect, width)
     kept = [body[i] for i in spread(len(body), limits.rows)]
-    beyond = sum(len(row) >= width and bool(row[width - 1].strip()) for row in kept)
-    if not header[-1].strip() and beyond * 2 < len(kept):
-        width -= 1  # the header ends with a delimiter: what a few rows have behind it are cells too many
-    return build(name, (header + [""] * (width - len(header)))[:width], kept, limits)
+    # Cells beyond the usual width are evidence too, so they get columns without a name; within reason, lest
+    # one broken row make a table of thousands of columns.
+    width = max(width, min(max(map(len, kept), default=0), 2 * width + 4))
+    return build(name, header + [""] * (width - len(header)), kept, limits)
 
 
 def _usual(rows: list[list[str]]) -> list[int]:
