@@ -7,10 +7,10 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -88,31 +88,26 @@ def build(
     if layout.root.resolve() == root.resolve():
         raise IndexFolderError(f"{layout.root} is the lake itself. Give the index a folder of its own.")
     truth = load_groundtruth(labels) if labels is not None else None
-    try:
-        layout.root.mkdir(parents=True, exist_ok=True)
-        with build_lock(layout), _opened(layout) as catalogue:
-            read_lake(root, layout, catalogue, settings, workers or os.cpu_count() or 1, progress)
-            fit(root, layout, catalogue, settings, truth, progress)
-    except (OSError, sqlite3.OperationalError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise IndexFolderError(f"Cannot write the index to {layout.root}: {reason}") from error
+    with ExitStack() as stack:
+        catalogue = _opened(layout, stack)
+        read_lake(root, layout, catalogue, settings, workers or os.cpu_count() or 1, progress)
+        fit(root, layout, catalogue, settings, truth, progress)
     return Index(layout.root)
 
 
-@contextmanager
-def _opened(layout: Layout) -> Iterator[Catalogue]:
+def _opened(layout: Layout, stack: ExitStack) -> Catalogue:
+    """The catalogue, for this process alone to write until the stack is closed."""
     try:
-        catalogue = Catalogue(layout.catalogue, writable=True)
-    except sqlite3.OperationalError:
-        raise
+        layout.root.mkdir(parents=True, exist_ok=True)
+        stack.enter_context(build_lock(layout))
+        return stack.enter_context(closing(Catalogue(layout.catalogue, writable=True)))
+    except (OSError, sqlite3.OperationalError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise IndexFolderError(f"Cannot write the index to {layout.root}: {reason}") from error
     except sqlite3.DatabaseError as error:
         raise IndexFolderError(
             f"{layout.catalogue} is damaged ({error}). Delete {layout.root} and run the same command again."
         ) from error
-    try:
-        yield catalogue
-    finally:
-        catalogue.close()
 
 
 # --- reading ------------------------------------------------------------------------------------------
@@ -132,13 +127,11 @@ def read_lake(
     found: set[str] = set()
     sources: list[Source] = []
     changes: list[Entry] = []
-    for item in scan(root):
-        if _of_index(item.path, root, layout):
-            continue
+    for item in _tables_of(root, layout):
         found.add(item.name)
         entry = known.get(item.name)
         if isinstance(item, Skipped):
-            changes.append(Entry(item.name, os.path.realpath(item.path), skipped=item.reason))
+            changes.append(Entry(item.name, str(item.path), skipped=item.reason))
         elif entry is None or not _unchanged(item, entry, layout):
             sources.append(item)
         elif entry.mtime_ns != item.mtime_ns:  # touched, not changed: next time the date will do
@@ -175,15 +168,18 @@ def _check_cache(catalogue: Catalogue, settings: BuildSettings) -> None:
             catalogue.put_meta("features", made)
 
 
-def _of_index(path: Path, root: Path, layout: Layout) -> bool:
-    """Whether a file is part of an index that lies in the lake: this one, or another."""
-    inside = path.absolute().relative_to(root.resolve()).parents if root.is_dir() else ()
-    return any(_is_index(root.resolve() / folder, layout.root.resolve()) for folder in inside)
+def _tables_of(root: Path, layout: Layout) -> Iterator[Source | Skipped]:
+    """What is in the lake; an index that lies in it, this one or another, is no part of it."""
+    own, top = layout.root.resolve(), root.resolve()
 
+    @lru_cache(maxsize=4096)
+    def is_index(folder: Path) -> bool:
+        return folder == own or Layout(folder).is_index()
 
-@lru_cache(maxsize=4096)
-def _is_index(folder: Path, own: Path) -> bool:
-    return folder == own or Layout(folder).is_index()
+    for item in scan(root):
+        folders = takewhile(lambda folder: folder != top, item.path.parents)
+        if not (top in item.path.parents and any(map(is_index, folders))):
+            yield item
 
 
 def _examine(table: Table) -> tuple[Features, int, int]:
@@ -217,7 +213,7 @@ def _store(
     for source, result in batch:
         entry = Entry(
             source.name,
-            os.path.realpath(source.path),
+            str(source.path),
             source.part,
             source.size,
             source.mtime_ns,

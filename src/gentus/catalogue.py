@@ -6,7 +6,7 @@ import os
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from gentus.codes import U8
@@ -17,7 +17,8 @@ _SCHEMA = """
 CREATE TABLE IF NOT EXISTS tables (
     id INTEGER PRIMARY KEY AUTOINCREMENT,  -- never given twice: readers of the last generation know it
     name TEXT NOT NULL UNIQUE,      -- relative to the lake
-    path TEXT NOT NULL,             -- the file, links followed; bytes where its name is not Unicode
+    path TEXT NOT NULL,             -- the file; bytes where its name is not Unicode
+    real TEXT NOT NULL,             -- the same, links followed: what tells whether two names are one file
     part TEXT,                      -- the table or sheet inside the file
     size INTEGER, mtime_ns INTEGER, hash TEXT,
     rows INTEGER, columns INTEGER,  -- as sampled
@@ -25,7 +26,7 @@ CREATE TABLE IF NOT EXISTS tables (
     codes BLOB, suffix INTEGER,     -- its identifier in the current generation
     skipped TEXT                    -- why it could not be read; neither this nor a chunk: it is gone
 );
-CREATE INDEX IF NOT EXISTS tables_path ON tables (path);
+CREATE INDEX IF NOT EXISTS tables_real ON tables (real);
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 """
 
@@ -85,13 +86,13 @@ class Catalogue:
 
     def put(self, entries: Iterable[Entry]) -> None:
         """Insert or replace tables by name; ids stay, and identifiers until `put_sids` replaces them all."""
-        columns = ", ".join(_FIELDS)
-        updates = ", ".join(f"{field} = excluded.{field}" for field in _FIELDS[1:])
+        columns = (*_FIELDS, "real")
+        updates = ", ".join(f"{column} = excluded.{column}" for column in columns[1:])
         self.db.executemany(
-            f"INSERT INTO tables ({columns}) VALUES ({', '.join('?' * len(_FIELDS))}) "
+            f"INSERT INTO tables ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))}) "
             f"ON CONFLICT (name) DO UPDATE SET {updates}",
             (
-                [_stored(entry.path) if field == "path" else getattr(entry, field) for field in _FIELDS]
+                (entry.name, _stored(entry.path), *astuple(entry)[2:], _stored(os.path.realpath(entry.path)))
                 for entry in entries
             ),
         )
@@ -155,10 +156,11 @@ class Catalogue:
                 found[i] = name, os.fsdecode(path)
         return found
 
-    def ids_at(self, path: str, part: str | None = None) -> set[int]:
-        """The tables read from this file; with `part`, only that one of them."""
+    def ids_at(self, path: str | os.PathLike[str], part: str | None = None) -> set[int]:
+        """The tables read from this file, by whatever name; with `part`, only that one of them."""
         found = self.db.execute(
-            "SELECT id FROM tables WHERE path = ?1 AND (?2 IS NULL OR part = ?2)", (_stored(path), part)
+            "SELECT id FROM tables WHERE real = ?1 AND (?2 IS NULL OR part = ?2)",
+            (_stored(os.path.realpath(path)), part),
         )
         return {int(i) for (i,) in found}
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sqlite3
 import sys
 import time
 from collections.abc import Callable
@@ -41,7 +43,12 @@ def say(text: str) -> None:
 
 def emit(document: Any) -> None:
     """One JSON document on stdout."""
-    print(json.dumps(document, indent=2, ensure_ascii=False))
+    text = json.dumps(document, indent=2, ensure_ascii=False)
+    try:
+        text.encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:  # an old terminal, or a file name that is no Unicode
+        text = json.dumps(document, indent=2)
+    print(text)
 
 
 @app.command()
@@ -83,9 +90,6 @@ def index(
         raise typer.Exit(130) from None
     seconds = time.perf_counter() - started
     info = built.info()
-    if as_json:
-        emit({**info, "seconds": round(seconds, 2)})
-        return
     say(
         f"{info['tables']:,} tables indexed in {seconds:.1f} s: {info['levels']} codes of {info['codes']}, "
         f"{info['bytes_per_table']:.0f} bytes a table."
@@ -96,6 +100,8 @@ def index(
     if info["skipped"]:
         say(f"{info['skipped']:,} skipped: see gentus info {out} --skipped")
     say(f"Search it: gentus search {out} YOUR_TABLE")
+    if as_json:
+        emit({**info, "seconds": round(seconds, 2)})
 
 
 @app.command()
@@ -169,9 +175,10 @@ def info(
     as_json: AsJson = False,
 ) -> None:
     """Show what an index is made of, how large it is and how healthy its identifiers are."""
-    opened = _open(index)
     if skipped:
-        left_out = [{"name": name, "reason": reason} for name, reason in opened.skipped()]
+        from gentus.index import skipped as skipped_of
+
+        left_out = [{"name": name, "reason": reason} for name, reason in skipped_of(index)]
         if as_json:
             emit({"skipped": left_out})
             return
@@ -179,7 +186,7 @@ def info(
             print(f"{entry['name']}: {entry['reason']}")
         say(f"{len(left_out):,} skipped")
         return
-    facts = opened.info()
+    facts = _open(index).info()
     if as_json:
         emit(facts)
         return
@@ -304,20 +311,27 @@ def guarded(command: Callable[[], Any]) -> None:
     from gentus.static import WeightsMissingError
     from gentus.store import IndexFolderError
 
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a name that it cannot write must not end the program
+            stream.reconfigure(errors="backslashreplace")
     try:
         command()
     except KeyboardInterrupt:
         say("Stopped.")
         raise SystemExit(130) from None
-    except (IndexFolderError, WeightsMissingError, Unreadable, FileNotFoundError, FileExistsError) as error:
-        say(f"Error: {error}")
-        raise SystemExit(1) from None
-    except (ValueError, ModuleNotFoundError, PermissionError) as error:
-        say(f"Error: {error}")
-        raise SystemExit(1) from None
     except BrokenPipeError:
         sys.stderr.close()
         raise SystemExit(0) from None
+    except OSError as error:
+        known = error.strerror and error.filename
+        say(f"Error: {error.filename}: {error.strerror}" if known else f"Error: {error}")
+        raise SystemExit(1) from None
+    except (IndexFolderError, WeightsMissingError, Unreadable, ValueError, ModuleNotFoundError) as error:
+        say(f"Error: {error}")
+        raise SystemExit(1) from None
+    except sqlite3.Error as error:
+        say(f"Error: the catalogue of the index could not be read or written: {error}")
+        raise SystemExit(1) from None
 
 
 if __name__ == "__main__":

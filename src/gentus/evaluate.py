@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gentus.lake import Unreadable
+from gentus.lake import Source, Unreadable
 
 if TYPE_CHECKING:
     from gentus.index import Index
@@ -211,16 +211,22 @@ def evaluate_index(
 ) -> Report:
     """Search every query of a ground truth, reading included, and score the answers."""
     truth = load_groundtruth(groundtruth)
-    folder = queries if queries is not None else Path(index.config["lake"])
-    there = [query for query in truth if (folder / query).exists()]
-    checked = check(truth, set(index.tables()), there)
+    lake = index.sources()
+    files: dict[str, Path | Source] = {}
+    for query in truth:
+        if queries is None:
+            if query in lake:
+                files[query] = lake[query]
+        elif (queries / query).exists():
+            files[query] = queries / query
+    checked = check(truth, lake, files)
     rankings: dict[str, list[str]] = {}
     milliseconds: list[float] = []
     unreadable: dict[str, str] = {}
-    for query in there:
+    for query, file in files.items():
         started = time.perf_counter()
         try:
-            hits = index.search(folder / query, k=k, beam=beam)
+            hits = index.search(file, k=k, beam=beam)
         except Unreadable as error:
             unreadable[query] = error.reason
             continue

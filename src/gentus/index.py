@@ -118,11 +118,11 @@ class Index:
         itself = self._itself(query)
         found = [(int(trie.tables[row]), row, rest) for row, rest in zip(rows, left, strict=True)]
         chosen = [hit for hit in found[: k + len(itself)] if hit[0] not in itself][:k]
-        names = self.catalogue.names(table for table, _, _ in chosen)
+        names = self.catalogue.names(i for i, _, _ in chosen)
         hits: list[Hit] = []
-        for table, row, rest in chosen:
-            if table in names:  # else it has left the lake since this index was opened
-                name, path = names[table]
+        for i, row, rest in chosen:
+            if i in names:  # else it has left the lake since this index was opened
+                name, path = names[i]
                 sid = format_sid(trie.codes[row], int(trie.suffixes[row]))
                 hits.append(Hit(len(hits) + 1, name, round(float(1 - rest / 2), 6), sid, path))
         return hits
@@ -140,9 +140,9 @@ class Index:
     def _itself(self, query: Query) -> set[int]:
         """The tables of the lake that the query is, whatever it is called: it is never its own answer."""
         if isinstance(query, Source):
-            return self.catalogue.ids_at(os.path.realpath(query.path), query.part)
+            return self.catalogue.ids_at(query.path, query.part)
         if isinstance(query, str | os.PathLike):
-            return self.catalogue.ids_at(os.path.realpath(query))  # a file that could be read is one table
+            return self.catalogue.ids_at(query)  # a file that could be read is one table
         return set()
 
     def sources(self) -> dict[str, Source]:

@@ -25,7 +25,17 @@ import numpy as np
 from gentus.features import Features
 
 FORMAT = 2
-_NEEDED = "generation lake settings levels codes labels evidence_weights health version".split()
+_NEEDED = (
+    "generation",
+    "version",
+    "lake",
+    "settings",
+    "levels",
+    "codes",
+    "labels",
+    "evidence_weights",
+    "health",
+)
 
 
 class IndexFolderError(RuntimeError):

@@ -55,9 +55,10 @@ class Trie:
 
 def _load(path: Path) -> NDArray[Any]:
     try:
-        return np.load(path, mmap_mode="r", allow_pickle=False).view(np.ndarray)
+        array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False).view(np.ndarray)
     except (ValueError, EOFError) as error:
         raise ValueError(f"{path}: {error}") from error
+    return array
 
 
 def build_trie(codes: U8, suffixes: NDArray[np.integer], tables: NDArray[np.integer]) -> Trie:

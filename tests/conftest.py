@@ -1,0 +1,114 @@
+"""A small lake of several subjects, formats and folders, indexed once for all tests that search."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import random
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import gentus
+from gentus.building import BuildSettings
+from gentus.index import Index
+from gentus.latent import LatentSettings
+from gentus.quantizer import QuantizerSettings
+
+SUBJECTS = {
+    "cities": ["Berlin Vienna Lisbon Madrid Rome Oslo Dublin Prague Athens Warsaw", "Europe north south"],
+    "fish": ["salmon trout carp pike eel perch herring cod tuna bass", "river lake sea pond brook"],
+    "films": ["Vertigo Alien Casablanca Psycho Rocky Jaws Amadeus Fargo Heat", "drama thriller comedy"],
+    "metals": ["iron copper zinc nickel silver gold cobalt tin lead titanium", "ore alloy wire sheet"],
+    "birds": ["robin sparrow heron eagle falcon owl crane stork wren finch", "forest marsh garden cliff"],
+    "tools": ["hammer pliers wrench chisel drill saw clamp lathe rasp mallet", "workshop bench rack"],
+}
+SLICES = 6
+
+QUICK = BuildSettings(
+    latent=LatentSettings(basis=64, seeds=16, per_seed=4, neighbours=10, fewest_steps=60, most_steps=60),
+    quantizer=QuantizerSettings(levels=4, steps=20),
+)
+
+Rows = list[list[str]]
+
+
+def rows_of(subject: str, seed: int, count: int = 12) -> Rows:
+    """Made-up rows of a subject, with a header."""
+    chance = random.Random(f"{subject} {seed}")
+    names, kinds = (words.split() for words in SUBJECTS[subject])
+    size = 10 ** (1 + list(SUBJECTS).index(subject))
+    return [["name", "kind", "size", "year"]] + [
+        [
+            chance.choice(names),
+            chance.choice(kinds),
+            f"{chance.uniform(size, 3 * size):.1f}",
+            str(chance.randint(1950, 2020)),
+        ]
+        for _ in range(count)
+    ]
+
+
+def write_table(path: Path, rows: Sequence[Sequence[str]]) -> Path:
+    """Write rows in the format that the name asks for; `.semicolon.csv` has `;` between its cells."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    header, *body = rows
+    if path.suffix == ".parquet":
+        pq.write_table(pa.table(dict(zip(header, map(list, zip(*body, strict=True)), strict=True))), path)
+    elif path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps(dict(zip(header, row, strict=True))) + "\n" for row in body))
+    else:
+        delimiter = ";" if ".semicolon" in path.name else ","
+        text = "".join(delimiter.join(row) + "\n" for row in rows)
+        path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
+    return path
+
+
+def make_lake(root: Path, subjects: Sequence[str] = tuple(SUBJECTS), slices: int = SLICES) -> Path:
+    """A lake whose tables are named after their subject, in nested folders and several formats."""
+    places = (
+        "{}_0.csv",
+        "deep/er/{}_1.csv",
+        "semi/{}_2.semicolon.csv",
+        "typed/{}_3.parquet",
+        "typed/lines/{}_4.jsonl",
+        "packed files/{}_ü_5.csv.gz",
+    )
+    for subject in subjects:
+        for number in range(slices):
+            write_table(root / places[number % len(places)].format(subject), rows_of(subject, number))
+    return root
+
+
+def subject_of(name: str) -> str:
+    return name.rsplit("/", 1)[-1].split("_")[0]
+
+
+def write_pairs(path: Path, pairs: Sequence[tuple[str, str]]) -> Path:
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([("query_table", "candidate_table"), *pairs])
+    return path
+
+
+@pytest.fixture(scope="session")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Thirty-six tables of six subjects. Not to be changed by a test."""
+    return make_lake(tmp_path_factory.mktemp("data") / "my lake")
+
+
+@pytest.fixture(scope="session")
+def index_path(lake: Path) -> Path:
+    """The index of that lake. Not to be changed by a test."""
+    folder = lake.parent / "my.index"
+    gentus.build(lake, folder, settings=QUICK, workers=1).close()
+    return folder
+
+
+@pytest.fixture
+def index(index_path: Path) -> Iterator[Index]:
+    with gentus.open(index_path) as opened:
+        yield opened
