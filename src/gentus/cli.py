@@ -76,10 +76,10 @@ def index(
     """Index a lake. Needs no labels; can be interrupted and run again."""
     from gentus.building import BuildSettings, build
     from gentus.progress import terminal_progress
-    from gentus.quantizer import QuantizerSettings
 
     started = time.perf_counter()
-    settings = replace(BuildSettings(), seed=seed, quantizer=QuantizerSettings(levels=levels, codes=codes))
+    usual = BuildSettings()
+    settings = replace(usual, seed=seed, quantizer=replace(usual.quantizer, levels=levels, codes=codes))
     try:
         built = build(lake, out, labels, settings=settings, workers=workers, progress=terminal_progress())
     except KeyboardInterrupt:
@@ -108,7 +108,7 @@ def index(
 def search(
     index: IndexPath,
     queries: Annotated[
-        list[Path], typer.Argument(metavar="QUERY...", help="Tables to find unionable ones for.")
+        list[Path], typer.Argument(metavar="QUERY", help="Tables to find unionable ones for.")
     ],
     k: Count = 10,
     beam: Annotated[
@@ -302,7 +302,7 @@ def _root(
 
 def main() -> None:
     """Run the command line; every expected failure is one clear sentence and exit code 1."""
-    guarded(app)
+    guarded(lambda: app(prog_name="gentus"))
 
 
 def guarded(command: Callable[[], Any]) -> None:

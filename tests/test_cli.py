@@ -1,0 +1,415 @@
+"""The command line, as people and scripts use it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+from conftest import QUICK, make_lake, rows_of, subject_of, write_pairs, write_table
+
+import gentus
+from gentus import building, cli
+from gentus.store import Layout
+
+
+class Ran:
+    """What a command printed, and how it ended."""
+
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+
+    def json(self) -> Any:
+        """The one document on stdout."""
+        assert self.code in (0, 1), self.err
+        return json.loads(self.out)
+
+
+Run = Callable[..., Ran]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    monkeypatch.setattr(building, "BuildSettings", lambda: QUICK)
+
+    def run(*arguments: object) -> Ran:
+        monkeypatch.setattr(sys, "argv", ["gentus", *map(str, arguments)])
+        capsys.readouterr()
+        code: object = 0
+        try:
+            cli.main()
+        except SystemExit as end:
+            code = end.code or 0
+        out, err = capsys.readouterr()
+        assert isinstance(code, int)
+        assert "Traceback" not in err
+        return Ran(code, out, err)
+
+    return run
+
+
+@pytest.fixture
+def copied(index_path: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(index_path, tmp_path / "my copy.index")
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    """A lake of six tables, and three files that cannot be read."""
+    lake = make_lake(tmp_path / "a lake", ["cities", "fish"], 3)
+    (lake / "empty.csv").touch()
+    (lake / "header.csv").write_text("a,b\n")
+    (lake / "broken.csv").symlink_to("nowhere.csv")
+    return lake
+
+
+# --- index --------------------------------------------------------------------------------------------
+
+
+def test_index_search_info_eval(run: Run, small: Path, tmp_path: Path) -> None:
+    out = tmp_path / "new" / "index"
+    ran = run("index", small, "-o", out)
+    assert (ran.code, ran.out) == (0, "")
+    assert "6 tables indexed in" in ran.err
+    assert f"3 skipped: see gentus info {out} --skipped" in ran.err
+    assert f"gentus search {out} YOUR_TABLE" in ran.err
+
+    ran = run("search", out, small / "fish_0.csv", "-k", 2)
+    assert ran.code == 0
+    assert "deep/er/fish_1.csv" in ran.out
+    assert "fish_0.csv  2 tables in" in ran.out
+
+    ran = run("info", out)
+    assert "6 (3 skipped: see --skipped)" in ran.out
+    assert "none: the lake taught itself" in ran.out
+    ran = run("info", out, "--skipped")
+    assert ran.out.splitlines() == [
+        "broken.csv: it is a link that leads nowhere or to itself; mend or remove it",
+        "empty.csv: it is empty",
+        "header.csv: it has a header row and no rows under it",
+    ]
+    skipped = run("info", out, "--skipped", "--json").json()["skipped"]
+    assert {"name": "empty.csv", "reason": "it is empty"} in skipped
+
+    truth = write_pairs(
+        tmp_path / "truth.csv",
+        [("fish_0.csv", "deep/er/fish_1.csv"), ("fish_0.csv", "gone.csv"), ("lost.csv", "fish_0.csv")],
+    )
+    ran = run("eval", out, "--groundtruth", truth, "-k", 3)
+    assert ran.code == 0
+    assert "query tables missing: 1 of 2 (lost.csv)" in ran.err
+    assert "not in the lake: 1 (gone.csv)" in ran.err
+    assert "map_prefix" in ran.out
+
+
+def test_index_prints_one_document(run: Run, small: Path, tmp_path: Path) -> None:
+    labels = write_pairs(
+        tmp_path / "labels.csv", [("fish_0.csv", "deep/er/fish_1.csv"), ("fish_0.csv", "gone.csv")]
+    )
+    ran = run(
+        *("index", f"{small}/", "-o", tmp_path / "index", "--labels", labels, "--codes", 3, "--levels", 2),
+        *("--seed", 5, "--workers", 1, "--json"),
+    )
+    facts = ran.json()
+    assert facts["seconds"] > 0
+    assert (facts["tables"], facts["skipped"], facts["codes"], facts["levels"]) == (6, 3, 3, 2)
+    assert facts["labels"] == {"pairs": 1, "pairs_outside_the_lake": 1}
+    assert "1 labelled pairs name tables that are not in the lake" in ran.err
+    assert "1 pairs" in run("info", tmp_path / "index").out
+    config = json.loads((tmp_path / "index" / "config.json").read_text())
+    assert config["settings"]["seed"] == 5
+
+
+def test_a_lake_with_nothing_to_read(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "lake").mkdir()
+    (tmp_path / "lake" / "a.csv").touch()
+    ran = run("index", tmp_path / "lake", "-o", tmp_path / "index")
+    assert ran.code == 1
+    assert "No table could be read" in ran.err
+    assert f"gentus info {tmp_path / 'index'} --skipped" in ran.err
+    assert run("info", tmp_path / "index", "--skipped").out == "a.csv: it is empty\n"
+
+
+def test_index_that_cannot_begin(run: Run, small: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    truth = tmp_path / "labels.csv"
+    truth.write_text("query_table,candidate_table\na\n")
+    for arguments, words in (
+        ((tmp_path / "none", "-o", tmp_path / "index"), f"no lake at {tmp_path / 'none'}"),
+        ((small, "-o", tmp_path / "file"), f"Cannot write the index to {tmp_path / 'file'}"),
+        ((small, "-o", tmp_path / "index", "--labels", tmp_path / "no.csv"), "no.csv: No such file"),
+        ((small, "-o", tmp_path / "index", "--labels", truth), "labels.csv, line 2"),
+        ((small, "-o", small), "is the lake itself"),
+    ):
+        ran = run("index", *arguments)
+        assert (ran.code, ran.out) == (1, "")
+        assert words in ran.err
+    assert run("index", small).code == 2
+
+
+def test_control_c_keeps_what_was_read(run: Run, lake: Path, tmp_path: Path) -> None:
+    layout = Layout(tmp_path / "index")
+    command = [sys.executable, "-m", "gentus.cli", "index", str(lake), "-o", str(layout.root)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + 60
+        while _read_so_far(layout.catalogue) < 36:
+            assert time.monotonic() < deadline
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+    assert process.returncode == 130, err
+    assert "The tables read so far are kept; run the same command to go on: gentus index" in err
+    assert "Traceback" not in err
+    ran = run("search", layout.root, lake / "fish_0.csv")
+    assert ran.code == 1
+    assert "not finished; run: gentus index" in ran.err
+    times = [path.stat().st_mtime_ns for path in sorted(layout.cache.iterdir())]
+    assert run("index", lake, "-o", layout.root).code == 0
+    assert [path.stat().st_mtime_ns for path in sorted(layout.cache.iterdir())] == times
+    assert len(run("search", layout.root, lake / "fish_0.csv", "--json").json()["results"]) == 10
+
+
+def _read_so_far(catalogue: Path) -> int:
+    if not catalogue.exists():
+        return 0
+    try:
+        db = sqlite3.connect(f"{catalogue.as_uri()}?mode=ro", uri=True)
+        (count,) = db.execute("SELECT count(*) FROM tables WHERE chunk IS NOT NULL").fetchone()
+    except sqlite3.OperationalError:  # not there yet
+        return 0
+    db.close()
+    return int(count)
+
+
+# --- search and eval ----------------------------------------------------------------------------------
+
+
+def test_search_prints_one_document(run: Run, index_path: Path, lake: Path) -> None:
+    ran = run("search", index_path, lake / "fish_0.csv", "-k", 4, "--json")
+    answer = ran.json()
+    assert ran.err == ""
+    assert answer["query"] == str(lake / "fish_0.csv")
+    assert [hit["rank"] for hit in answer["results"]] == [1, 2, 3, 4]
+    assert all({"rank", "table", "score", "sid"} <= set(hit) for hit in answer["results"])
+    assert {subject_of(hit["table"]) for hit in answer["results"]} == {"fish"}
+    hits = gentus.open(index_path).search(lake / "fish_0.csv", k=4)
+    assert [hit.to_dict() for hit in hits] == answer["results"]
+
+
+def test_several_queries_of_which_one_is_bad(
+    run: Run, index_path: Path, lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(lake)
+    Path(tmp_path / "junk.parquet").write_bytes(b"junk")
+    queries = [
+        "fish_0.csv",
+        tmp_path / "junk.parquet",
+        tmp_path / "none.csv",
+        "packed files/birds_ü_5.csv.gz",
+    ]
+    ran = run("search", index_path, *queries, "-k", 2, "--json")
+    assert ran.code == 1
+    assert f"{tmp_path / 'junk.parquet'}: it is named like a Parquet file" in ran.err
+    assert f"{tmp_path / 'none.csv'}: there is no file" in ran.err
+    answers = ran.json()["queries"]
+    assert [answer["query"] for answer in answers] == [str(query) for query in queries]
+    assert [len(answer["results"]) for answer in answers] == [2, 0, 0, 2]
+    assert [("error" in answer) for answer in answers] == [False, True, True, False]
+    assert "packed files/birds_ü_5.csv.gz" not in [hit["table"] for hit in answers[3]["results"]]
+
+    ran = run("search", index_path, *queries, "-k", 2)
+    assert ran.code == 1
+    assert ran.out.count("2 tables in") == 2
+    assert "there is no file" in ran.err
+
+
+def test_k_is_checked(run: Run, index_path: Path, lake: Path) -> None:
+    assert run("search", index_path, lake / "fish_0.csv", "-k", 0).code == 2
+    assert run("search", index_path).code == 2
+    assert len(run("search", index_path, lake / "fish_0.csv", "-k", 500, "--json").json()["results"]) == 35
+
+
+def test_eval_prints_one_document(run: Run, index_path: Path, lake: Path, tmp_path: Path) -> None:
+    names = gentus.open(index_path).tables()
+    pairs = [(q, c) for q in names if q.endswith("_0.csv") for c in names if subject_of(c) == subject_of(q)]
+    truth = write_pairs(tmp_path / "truth.csv", pairs)
+    ran = run("eval", index_path, "--groundtruth", truth, "-k", 5, "--json")
+    report = ran.json()
+    assert (ran.code, ran.err) == (0, "")
+    assert {
+        *("k", "queries", "map", "map_full", "map_prefix", "precision", "recall", "ms_p50", "ms_p95")
+    } <= set(report)
+    assert (report["k"], report["queries"]) == (5, 6)
+    assert report["map"] > 0.9
+    assert report["ms_p95"] >= report["ms_p50"] > 0
+    assert report["missing_queries"] == report["missing_candidates"] == []
+
+
+def test_eval_with_queries_elsewhere_and_missing_tables(run: Run, index_path: Path, tmp_path: Path) -> None:
+    write_table(tmp_path / "queries" / "q.csv", rows_of("fish", 31))
+    (tmp_path / "queries" / "bad.csv").touch()
+    pairs = [("q.csv", "fish_0.csv"), ("bad.csv", "fish_0.csv"), ("no.csv", "x.csv"), ("q.csv", "y.csv")]
+    truth = write_pairs(tmp_path / "truth.csv", pairs)
+    ran = run("eval", index_path, "--groundtruth", truth, "--queries", tmp_path / "queries", "--json")
+    report = ran.json()
+    assert (report["queries"], report["missing_queries"]) == (3, ["no.csv"])
+    assert report["missing_candidates"] == ["x.csv", "y.csv"]
+    assert report["unreadable"] == {"bad.csv": "it is empty"}
+    assert "query tables missing: 1 of 3 (no.csv)" in ran.err
+    assert "not in the lake: 2 (x.csv, y.csv)" in ran.err
+    assert "bad.csv: it is empty; it counts as not answered" in ran.err
+    for path, words in ((tmp_path, "Is a directory"), (tmp_path / "no.csv", "No such file")):
+        ran = run("eval", index_path, "--groundtruth", path)
+        assert ran.code == 1
+        assert f"{path}: {words}" in ran.err
+
+
+# --- what can be wrong with an index ------------------------------------------------------------------
+
+
+def test_an_index_that_is_none(run: Run, tmp_path: Path, lake: Path) -> None:
+    (tmp_path / "file").touch()
+    for path, words in (
+        (tmp_path / "none", "There is no index at"),
+        (tmp_path / "file", "There is no index at"),
+        (lake, "is not a finished index"),
+    ):
+        for command in (
+            ["search", path, lake / "fish_0.csv", "--json"],
+            ["info", path],
+            ["info", path, "--skipped"],
+            ["eval", path, "--groundtruth", lake / "fish_0.csv"],
+        ):
+            ran = run(*command)
+            assert (ran.code, ran.out) == (1, "")
+            assert f"{words} {path}" in ran.err or f"{path} {words}" in ran.err
+            assert f"gentus index LAKE -o {path}" in ran.err
+
+
+@pytest.mark.parametrize(
+    "file",
+    ["config.json", "model-1.safetensors", "catalogue.sqlite", "trie-1/codes.npy", "trie-1/tables.npy"],
+)
+def test_a_damaged_file_is_named(run: Run, copied: Path, lake: Path, file: str) -> None:
+    for log in copied.glob("catalogue.sqlite-*"):
+        log.unlink()
+    path = copied / file
+    data = path.read_bytes()
+    for name, content in (
+        ("missing", None),
+        ("empty", b""),
+        ("cut", data[: len(data) // 2]),
+        ("junk", bytes(255 - byte for byte in data)),
+        ("brief", b"{}"),
+    ):
+        path.unlink() if content is None else path.write_bytes(content)
+        ran = run("search", copied, lake / "fish_0.csv")
+        said = f"{name}: {ran.err}"
+        assert (ran.code, ran.out) == (1, ""), said
+        assert ran.err.startswith("Error: "), said
+        assert len(ran.err.splitlines()) == 1, said
+        assert str(path.parent) in ran.err, said
+        assert path.name in ran.err or (file, name) == ("config.json", "missing"), said
+        assert f"-o {copied}" in ran.err, said
+        assert "gentus index" in ran.err, said
+        path.write_bytes(data)
+    assert run("search", copied, lake / "fish_0.csv").code == 0
+
+
+def test_arrays_that_do_not_fit_are_noticed(run: Run, copied: Path, lake: Path) -> None:
+    shutil.copy(copied / "trie-1" / "suffixes.npy", copied / "trie-1" / "children.npy")
+    ran = run("search", copied, lake / "fish_0.csv")
+    assert ran.code == 1
+    assert "do not fit each other" in ran.err
+
+
+def test_an_index_of_another_format(run: Run, copied: Path, lake: Path) -> None:
+    config = json.loads((copied / "config.json").read_text())
+    (copied / "config.json").write_text(json.dumps({**config, "format": 99}))
+    with sqlite3.connect(copied / "catalogue.sqlite") as db:
+        db.execute("PRAGMA user_version = 99")
+        db.execute("ALTER TABLE tables DROP COLUMN skipped")
+    db.close()
+    ran = run("search", copied, lake / "fish_0.csv")
+    assert ran.code == 1
+    assert f"{copied} has index format 99" in ran.err
+    assert f"gentus index LAKE -o {copied}" in ran.err
+    assert run("info", copied, "--skipped").code == 1
+    assert run("index", lake, "-o", copied).code == 0  # what the message says helps
+    assert run("search", copied, lake / "fish_0.csv").code == 0
+
+
+@pytest.mark.parametrize("file", ["config.json", "model-1.safetensors", "trie-1/codes.npy", "trie-1"])
+def test_building_again_mends_a_damaged_index(run: Run, copied: Path, lake: Path, file: str) -> None:
+    path = copied / file
+    shutil.rmtree(path) if path.is_dir() else path.write_bytes(b"junk")
+    assert run("index", lake, "-o", copied).code == 0
+    assert run("search", copied, lake / "fish_0.csv").code == 0
+
+
+def test_a_damaged_catalogue_is_not_written_over(run: Run, copied: Path, lake: Path) -> None:
+    (copied / "catalogue.sqlite").write_bytes(b"junk" * 1000)
+    ran = run("index", lake, "-o", copied)
+    assert ran.code == 1
+    assert f"{copied / 'catalogue.sqlite'} is damaged" in ran.err
+    assert f"Delete {copied}" in ran.err
+
+
+# --- help ---------------------------------------------------------------------------------------------
+
+
+def commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for name, command in group.commands.items():
+        yield (*path, name), command
+        if hasattr(command, "commands"):
+            yield from commands(command, (*path, name))
+
+
+def test_everything_has_help(run: Run) -> None:
+    found = list(commands(typer.main.get_command(cli.app)))
+    assert {("index",), ("search",), ("info",), ("eval",), ("demo",), ("bench", "quality")} <= {
+        path for path, _ in found
+    }
+    for path, command in found:
+        assert command.help, f"gentus {' '.join(path)} has no help"
+        assert command.help.strip().endswith("."), path
+        for parameter in command.params:
+            if parameter.name != "help":
+                assert getattr(parameter, "help", None), f"gentus {' '.join(path)}: {parameter.name}"
+        ran = run(*path, "--help")
+        assert ran.code == 0
+        assert "Usage: gentus" in ran.out
+
+
+def test_version_and_no_command(run: Run) -> None:
+    assert run("--version").out == f"gentus {gentus.__version__}\n"
+    ran = run()
+    assert "Usage: gentus" in ran.out + ran.err
+    assert run("no-such-command").code == 2
+
+
+def test_a_reader_that_stops_listening_is_no_error(index_path: Path) -> None:
+    command = f"{sys.executable} -m gentus.cli info '{index_path}' --json | head -n 0"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True)
+    assert done.stderr == ""
+
+
+def test_names_that_the_terminal_cannot_write(index_path: Path, lake: Path) -> None:
+    command = [sys.executable, "-m", "gentus.cli", "search", str(index_path), str(lake / "fish_0.csv")]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    plain = subprocess.run(command, capture_output=True, env=environment)
+    assert (plain.returncode, plain.stderr) == (0, b"")
+    document = subprocess.run([*command, "--json"], capture_output=True, env=environment)
+    names = [hit["table"] for hit in json.loads(document.stdout)["results"]]
+    assert "packed files/fish_ü_5.csv.gz" in names
