@@ -8,6 +8,7 @@ read.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -33,7 +34,7 @@ KINDS: dict[str, tuple[int, int]] = {
 }
 VALUES = 24  # distinct values a column, as in the paper: more adds cost and, measured, no quality
 PROFILE_CELLS = 64
-PROFILE = 13
+PROFILE = 17
 
 U64 = NDArray[np.uint64]
 _PRIME = np.uint64(0x9E3779B97F4A7C15 | 1)
@@ -98,7 +99,7 @@ def featurize(table: Table) -> Features:
             owners.append(column_ids)
             ids.append(hashed)
     starts, flat_ids, counts = _count(owners, ids, len(columns))
-    profile = np.array([_profile(cells) for cells in columns], np.float32).reshape(-1, PROFILE)
+    profile = _profile(columns)
     return Features(np.array([0, len(columns)], np.int32), starts, flat_ids, counts, profile)
 
 
@@ -123,12 +124,34 @@ def _count(
 # --- words, grams and shapes -------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=1)
-def _wordlike() -> NDArray[np.bool_]:
-    """Which code points are letters or digits; all beyond the basic plane count as letters."""
-    table = np.fromiter((chr(i).isalnum() for i in range(0x10000)), bool, 0x10000)
-    table[ord("_")] = True
-    return table
+_DIGIT_BIT, _ALPHA_BIT, _UPPER_BIT, _SPACE_BIT, _WORD_BIT = 1, 2, 4, 8, 16
+
+
+def _class_of(character: str) -> int:
+    return (
+        _DIGIT_BIT * character.isdigit()
+        | _ALPHA_BIT * character.isalpha()
+        | _UPPER_BIT * character.isupper()
+        | _SPACE_BIT * character.isspace()
+        | _WORD_BIT * (character.isalnum() or character == "_")
+    )
+
+
+_ASCII = np.array([_class_of(chr(i)) for i in range(128)], np.uint8)
+
+
+def _points(text: str) -> NDArray[np.uint32]:
+    return np.frombuffer(text.encode("utf-32-le", "replace"), np.uint32)
+
+
+def _classes(points: NDArray[np.uint32]) -> NDArray[np.uint8]:
+    """(n,) which classes every character is in; only distinct characters beyond ASCII are looked at singly."""
+    classes = _ASCII[np.minimum(points, 127)]
+    beyond = points > 127
+    if beyond.any():
+        distinct, at = np.unique(points[beyond], return_inverse=True)
+        classes[beyond] = np.array([_class_of(chr(point)) for point in distinct], np.uint8)[at]
+    return classes
 
 
 def _hashed_text(values: list[list[str]]) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
@@ -136,7 +159,7 @@ def _hashed_text(values: list[list[str]]) -> list[tuple[NDArray[np.int64], NDArr
     cells = [_SPACE.sub(" ", value) for column in values for value in column]
     per_column = np.array([len(column) for column in values])
     text = "\n" + "\n".join(cells).lower() + "\n"
-    points = np.frombuffer(text.encode("utf-32-le", "replace"), np.uint32)  # (n,)
+    points = _points(text)  # (n,)
     breaks = points == _BREAK
     cell_of = np.cumsum(breaks) - 1  # the cell a character belongs to; a break opens its cell
     column_of_cell = np.append(np.repeat(np.arange(len(values)), per_column), len(values) - 1)
@@ -152,7 +175,7 @@ def _hashed_text(values: list[list[str]]) -> list[tuple[NDArray[np.int64], NDArr
 def _words(
     points: NDArray[np.uint32], column_of: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    inside = _wordlike()[np.minimum(points, 0xFFFF)] & (points != _BREAK)
+    inside = (_classes(points) & _WORD_BIT) > 0
     edges = np.diff(inside.astype(np.int8), prepend=0, append=0)
     begin, end = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
     # Polynomial hash of text[begin:end] from prefix sums; P is odd, so it has an inverse modulo 2^64.
@@ -241,34 +264,82 @@ def _pieces(values: list[list[str]]) -> tuple[NDArray[np.int64], NDArray[np.int6
 _NUMBER_NOISE = str.maketrans("", "", ",%$€£ ")
 
 
-def _profile(cells: list[str]) -> list[float]:
-    """Shape of a column's content in thirteen numbers of similar scale."""
-    head = cells[:PROFILE_CELLS]
-    numbers = [n for cell in head if (n := _number(cell)) is not None]
-    magnitude = np.log1p(np.abs(np.array(numbers))) if numbers else np.zeros(1)
-    lengths = np.array([len(cell) for cell in head], float)
-    text = "".join(head)
-    size = max(len(text), 1)
-    return [
-        2 * len(numbers) / len(head),
-        len(set(cells)) / len(cells),
-        float(np.log1p(lengths.mean())) / 2,
-        float(np.log1p(lengths.std())) / 2,
-        2 * sum(map(str.isdigit, text)) / size,
-        2 * sum(map(str.isalpha, text)) / size,
-        2 * sum(map(str.isupper, text)) / size,
-        2 * sum(map(str.isspace, text)) / size,
-        float(magnitude.mean()) / 4,
-        float(magnitude.std()) / 4,
-        sum(n < 0 for n in numbers) / max(len(numbers), 1),
-        sum("." in cell for cell in head) / len(head),
-        min(sum(cell.count(" ") for cell in head) / len(head) / 4, 4.0),
-    ]
+def _profile(columns: list[list[str]]) -> NDArray[np.float32]:
+    """(C, PROFILE) what each column's content looks like, in seventeen numbers of similar scale."""
+    if not columns:
+        return np.zeros((0, PROFILE), np.float32)
+    heads = [cells[:PROFILE_CELLS] for cells in columns]
+    counts = np.array([len(head) for head in heads])
+    starts = np.cumsum(counts) - counts
+    cells = [cell for head in heads for cell in head]
+    lengths = np.array([len(cell) for cell in cells], np.float64)
+    points = _points("".join(cells))
+    characters = np.add.reduceat(lengths, starts)
+    begins = (np.cumsum(characters) - characters).astype(
+        np.int64
+    )  # cells are never empty, so neither are these
+    classes = _classes(points)
+    numbers = np.array([_number(cell) for cell in cells])
+    numeric = ~np.isnan(numbers)
+    magnitude = np.log1p(np.abs(np.where(numeric, numbers, 0)))
+    found = np.add.reduceat(numeric.astype(np.float64), starts)
+
+    def share(bit: int) -> NDArray[np.float64]:
+        return np.add.reduceat((classes & bit > 0).astype(np.float64), begins) / characters
+
+    def moments(values: NDArray[np.float64], count: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+        mean = np.add.reduceat(values, starts) / np.maximum(count, 1)
+        square = np.add.reduceat(values**2, starts) / np.maximum(count, 1)
+        return [mean, np.sqrt(np.maximum(square - mean**2, 0))]
+
+    length_mean, length_spread = moments(lengths, counts.astype(np.float64))
+    magnitude_mean, magnitude_spread = moments(magnitude, found)
+    pointed = np.array(["." in cell for cell in cells], np.float64)
+    spaces = np.add.reduceat((points == ord(" ")).astype(np.float64), begins) / counts
+    return np.stack(
+        [
+            2 * found / counts,
+            np.array([len(set(column)) / len(column) for column in columns]),
+            np.log1p(length_mean) / 2,
+            np.log1p(length_spread) / 2,
+            2 * share(_DIGIT_BIT),
+            2 * share(_ALPHA_BIT),
+            2 * share(_UPPER_BIT),
+            2 * share(_SPACE_BIT),
+            magnitude_mean / 4,
+            magnitude_spread / 4,
+            np.add.reduceat((np.where(numeric, numbers, 0) < 0).astype(np.float64), starts)
+            / np.maximum(found, 1),
+            np.add.reduceat(pointed, starts) / counts,
+            np.minimum(spaces / 4, 4),
+            *_quantiles(numbers, starts, counts),
+            np.add.reduceat((numbers == np.rint(numbers)).astype(np.float64), starts) / counts,
+        ],
+        1,
+    ).astype(np.float32)
 
 
-def _number(cell: str) -> float | None:
+def _quantiles(
+    numbers: NDArray[np.float64], starts: NDArray[np.int64], counts: NDArray[np.int64]
+) -> list[NDArray[np.float64]]:
+    """Low, middle and high number of every column on a signed log scale; 0 where it holds none."""
+    scaled = np.sign(numbers) * np.log1p(np.abs(numbers)) / 4
+    order = np.lexsort((scaled, np.repeat(np.arange(len(counts)), counts)))  # within a column, NaN last
+    scaled = scaled[order]
+    found = np.add.reduceat((~np.isnan(scaled)).astype(np.int64), starts)
+    at = [starts + (np.maximum(found - 1, 0) * share).astype(np.int64) for share in (0.1, 0.5, 0.9)]
+    return [np.where(found > 0, scaled[place], 0) for place in at]
+
+
+_NUMERIC_START = frozenset("0123456789+-.$€£ ,")
+
+
+def _number(cell: str) -> float:
+    """The number a cell holds, units of money and percent left off; NaN if it holds none."""
+    if cell[0] not in _NUMERIC_START:
+        return math.nan
     try:
         value = float(cell.translate(_NUMBER_NOISE))
     except ValueError:
-        return None
-    return value if abs(value) < 1e300 else None
+        return math.nan
+    return value if abs(value) < 1e300 else math.nan

@@ -19,16 +19,22 @@ from gentus.evidence import BLOCKS, F32, normalize
 
 Tick = Callable[[int], None]
 I32 = NDArray[np.int32]
-_TABLE_EVIDENCE = ("words", "grams", "pieces")  # what holds for whole tables; the rest only for columns
 
 
 @dataclass(frozen=True, slots=True)
 class TeacherSettings:
     """How hard the teacher looks."""
 
-    candidates: int = 100  # tables judged by column matching, for each anchor
+    candidates: int = 200  # tables judged by column matching, for each anchor ...
+    candidates_in_large_lakes: int = 100  # ... and where that would take many minutes
+    large: int = 20_000  # tables
     block: int = 256  # anchors compared with the lake at once
     weighing_anchors: int = 400  # tables from which the weight of each kind of evidence is judged
+
+    def width(self, tables: int) -> int:
+        """How many candidates each anchor of a lake gets."""
+        most = self.candidates if tables <= self.large else self.candidates_in_large_lakes
+        return min(most, tables - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +48,8 @@ class Graph:
 def _table_vectors(columns: F32, starts: NDArray[np.int64]) -> F32:
     """(T, W) sums of column evidence, every kind of length one times the root of its weight."""
     parts = []
-    for kind in _TABLE_EVIDENCE:
-        block = columns[:, BLOCKS[kind]]
+    for at in BLOCKS.values():
+        block = columns[:, at]
         # The rows of a block all have the same length: the root of its weight.
         scale = float(np.sqrt((block[:4096] ** 2).sum(1).max()))
         parts.append(scale * normalize(np.add.reduceat(block, starts[:-1])))
@@ -53,7 +59,7 @@ def _table_vectors(columns: F32, starts: NDArray[np.int64]) -> F32:
 def _candidates(tables: F32, anchors: I32, settings: TeacherSettings) -> Iterator[tuple[int, I32]]:
     """For every anchor the tables nearest to it as a whole."""
     lake = torch.from_numpy(tables)
-    count = min(settings.candidates, len(tables) - 1)
+    count = settings.width(len(tables))
     for begin in range(0, len(anchors), settings.block):
         block = torch.from_numpy(anchors[begin : begin + settings.block].astype(np.int64))
         similarity = lake[block] @ lake.T  # (block, T)
@@ -92,7 +98,7 @@ def find_neighbours(
     """Judge every table's candidates. Tables without columns must have been left out."""
     total = len(starts) - 1
     tables = _table_vectors(columns, starts)
-    ids = np.zeros((total, min(settings.candidates, total - 1)), np.int32)
+    ids = np.zeros((total, settings.width(total)), np.int32)
     scores = np.zeros(ids.shape, np.float32)
     for anchor, nearest in _candidates(tables, np.arange(total, dtype=np.int32), settings):
         at, counts = _column_ids(starts, nearest)
@@ -151,7 +157,7 @@ def _one_factor(correlation: NDArray[np.float64]) -> NDArray[np.float64]:
         np.fill_diagonal(reduced, shared)
         values, vectors = np.linalg.eigh(reduced)
         loadings = np.abs(vectors[:, -1]) * np.sqrt(max(values[-1], 1e-9))
-        shared = np.clip(loadings**2, 0.01, 0.9)
+        shared = np.clip(loadings**2, 0.01, 0.8)  # above that a weight would grow without bound
     return np.asarray(np.sqrt(shared), np.float64)
 
 
