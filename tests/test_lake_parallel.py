@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gentus.lake import Skipped, Source, each, scan
+from gentus.static import WeightsMissingError
 from gentus.table import Table
 
 
@@ -63,6 +64,24 @@ def test_a_worker_that_dies_costs_one_file(tmp_path: Path) -> None:
 def test_an_error_in_the_work_is_raised(tmp_path: Path, workers: int) -> None:
     with pytest.raises(ZeroDivisionError, match="seven"):
         list(each(lake(tmp_path, 20), fail_at_seven, workers))
+
+
+def fail_oddly(table: Table) -> str:
+    class OddError(Exception):
+        def __init__(self, table: Table, why: str) -> None:
+            super().__init__(why)
+
+    if first_cell(table) == "3":
+        raise WeightsMissingError("not installed")
+    raise OddError(table, "cannot be sent")
+
+
+def test_errors_reach_the_parent_as_they_are_or_in_words(tmp_path: Path) -> None:
+    sources = lake(tmp_path, 4)
+    with pytest.raises(WeightsMissingError, match="not installed"):
+        list(each(sources[3:], fail_oddly, 2))
+    with pytest.raises(RuntimeError, match="OddError: cannot be sent"):
+        list(each(sources[:1], fail_oddly, 2))
 
 
 def test_stopping_early_ends_the_workers(tmp_path: Path) -> None:

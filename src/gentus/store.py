@@ -87,8 +87,10 @@ def build_lock(layout: Layout) -> Iterator[None]:
         try:
             lock.execute("BEGIN EXCLUSIVE")
         except sqlite3.OperationalError as error:
+            if "locked" not in str(error):
+                raise
             raise IndexFolderError(
-                f"{layout.root} is being built by another process ({error}). Wait for it, or stop it."
+                f"{layout.root} is being built by another process. Wait for it, or stop it."
             ) from error
         yield
 
