@@ -145,7 +145,7 @@ def _points(text: str) -> NDArray[np.uint32]:
 
 
 def _classes(points: NDArray[np.uint32]) -> NDArray[np.uint8]:
-    """(n,) which classes every character is in; only distinct characters beyond ASCII are looked at singly."""
+    """(n,) which classes every character is in; only distinct characters beyond ASCII are looked up."""
     classes = _ASCII[np.minimum(points, 127)]
     beyond = points > 127
     if beyond.any():
