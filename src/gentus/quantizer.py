@@ -36,7 +36,8 @@ class QuantizerSettings:
         """(L, K) for a lake of this size; K is at most the number of tables and fits a byte."""
         fitting = 1 << max(2, (tables // 4).bit_length() - 1)
         size = min(self.codes or min(fitting, 256), tables, 256)
-        return self.levels or 12, max(size, 1)
+        levels = 8 if tables < 2000 else 16  # small lakes are told apart early; large ones gain to the last
+        return self.levels or levels, max(size, 1)
 
 
 def kmeans(points: Tensor, centres: Tensor, rounds: int) -> Tensor:
