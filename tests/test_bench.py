@@ -17,6 +17,7 @@ import gentus
 from gentus import static
 from gentus.bench import Retriever, TfidfChars, TfidfWords, machine, ours, quality
 from gentus.bench.baselines import best, distinct
+from gentus.bench.cold import cold_search
 from gentus.bench.minilm import MiniLMColumns
 from gentus.table import Column, Table
 
@@ -272,3 +273,13 @@ def test_the_machine_is_described_without_naming_it() -> None:
     assert facts["torch"]
     assert json.loads(json.dumps(facts)) == facts
     assert f"{facts['cores']} cores" in machine.sentence(facts)
+
+
+def test_cold_search_times_a_whole_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[list[str]] = []
+    monkeypatch.setattr("gentus.bench.cold.subprocess.run", lambda command, **_: calls.append(command))
+    facts = cold_search(tmp_path / "i", tmp_path / "q.csv", runs=3)
+    assert len(calls) == 3
+    assert all("search" in call and str(tmp_path / "i") in call for call in calls)
+    assert facts["runs"] == 3
+    assert 0 <= facts["seconds_median"] <= facts["seconds_worst"]

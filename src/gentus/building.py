@@ -23,7 +23,8 @@ from gentus.codes import Codebooks, assign_suffixes, health
 from gentus.encoder import Encoder, EncoderSettings
 from gentus.evaluate import load_groundtruth
 from gentus.evidence import BLOCKS, F32, Evidence
-from gentus.features import PROFILE, PROFILE_CELLS, VALUES, VOCABULARY, Features, concatenate, featurize
+from gentus.features import VERSION as FEATURES
+from gentus.features import Features, concatenate, featurize
 from gentus.index import Index, save_model
 from gentus.lake import Limits, Skipped, Source, Unreadable, each, fingerprint, scan
 from gentus.latent import Batches, LatentSettings, Network, learn_latent, principal_basis
@@ -161,7 +162,7 @@ def read_lake(
 
 def _check_cache(catalogue: Catalogue, settings: BuildSettings) -> None:
     """Forget features that were made in another way than they would be now."""
-    made = json.dumps([asdict(settings.limits), VOCABULARY, VALUES, PROFILE, PROFILE_CELLS])
+    made = json.dumps([asdict(settings.limits), FEATURES])
     if catalogue.get_meta("features") != made:
         with catalogue.transaction():
             catalogue.retire(list(catalogue.entries()))

@@ -149,6 +149,8 @@ def _show_hits(query: Path, hits: list[Hit], milliseconds: float) -> None:
     from rich.markup import escape
     from rich.table import Table as Grid
 
+    from gentus.codes import short_sid
+
     grid = Grid(
         title=f"{escape(str(query))}  [dim]{len(hits)} tables in {milliseconds:.0f} ms[/dim]",
         title_justify="left",
@@ -161,7 +163,7 @@ def _show_hits(query: Path, hits: list[Hit], milliseconds: float) -> None:
     grid.add_column("score", justify="right")
     grid.add_column("identifier", style="dim", overflow="ellipsis", no_wrap=True)
     for hit in hits:
-        grid.add_row(str(hit.rank), escape(hit.table), f"{hit.score:.3f}", hit.sid)
+        grid.add_row(str(hit.rank), escape(hit.table), f"{hit.score:.3f}", short_sid(hit.sid))
     console = Console()
     if not console.is_terminal:
         console.width = 140  # piped: nobody's window decides what is cut
@@ -278,6 +280,25 @@ def quality(
         emit(document)
     else:
         print(markdown(document))
+
+
+@bench_app.command()
+def cold(
+    index: IndexPath,
+    query: Annotated[Path, typer.Argument(help="A table to search for.")],
+    runs: Annotated[int, typer.Option(min=1, help="How many times.")] = 9,
+    as_json: AsJson = False,
+) -> None:
+    """Time `gentus search` from the shell, imports and opening included."""
+    from gentus.bench.cold import cold_search
+
+    facts = cold_search(index, query, runs)
+    if as_json:
+        emit(facts)
+    else:
+        print(
+            f"median {facts['seconds_median']:.2f} s, worst {facts['seconds_worst']:.2f} s of {runs} cold searches"
+        )
 
 
 def _open(path: Path) -> Index:

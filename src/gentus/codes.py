@@ -70,6 +70,12 @@ def format_sid(codes: U8, suffix: int) -> str:
     return "-".join(map(str, codes.tolist())) + (f"+{suffix}" if suffix else "")
 
 
+def short_sid(sid: str, shown: int = 6) -> str:
+    """The first codes of an identifier, which say what a table is about; `--json` has all of them."""
+    codes = sid.split("-")
+    return sid if len(codes) <= shown else "-".join(codes[:shown]) + "-…"
+
+
 @dataclass(frozen=True, slots=True)
 class Health:
     """How well a set of identifiers uses its code space."""

@@ -402,6 +402,8 @@ def _show_rows(console: Console, title: str, path: Path, rows: int = 4, columns:
 
 
 def _show_results(console: Console, story: dict[str, Any]) -> None:
+    from gentus.codes import short_sid
+
     grid = Grid(
         title="The index answers", title_justify="left", title_style="", box=box.SIMPLE_HEAD, pad_edge=False
     )
@@ -414,7 +416,7 @@ def _show_results(console: Console, story: dict[str, Any]) -> None:
     for hit in story["results"]:
         tick = "[green]✓[/]" if hit["correct"] else "[red]✗[/]"
         grid.add_row(
-            str(hit["rank"]), hit["table"], f"{hit['score']:.3f}", str(hit["sid"]), hit["subject"], tick
+            str(hit["rank"]), hit["table"], f"{hit['score']:.3f}", short_sid(hit["sid"]), hit["subject"], tick
         )
     console.print(grid)
     took = story["seconds"]

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from gentus.static import load_tokenizer
 from gentus.table import Table
 
+VERSION = 1  # of what `featurize` computes; a cache of another version is not used
 HASH_BITS = 16  # buckets a kind; the evidence is projected far below that, so more buys nothing
 BUCKETS = 1 << HASH_BITS
 PIECES = 30_522  # the vocabulary of the BERT family's uncased WordPiece
