@@ -277,6 +277,7 @@ def test_the_machine_is_described_without_naming_it() -> None:
 
 def test_cold_search_times_a_whole_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[list[str]] = []
+    monkeypatch.setattr("gentus.bench.cold.describe", dict)  # it runs git
     monkeypatch.setattr("gentus.bench.cold.subprocess.run", lambda command, **_: calls.append(command))
     facts = cold_search(tmp_path / "i", tmp_path / "q.csv", runs=3)
     assert len(calls) == 3

@@ -296,9 +296,8 @@ def cold(
     if as_json:
         emit(facts)
     else:
-        print(
-            f"median {facts['seconds_median']:.2f} s, worst {facts['seconds_worst']:.2f} s of {runs} cold searches"
-        )
+        median, worst = facts["seconds_median"], facts["seconds_worst"]
+        print(f"median {median:.2f} s, worst {worst:.2f} s of {runs} cold searches")
 
 
 def _open(path: Path) -> Index:
