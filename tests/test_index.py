@@ -23,7 +23,7 @@ import pytest
 from conftest import QUICK, SLICES, SUBJECTS, make_lake, rows_of, subject_of, write_pairs, write_table
 
 import gentus
-from gentus import building
+from gentus import reading
 from gentus.building import BuildSettings
 from gentus.catalogue import Catalogue, Entry
 from gentus.index import Hit, Index
@@ -53,13 +53,13 @@ def small(tmp_path: Path) -> Path:
 def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the tables that builds read, in order."""
     names: list[str] = []
-    examine = building._examine
+    examine = reading.examine
 
     def counting(table: gentus.table.Table) -> object:
         names.append(table.name)
         return examine(table)
 
-    monkeypatch.setattr(building, "_examine", counting)
+    monkeypatch.setattr(reading, "examine", counting)
     return names
 
 
@@ -576,3 +576,8 @@ def test_parquet_query_of_another_writer(index: Index, tmp_path: Path) -> None:
     typed = typed.set_column(2, "size", typed["size"].cast(pa.float64()))
     pq.write_table(typed, tmp_path / "typed.parquet", compression="zstd", row_group_size=3)
     assert subject_of(index.search(tmp_path / "typed.parquet", k=1)[0].table) == "metals"
+
+
+def test_reading_processes_do_not_import_torch() -> None:
+    code = "import sys, gentus.reading; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
