@@ -196,7 +196,7 @@ def _learn(
         steps = settings.latent.steps(total)
         with progress.stage("Learning latents", steps, "steps") as tick:
             learn_latent(network, batches, settings.quantizer.union_weight, steps, tick)
-        with progress.stage("Learning codes", settings.quantizer.steps, "steps") as tick:
+        with progress.stage("Learning codes", settings.quantizer.rounds(total), "steps") as tick:
             codebooks = learn_codes(network, batches, settings.quantizer, shape, generator, tick)
     else:  # nothing to learn from one or two tables; any codes tell them apart
         books = torch.randn(*shape, settings.encoder.latent, generator=generator) * 0.1

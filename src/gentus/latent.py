@@ -34,7 +34,7 @@ class LatentSettings:
     rate: float = 2e-3
     temperature: float = 0.1
     teacher_temperature: float = 0.2  # in standard deviations of the teacher's scores
-    fewest_steps: int = 600
+    fewest_steps: int = 500
     most_steps: int = 2000
 
     def anchors(self, tables: int) -> int:

@@ -27,10 +27,14 @@ class QuantizerSettings:
     codes: int | None = None
     commitment: float = 0.25  # beta
     union_weight: float = 0.1  # lambda_u
-    steps: int = 300
+    steps: int | None = None
     rate: float = 5e-4
     revive_every: int = 50
     lloyd: int = 12  # k-means rounds a level, at the start and at the end
+
+    def rounds(self, tables: int) -> int:
+        """How many steps of learning together."""
+        return self.steps if self.steps is not None else 150 if tables < 2000 else 300
 
     def shape(self, tables: int) -> tuple[int, int]:
         """(L, K) for a lake of this size; K is at most the number of tables and fits a byte."""
@@ -106,8 +110,9 @@ def learn_codes(
     optimizer = torch.optim.AdamW(
         [*network.parameters(), books, *decoder.parameters()], settings.rate, weight_decay=0.0
     )
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, max(settings.steps, 1))
-    for step in range(settings.steps):
+    steps = settings.rounds(len(latents))
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, max(steps, 1))
+    for step in range(steps):
         batch = batches.draw()
         embedding, latent = network(batch.columns, batch.owner, len(batch.tables))
         coded, errors = quantize(latent, books)

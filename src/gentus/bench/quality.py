@@ -189,7 +189,7 @@ def _cells(row: Mapping[str, Any]) -> list[str]:
     cells = [method]
     for keys, digits in (
         (("map", "map_full", "map_prefix", "precision", "recall"), 3),
-        (("ms_p50", "ms_p95", "fit_seconds"), 1),
+        (("ms_p50", "ms_p95", "fit_seconds"), 1),  # of GenTUS in a process of its own, its start included
         (("bytes_per_table", "peak_mb"), 0),
     ):
         cells += ["" if row.get(key) is None else f"{row[key]:,.{digits}f}" for key in keys]
