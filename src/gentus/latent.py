@@ -18,7 +18,7 @@ from torch.nn import functional
 
 from gentus.encoder import EncoderSettings, parameter_shapes
 from gentus.evidence import F32
-from gentus.teacher import Graph
+from gentus.teacher import Graph, column_ids
 
 Tick = Callable[[int], None]
 
@@ -148,9 +148,7 @@ class Batches:
 
     def gather(self, tables: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
         """The columns of some tables, and for each column which of these tables it belongs to."""
-        counts = self.starts[tables + 1] - self.starts[tables]
-        shift = self.starts[tables] - np.concatenate([[0], np.cumsum(counts)[:-1]])
-        at = np.repeat(shift, counts) + np.arange(counts.sum())
+        at, counts = column_ids(self.starts, tables)
         owner = np.repeat(np.arange(len(tables)), counts)
         return torch.from_numpy(self.columns[at]), torch.from_numpy(owner)
 

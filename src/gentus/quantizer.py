@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from gentus.codes import Codebooks
-from gentus.evidence import F32
 from gentus.latent import Batches, Network, Tick, distillation, union_contrast
 
 
@@ -161,8 +160,3 @@ def all_latents(network: Network, batches: Batches, block: int = 1024) -> Tensor
         columns, owner = batches.gather(tables)
         parts.append(network(columns, owner, len(tables))[1])
     return torch.cat(parts)
-
-
-def squared_error(latents: F32, codebooks: Codebooks) -> F32:
-    """(N,) squared distance of latents to their codewords."""
-    return np.asarray(((latents - codebooks.decode(codebooks.encode(latents))) ** 2).sum(1), np.float32)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -68,7 +69,9 @@ def _candidates(tables: F32, anchors: I32, settings: TeacherSettings) -> Iterato
         yield from zip(block.tolist(), nearest, strict=True)
 
 
-def _column_ids(starts: NDArray[np.int64], tables: I32) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def column_ids(
+    starts: NDArray[np.int64], tables: NDArray[np.integer[Any]]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The columns of some tables, and how many each has."""
     counts = starts[tables + 1] - starts[tables]
     shift = starts[tables] - np.concatenate([[0], np.cumsum(counts)[:-1]])
@@ -101,7 +104,7 @@ def find_neighbours(
     ids = np.zeros((total, settings.width(total)), np.int32)
     scores = np.zeros(ids.shape, np.float32)
     for anchor, nearest in _candidates(tables, np.arange(total, dtype=np.int32), settings):
-        at, counts = _column_ids(starts, nearest)
+        at, counts = column_ids(starts, nearest)
         similarity = columns[starts[anchor] : starts[anchor + 1]] @ columns[at].T
         judged = match_columns(similarity, counts)
         order = np.argsort(-judged, kind="stable")
@@ -116,7 +119,7 @@ def kind_scores(
     """For every anchor its candidates and, (kinds, n), what each kind of evidence alone thinks of them."""
     tables = _table_vectors(columns, starts)
     for anchor, nearest in _candidates(tables, anchors, settings):
-        at, counts = _column_ids(starts, nearest)
+        at, counts = column_ids(starts, nearest)
         own, theirs = columns[starts[anchor] : starts[anchor + 1]], columns[at]
         yield (
             nearest,
