@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,9 +24,10 @@ import pytest
 from conftest import QUICK, SLICES, SUBJECTS, make_lake, rows_of, subject_of, write_pairs, write_table
 
 import gentus
-from gentus import reading
+from gentus import reading, teacher
 from gentus.building import BuildSettings
 from gentus.catalogue import Catalogue, Entry
+from gentus.evidence import F32
 from gentus.index import Hit, Index
 from gentus.lake import Limits, Source, Unreadable, parallel, reader
 from gentus.progress import Progress, Tick
@@ -581,3 +583,22 @@ def test_parquet_query_of_another_writer(index: Index, tmp_path: Path) -> None:
 def test_reading_processes_do_not_import_torch() -> None:
     code = "import sys, gentus.reading; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_tables_with_very_many_columns_are_matched_on_some_of_them(
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    widths: list[int] = []
+    match = teacher.match_columns
+
+    def watching(similarity: F32, counts: np.ndarray[Any, np.dtype[np.int64]]) -> F32:
+        widths.extend([len(similarity), int(counts.max())])
+        return match(similarity, counts)
+
+    monkeypatch.setattr(teacher, "match_columns", watching)
+    for number in range(3):
+        cells = [[f"gene{i} {number * row}" for i in range(600)] for row in range(1, 4)]
+        write_table(small / f"wide{number}.csv", [[f"c{i}" for i in range(600)], *cells])
+    with build(small, tmp_path / "index") as index:
+        assert max(widths) == QUICK.fit_width
+        assert {hit.table for hit in index.search(small / "wide0.csv", k=2)} == {"wide1.csv", "wide2.csv"}

@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, field, replace
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,11 @@ from gentus.catalogue import Catalogue
 from gentus.codes import Codebooks, assign_suffixes, health
 from gentus.encoder import Encoder, EncoderSettings
 from gentus.evaluate import load_groundtruth
-from gentus.evidence import BLOCKS, F32, Evidence
+from gentus.evidence import BLOCKS, F32, WIDTH, Evidence
 from gentus.features import Features, concatenate
 from gentus.index import Index, save_model
 from gentus.lake import Limits
+from gentus.lake.base import spread
 from gentus.latent import Batches, LatentSettings, Network, learn_latent, principal_basis
 from gentus.progress import Progress
 from gentus.quantizer import QuantizerSettings, learn_codes
@@ -48,7 +49,8 @@ class BuildSettings:
     """Everything that shapes an index."""
 
     seed: int = 0
-    fit_columns: int = 250_000  # the fit sees whole tables up to this many columns, a sample beyond
+    fit_columns: int = 250_000  # the fit sees all tables up to this many columns, a sample beyond
+    fit_width: int = 96  # of a wider table it sees this many columns: matching costs the cube of the width
     limits: Limits = field(default_factory=Limits)
     teacher: TeacherSettings = field(default_factory=TeacherSettings)
     encoder: EncoderSettings = field(default_factory=EncoderSettings)
@@ -228,17 +230,17 @@ def _sample(
 ) -> _Sample:
     """Evidence of a sample of tables that fits in memory, in the order of the catalogue."""
     widths = np.concatenate([np.diff(features.tables) for _, features in _stream(tables, layout)])
+    widths = np.minimum(widths, settings.fit_width)
     order = random.permutation(len(tables))
     order = order[widths[order] > 0]
     chosen = np.sort(order[np.cumsum(widths[order]) <= max(settings.fit_columns, widths.max(initial=0))])
-    columns = np.empty(
-        (int(widths[chosen].sum()), sum(b.stop - b.start for b in BLOCKS.values())), np.float32
-    )
+    columns = np.empty((int(widths[chosen].sum()), WIDTH), np.float32)
     at = 0
     for _, features in _stream([tables[i] for i in chosen], layout):
-        blocks = evidence.blocks(features)
-        columns[at : at + len(blocks)] = blocks
-        at += len(blocks)
+        pairs = pairwise(features.tables.tolist())
+        seen = [first + i for first, last in pairs for i in spread(last - first, settings.fit_width)]
+        columns[at : at + len(seen)] = evidence.blocks(features)[seen]
+        at += len(seen)
     starts = np.concatenate([[0], np.cumsum(widths[chosen])]).astype(np.int64)
     return _Sample(columns, starts, [tables[i][0] for i in chosen])
 
