@@ -133,12 +133,11 @@ def fit(
     torch.manual_seed(settings.seed)
     random = np.random.default_rng(settings.seed)
     with progress.stage("Weighing evidence", None):
-        evidence = Evidence.fit(features for _, features in _stream(tables, layout))
+        evidence = Evidence.fit(_stream(tables, layout))
         sample = _sample(tables, layout, evidence, settings, random)
         if len(sample.ids) > 2:
             evidence.weights = weigh_evidence(sample.columns, sample.starts, settings.teacher, random)
-        for scale, block in zip(np.sqrt(evidence.weights), BLOCKS.values(), strict=True):
-            sample.columns[:, block] *= scale
+        evidence.weigh(sample.columns)
     pairs, unknown = _label_pairs(truth, catalogue, sample)
     encoder, codebooks = _learn(sample, evidence, pairs, settings, progress)
 
@@ -147,7 +146,7 @@ def fit(
     distance = np.zeros(count, np.float32)
     with progress.stage("Writing identifiers", count) as tick:
         at = 0
-        for _, features in _stream(tables, layout):
+        for features in _stream(tables, layout):
             latents = encoder.encode(features)
             part = slice(at, at + len(features))
             codes[part] = codebooks.encode(latents)
@@ -206,7 +205,7 @@ def _learn(
     return Encoder(evidence, settings.encoder, network.export(basis)), codebooks
 
 
-def _stream(tables: Iterable[tuple[int, int, int]], layout: Layout) -> Iterator[tuple[list[int], Features]]:
+def _stream(tables: Iterable[tuple[int, int, int]], layout: Layout) -> Iterator[Features]:
     """Features of tables in their order, some hundred at a time; few chunks are open at once."""
     recent: dict[int, Features] = {}
     iterator = iter(tables)
@@ -218,7 +217,7 @@ def _stream(tables: Iterable[tuple[int, int, int]], layout: Layout) -> Iterator[
                     recent.pop(next(iter(recent)))
                 recent[chunk] = read_chunk(layout.chunk(chunk))
             parts.append(recent[chunk].take([slot]))
-        yield [i for i, _, _ in batch], concatenate(parts)
+        yield concatenate(parts)
 
 
 def _sample(
@@ -229,14 +228,14 @@ def _sample(
     random: np.random.Generator,
 ) -> _Sample:
     """Evidence of a sample of tables that fits in memory, in the order of the catalogue."""
-    widths = np.concatenate([np.diff(features.tables) for _, features in _stream(tables, layout)])
+    widths = np.concatenate([np.diff(features.tables) for features in _stream(tables, layout)])
     widths = np.minimum(widths, settings.fit_width)
     order = random.permutation(len(tables))
     order = order[widths[order] > 0]
     chosen = np.sort(order[np.cumsum(widths[order]) <= max(settings.fit_columns, widths.max(initial=0))])
     columns = np.empty((int(widths[chosen].sum()), WIDTH), np.float32)
     at = 0
-    for _, features in _stream([tables[i] for i in chosen], layout):
+    for features in _stream([tables[i] for i in chosen], layout):
         pairs = pairwise(features.tables.tolist())
         seen = [first + i for first, last in pairs for i in spread(last - first, settings.fit_width)]
         columns[at : at + len(seen)] = evidence.blocks(features)[seen]

@@ -33,6 +33,7 @@ app.add_typer(bench_app, name="bench")
 
 IndexPath = Annotated[Path, typer.Argument(metavar="INDEX", help="An index folder.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
+Beam = Annotated[int | None, typer.Option(min=1, help="Width of the search. Default: max(2k, 100).")]
 Count = Annotated[int, typer.Option("-k", min=1, help="How many tables to return.")]
 
 
@@ -111,9 +112,7 @@ def search(
         list[Path], typer.Argument(metavar="QUERY", help="Tables to find unionable ones for.")
     ],
     k: Count = 10,
-    beam: Annotated[
-        int | None, typer.Option(min=1, help="Width of the search. Default: max(2k, 100).")
-    ] = None,
+    beam: Beam = None,
     as_json: AsJson = False,
 ) -> None:
     """Find the tables whose rows can be appended to yours, best first."""
@@ -224,9 +223,7 @@ def evaluate(
         Path | None, typer.Option(help="Folder of the query tables. Default: they are in the lake.")
     ] = None,
     k: Count = 10,
-    beam: Annotated[
-        int | None, typer.Option(min=1, help="Width of the search. Default: max(2k, 100).")
-    ] = None,
+    beam: Beam = None,
     as_json: AsJson = False,
 ) -> None:
     """Score an index against ground truth, after checking the ground truth against the lake."""

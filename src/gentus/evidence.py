@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,15 +25,13 @@ F32 = NDArray[np.float32]
 HASHED = {"words": 256, "grams": 512, "shapes": 128}
 HASHED_WIDTH = sum(HASHED.values())
 PROFILE_WIDTH = 64
-WIDTH = HASHED_WIDTH + PIECE_WIDTH + PROFILE_WIDTH
-BLOCKS: dict[str, slice] = {
-    "words": slice(0, 256),
-    "grams": slice(256, 768),
-    "shapes": slice(768, 896),
-    "pieces": slice(896, 1280),
-    "profile": slice(1280, 1344),
+_WIDTHS = {**HASHED, "pieces": PIECE_WIDTH, "profile": PROFILE_WIDTH}
+BLOCKS: dict[str, slice] = {  # where each kind of evidence lies in a column's vector
+    kind: slice(end - width, end)
+    for (kind, width), end in zip(_WIDTHS.items(), accumulate(_WIDTHS.values()), strict=True)
 }
 EVIDENCE = tuple(BLOCKS)
+WIDTH = sum(_WIDTHS.values())
 
 
 @dataclass(slots=True)
@@ -68,7 +67,10 @@ class Evidence:
 
     def columns(self, features: Features) -> F32:
         """(C, WIDTH) weighted evidence of every column."""
-        vectors = self.blocks(features)
+        return self.weigh(self.blocks(features))
+
+    def weigh(self, vectors: F32) -> F32:
+        """Scale blocks of length one, in place, so that a dot product is a weighted mean of similarities."""
         for scale, block in zip(np.sqrt(self.weights), BLOCKS.values(), strict=True):
             vectors[:, block] *= scale
         return vectors

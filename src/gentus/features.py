@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gentus.lake.base import spread
 from gentus.static import load_tokenizer
 from gentus.table import Table
 
@@ -92,7 +93,7 @@ def _chain(offsets: Sequence[NDArray[np.integer[Any]]]) -> NDArray[np.int64]:
 def featurize(table: Table) -> Features:
     """Evidence of every non-empty column of a table."""
     columns = [column.cells for column in table.columns if column.cells]
-    values = [_spread(list(dict.fromkeys(cells)), VALUES) for cells in columns]
+    values = [_distinct(cells) for cells in columns]
     owners: list[NDArray[np.int64]] = []
     ids: list[NDArray[np.int64]] = []
     if columns:
@@ -104,11 +105,10 @@ def featurize(table: Table) -> Features:
     return Features(np.array([0, len(columns)], np.int32), starts, flat_ids, counts, profile)
 
 
-def _spread(values: list[str], limit: int) -> list[str]:
-    """`limit` values spread evenly: the head of a sorted column says little about the rest."""
-    if len(values) <= limit:
-        return values
-    return [values[i * len(values) // limit] for i in range(limit)]
+def _distinct(cells: list[str]) -> list[str]:
+    """Distinct values spread evenly over a column: the head of a sorted one says little about the rest."""
+    values = list(dict.fromkeys(cells))
+    return [values[i] for i in spread(len(values), VALUES)]
 
 
 def _count(

@@ -6,7 +6,6 @@ scores. Unlike contrasting two views of one table, this never drives unionable t
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,9 +17,8 @@ from torch.nn import functional
 
 from gentus.encoder import EncoderSettings, parameter_shapes
 from gentus.evidence import F32
+from gentus.progress import Tick
 from gentus.teacher import Graph, column_ids
-
-Tick = Callable[[int], None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from gentus.codes import Codebooks
-from gentus.latent import Batches, Network, Tick, distillation, union_contrast
+from gentus.latent import Batches, Network, distillation, union_contrast
+from gentus.progress import Tick
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ latent space then learns to reproduce.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from gentus.evidence import BLOCKS, F32, normalize
+from gentus.progress import Tick
 
-Tick = Callable[[int], None]
 I32 = NDArray[np.int32]
 
 
