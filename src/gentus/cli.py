@@ -243,6 +243,50 @@ def evaluate(
 
 
 @app.command()
+def records(
+    index: IndexPath,
+    labels: Annotated[
+        Path | None,
+        typer.Option(help="CSV of query_table,candidate_table. Default: what the index was built with."),
+    ] = None,
+    show: Annotated[int, typer.Option(min=0, help="How many records to show.")] = 5,
+    kind: Annotated[
+        str | None, typer.Option(help="Show only these: positive, indexing or ranking. Default: all.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same records.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Look at the training records that an index and its labels give."""
+    from gentus.records import inspect
+
+    document = inspect(_open(index), labels, show, kind, seed)
+    outside = document["pairs_outside_the_lake"]
+    if outside:
+        say(f"{outside:,} labelled pairs name tables that are not in the index; they were left out.")
+    if as_json:
+        emit(document)
+        return
+    print(", ".join(f"{count:,} {name}" for name, count in document["records"].items()), "records")
+    for record in document["shown"]:
+        _show_record(record)
+
+
+def _show_record(record: dict[str, Any]) -> None:
+    seen, target, negative = record["input"], record["target"], record.get("negative")
+    print(f"\n{record['kind']}\n  input     {seen['table']}", end="")
+    if "error" in seen:
+        print(f": {seen['error']}")
+    else:
+        (rows, all_rows), (columns, all_columns) = seen["rows"], seen["columns"]
+        print(f"  ({rows} of {all_rows} rows, {columns} of {all_columns} columns)")
+        for name, values in seen["values"].items():
+            print(f"            {name}: {' | '.join(values)}")
+    print(f"  target    {target['table']}  {target['sid']}")
+    if negative:
+        print(f"  negative  {negative['table']}  {negative['sid']}  (Jaccard {negative['jaccard']:.2f})")
+
+
+@app.command()
 def demo(
     folder: Annotated[Path, typer.Option("--dir", help="Where the demo's lake and index go.")] = Path("demo"),
     as_json: AsJson = False,

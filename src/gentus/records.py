@@ -1,0 +1,348 @@
+"""Training records for a generator, from annotated pairs of a query table and a table unionable with it.
+
+As in the paper: a positive record leads from a view of the query to the annotated table, an indexing record
+from a table to itself, a ranking record adds a hard negative. A record only says what to read and how to
+change it, and is made from its number, so that an epoch of any length costs a permutation.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from gentus.codes import format_sid
+from gentus.evaluate import load_groundtruth
+from gentus.features import BUCKETS, KINDS, Features
+from gentus.lake import Source, Unreadable
+from gentus.store import IndexFolderError
+from gentus.table import Column, Table
+
+if TYPE_CHECKING:
+    from gentus.index import Index
+
+Kind = Literal["positive", "indexing", "ranking"]
+Integers = NDArray[np.integer[Any]]
+I32 = NDArray[np.int32]
+_AT_ONCE = 1 << 21  # similarities in memory while mining
+
+
+@dataclass(frozen=True, slots=True)
+class RecordSettings:
+    """What becomes a record."""
+
+    views: int = 2  # augmented views of a query, beside the query itself
+    least_rows: float = 0.5  # a view keeps a share of the cells, drawn between this and 1 ...
+    least_columns: float = 0.7  # ... and a share of the columns, in any order
+    negatives: int = 8  # hard negatives mined for a query
+    tokens: int = 128  # words in the profile by which they are mined
+    index: Literal["positives", "all", "none"] = "positives"  # tables that get an indexing record
+
+    def __post_init__(self) -> None:
+        """Refuse settings that make no sense."""
+        if not (0 < self.least_rows <= 1 and 0 < self.least_columns <= 1):
+            raise ValueError("the least share of rows and of columns lies above 0, up to 1")
+        if min(self.views, self.negatives) < 0 or self.tokens < 1:
+            raise ValueError("views and negatives are at least 0, tokens at least 1")
+
+
+# --- views and records --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A table with some rows and columns left out and its columns in another order."""
+
+    table: int  # its position in the lake
+    share: float = 1.0  # of the cells of each column
+    seed: int = 0  # which cells these are
+    columns: tuple[int, ...] | None = None  # of those with cells, the only ones `Features` know; None: all
+
+    def apply(self, table: Table) -> Table:
+        """What the view shows of its table."""
+        columns = table.columns
+        if self.columns is not None:
+            filled = [column for column in columns if column.cells]
+            if max(self.columns, default=-1) >= len(filled):
+                raise ValueError(f"{table.name} has fewer columns than it had when it was indexed")
+            columns = [filled[at] for at in self.columns]
+        if self.share == 1:
+            return replace(table, columns=columns)
+        # Which cells stay depends on how many there are: columns without gaps keep the same rows.
+        kept = {size: self._kept(size) for size in {len(column.cells) for column in columns}}
+        columns = [Column(c.name, [c.cells[at] for at in kept[len(c.cells)]]) for c in columns]
+        return Table(table.name, columns, self._size(table.rows))
+
+    def _size(self, cells: int) -> int:
+        return min(cells, max(1, round(self.share * cells)))
+
+    def _kept(self, cells: int) -> list[int]:
+        random = np.random.default_rng((self.seed, cells))
+        chosen: list[int] = np.sort(random.choice(cells, self._size(cells), replace=False)).tolist()
+        return chosen
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One training instance; tables are positions in the lake."""
+
+    kind: Kind
+    view: View
+    target: int
+    negative: int | None = None
+
+
+def make_view(query: int, number: int, width: int, settings: RecordSettings, seed: int) -> View:
+    """View `number` of a query of `width` columns; number 0 is the query as it is."""
+    if number == 0:
+        return View(query)
+    random = np.random.default_rng((seed, query, number))
+    share = float(random.uniform(settings.least_rows, 1))
+    columns = int(random.integers(math.ceil(settings.least_columns * width), width, endpoint=True))
+    order = random.permutation(width)[:columns].tolist()
+    return View(query, share, int(random.integers(1 << 31)), tuple(order))
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """Which records there are, before any is made."""
+
+    pairs: Integers  # (P, 2) by query
+    rows: Integers  # (P,) where the pair's query stands among the queries
+    starts: Integers  # (Q + 1,) where the pairs of each query begin
+    found: Integers  # (Q,) negatives a query has
+    ranked: Integers  # (R,) pairs whose query has any
+    indexed: Integers  # (I,) tables
+
+    @classmethod
+    def of(cls, pairs: Integers, tables: int, negatives: I32, settings: RecordSettings) -> _Plan:
+        pairs = np.unique(pairs.reshape(-1, 2), axis=0)
+        queries, rows, counts = np.unique(pairs[:, 0], return_inverse=True, return_counts=True)
+        if len(negatives) != len(queries):
+            raise ValueError(f"there are {len(queries)} queries and negatives of {len(negatives)}")
+        found = (negatives >= 0).sum(1)
+        indexed = {"positives": np.unique(pairs[:, 1]), "all": np.arange(tables), "none": pairs[:0, 1]}
+        starts = np.concatenate([[0], np.cumsum(counts)])
+        return cls(pairs, rows, starts, found, np.flatnonzero(found[rows]), indexed[settings.index])
+
+    def counts(self, settings: RecordSettings) -> dict[Kind, int]:
+        views = settings.views + 1
+        return {
+            "positive": len(self.pairs) * views,
+            "indexing": len(self.indexed),
+            "ranking": len(self.ranked) * views,
+        }
+
+
+def count_records(
+    pairs: Integers, widths: Integers, negatives: I32, settings: RecordSettings
+) -> dict[Kind, int]:
+    """How many records of each kind `records` gives."""
+    return _Plan.of(pairs, len(widths), negatives, settings).counts(settings)
+
+
+def records(
+    pairs: Integers, widths: Integers, negatives: I32, settings: RecordSettings, seed: int, epoch: int = 0
+) -> Iterator[Record]:
+    """Make the records of (P, 2) annotated pairs, shuffled; `widths` are the column counts of all tables.
+
+    Every pair gives a positive and, with the query's negatives in turn, a ranking record for each view of
+    its query. Views are the same in every epoch; the order is not, and the turn of negatives goes on.
+    """
+    plan = _Plan.of(pairs, len(widths), negatives, settings)
+    count = plan.counts(settings)
+    views = settings.views + 1
+    order = np.arange(sum(count.values()), dtype=np.int32)
+    np.random.default_rng((seed, epoch)).shuffle(order)
+
+    def paired(pair: int, number: int) -> tuple[View, int]:
+        query, target = plan.pairs[pair].tolist()
+        return make_view(query, number, int(widths[query]), settings, seed), target
+
+    def ranking(pair: int, number: int) -> Record:
+        row = plan.rows[pair]
+        begin, end = plan.starts[row], plan.starts[row + 1]
+        turn = (epoch * (end - begin) + pair - begin) * views + number
+        return Record("ranking", *paired(pair, number), int(negatives[row, turn % plan.found[row]]))
+
+    for number in map(int, order):
+        if number < count["positive"]:
+            yield Record("positive", *paired(*divmod(number, views)))
+        elif (number := number - count["positive"]) < count["indexing"]:
+            table = int(plan.indexed[number])
+            yield Record("indexing", View(table), table)
+        else:
+            pair, view = divmod(number - count["indexing"], views)
+            yield ranking(int(plan.ranked[pair]), view)
+
+
+# --- hard negatives -----------------------------------------------------------------------------------
+
+
+def word_profiles(batches: Iterable[Features], tokens: int) -> sp.csr_matrix:
+    """(N, BUCKETS) at most `tokens` of the words of each table.
+
+    A word's id is a bucket of its hash, so the smallest ids are a random sample, and of two tables that share
+    words the samples agree (a bottom-k sketch).
+    """
+    first, last = KINDS["words"]
+    ids, counts = [np.zeros(0, np.int32)], [np.zeros(1, np.int64)]
+    for features in batches:
+        columns = np.repeat(np.arange(len(features)), np.diff(features.tables))
+        owners = np.repeat(columns, np.diff(features.starts))
+        words = (features.ids >= first) & (features.ids < last)
+        keys = np.unique(owners[words] * BUCKETS + (features.ids[words] - first))
+        owners = keys // BUCKETS
+        begins = np.searchsorted(owners, np.arange(len(features)))
+        sampled = np.arange(len(keys)) - begins[owners] < tokens
+        ids.append((keys[sampled] % BUCKETS).astype(np.int32))
+        counts.append(np.bincount(owners[sampled], minlength=len(features)))
+    indices, starts = np.concatenate(ids), np.cumsum(np.concatenate(counts))
+    return sp.csr_matrix((np.ones(len(indices), bool), indices, starts), (len(starts) - 1, BUCKETS))
+
+
+def mine_negatives(profiles: sp.csr_matrix, pairs: Integers, count: int) -> I32:
+    """(Q, count) the tables most like each query by Jaccard similarity, best first, then by position.
+
+    Queries are the distinct `pairs[:, 0]` in order. Neither the query nor a table annotated for it counts.
+    A table that shares no word is not hard, so where too few share any, the rest is -1.
+    """
+    pairs = np.unique(pairs.reshape(-1, 2), axis=0)
+    queries, rows = np.unique(pairs[:, 0], return_inverse=True)
+    negatives = np.full((len(queries), count), -1, np.int32)
+    total = profiles.shape[0]
+    sizes = np.diff(profiles.indptr)
+    counted = profiles.astype(np.int32)  # the product of truth values would be one
+    holders = counted.T.tocsr()  # (BUCKETS, N)
+    block = max(1, _AT_ONCE // max(total, 1))
+    kth = max(0, total - count)
+    for begin in range(0, len(queries) if count else 0, block):
+        some = queries[begin : begin + block]
+        shared = (counted[some] @ holders).toarray()  # (block, N)
+        similarity = shared / np.maximum(sizes[some, None] + sizes - shared, 1)
+        annotated = slice(*np.searchsorted(rows, [begin, begin + block]))
+        similarity[rows[annotated] - begin, pairs[annotated, 1]] = 0
+        similarity[np.arange(len(some)), some] = 0
+        least = np.partition(similarity, kth, axis=1)[:, kth]
+        for row, (scores, bound) in enumerate(zip(similarity, least, strict=True), begin):
+            near = np.flatnonzero((scores >= bound) & (scores > 0))
+            best = near[np.argsort(-scores[near], kind="stable")[:count]]
+            negatives[row, : len(best)] = best
+    return negatives
+
+
+def jaccard(profiles: sp.csr_matrix, a: int, b: int) -> float:
+    """How alike two tables are: the share of their sampled words that is common to both."""
+    one, other = set(profiles[a].indices.tolist()), set(profiles[b].indices.tolist())
+    return len(one & other) / max(len(one | other), 1)
+
+
+# --- a look at the records of an index ----------------------------------------------------------------
+
+
+def label_pairs(
+    truth: Mapping[str, Sequence[str]], position: Mapping[str, int]
+) -> tuple[NDArray[np.int64], int]:
+    """(P, 2) annotated pairs as positions, and how many name a table that is not there."""
+    named = [(query, candidate) for query, candidates in truth.items() for candidate in candidates]
+    pairs = [(position[a], position[b]) for a, b in named if a in position and b in position]
+    return np.array(pairs, np.int64).reshape(-1, 2), len(named) - len(pairs)
+
+
+def inspect(
+    index: Index,
+    labels: str | os.PathLike[str] | None = None,
+    show: int = 5,
+    kind: str | None = None,
+    seed: int = 0,
+    settings: RecordSettings | None = None,
+) -> dict[str, Any]:
+    """Say how many records an index and its labels give, and describe the first of them, for JSON."""
+    if kind not in (None, *get_args(Kind)):
+        raise ValueError(f"there are no {kind} records; there are {', '.join(get_args(Kind))}")
+    labels = labels or (index.config["labels"] or {}).get("file")
+    if labels is None:
+        raise ValueError(
+            f"No labels are known to {index.layout.root}. Give a CSV of query_table,candidate_table: --labels"
+        )
+    settings = settings or RecordSettings()
+    trie = index.decoder.trie
+    row_of = {table: row for row, table in enumerate(trie.tables.tolist())}
+    # A build that was interrupted may have read tables that have no identifier yet.
+    tables = [table for table in index.catalogue.featurized() if table[0] in row_of]
+    known = index.catalogue.names(table for table, _, _ in tables)
+    names = [known[table][0] for table, _, _ in tables]
+    pairs, outside = label_pairs(load_groundtruth(labels), {name: at for at, name in enumerate(names)})
+    if not len(pairs):
+        raise ValueError(f"{labels}: none of its {outside:,} pairs names two tables of the index")
+    parts: list[Integers] = []
+    profiles = word_profiles(_features(index, tables, parts), settings.tokens)
+    negatives = mine_negatives(profiles, pairs, settings.negatives)
+    widths = np.concatenate(parts)
+    made = records(pairs, widths, negatives, settings, seed)
+    shown = islice((record for record in made if kind in (None, record.kind)), show)
+    sources = index.sources()
+
+    def named(at: int) -> dict[str, Any]:
+        row = row_of[tables[at][0]]
+        return {"table": names[at], "sid": format_sid(trie.codes[row], int(trie.suffixes[row]))}
+
+    def described(record: Record) -> dict[str, Any]:
+        query = record.view.table
+        document = {
+            "kind": record.kind,
+            "input": named(query) | _seen(index, record.view, sources[names[query]]),
+            "target": named(record.target),
+        }
+        if record.negative is not None:
+            similarity = jaccard(profiles, query, record.negative)
+            document["negative"] = named(record.negative) | {"jaccard": round(similarity, 4)}
+        return document
+
+    return {
+        "pairs": len(pairs),
+        "pairs_outside_the_lake": outside,
+        "records": count_records(pairs, widths, negatives, settings),
+        "settings": asdict(settings),
+        "seed": seed,
+        "shown": [described(record) for record in shown],
+    }
+
+
+def _features(
+    index: Index, tables: Sequence[tuple[int, int, int]], widths: list[Integers]
+) -> Iterator[Features]:
+    """Cached features of all tables; notes their widths in passing, so that the cache is read once."""
+    from gentus.building import _stream  # it needs torch, which records do not
+
+    layout = index.layout
+    if not all(layout.chunk(chunk).is_file() for chunk in {chunk for _, chunk, _ in tables}):
+        raise IndexFolderError(
+            f"Cached features are missing from {layout.cache}. "
+            f"Make them again: gentus index {index.config['lake']} -o {layout.root}"
+        )
+    for features in _stream(tables, layout):
+        widths.append(np.diff(features.tables))
+        yield features
+
+
+def _seen(index: Index, view: View, source: Source, columns: int = 6, values: int = 4) -> dict[str, Any]:
+    """What a view keeps of its table, and the first values of its first columns."""
+    try:
+        table = index.read(source)
+        seen = view.apply(table)
+    except (Unreadable, ValueError) as error:
+        return {"error": str(error)}
+    return {
+        "view": {"share": view.share, "seed": view.seed, "columns": view.columns},
+        "rows": [seen.rows, table.rows],
+        "columns": [len(seen.columns), len(table.columns)],
+        "values": {column.name: column.cells[:values] for column in seen.columns[:columns]},
+    }
