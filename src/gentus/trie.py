@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 from gentus.codes import U8
 
+I64 = NDArray[np.int64]
+
 
 @dataclass(frozen=True, slots=True)
 class Trie:
@@ -36,6 +38,30 @@ class Trie:
         """Bytes of all arrays."""
         return sum(getattr(self, field.name).nbytes for field in fields(self))
 
+    def single(self, nodes: I64) -> NDArray[np.bool_]:
+        """Whether each node is one row, whose remaining codes need no tree."""
+        alone: NDArray[np.bool_] = self.children[nodes] == self.children[nodes + 1]
+        return alone
+
+    def expand(self, nodes: I64) -> tuple[I64, I64]:
+        """All children of some nodes, and the entry each comes from; a single row is its own child."""
+        first = self.children[nodes].astype(np.int64)
+        count = self.children[nodes + 1] - first
+        alone = count == 0
+        first = np.where(alone, nodes, first)
+        count = np.where(alone, 1, count)
+        parent = np.repeat(np.arange(len(nodes)), count)
+        offset = np.arange(len(parent)) - np.repeat(np.cumsum(count) - count, count)
+        return parent, first[parent] + offset
+
+    def find(self, codes: U8, suffixes: NDArray[np.integer]) -> I64:
+        """(n,) the row of each identifier, -1 where there is none."""
+        if not len(self) or not len(codes):
+            return np.full(len(codes), -1, np.int64)
+        known, wanted = _keys(self.codes, self.suffixes), _keys(codes, suffixes)
+        rows = np.minimum(np.searchsorted(known, wanted), len(self) - 1)
+        return np.where(known[rows] == wanted, rows, -1)
+
     def save(self, folder: Path) -> None:
         """Write one `.npy` an array."""
         folder.mkdir(parents=True, exist_ok=True)
@@ -51,6 +77,13 @@ class Trie:
         if trie.codes.ndim != 2 or trie.codes.dtype != np.uint8 or sizes != (count, count, nodes + 1):
             raise ValueError(f"the arrays in {folder} do not fit each other")
         return trie
+
+
+def _keys(codes: U8, suffixes: NDArray[np.integer]) -> NDArray[np.void]:
+    """(n,) identifiers as strings of bytes, which sort as the rows of a tree do."""
+    tail = suffixes.astype(">u4").view(np.uint8).reshape(-1, 4)  # big-endian: bytes in order of value
+    keys = np.ascontiguousarray(np.concatenate([codes, tail], axis=1))
+    return keys.view(f"V{keys.shape[1]}")[:, 0]
 
 
 def _load(path: Path) -> NDArray[Any]:

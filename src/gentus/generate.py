@@ -1,0 +1,296 @@
+"""Generation: beam search over the prefix tree, led by an autoregressive scorer and a residual prior.
+
+The beams of all queries live in one flat list, ordered by query and then by row. Pruning keeps that order,
+so ties go to the lower row and a query is answered alike alone and in a batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from gentus.evidence import F32
+from gentus.trie import I64, Trie
+
+Softmax = Literal["children", "vocabulary"]
+Mask = NDArray[np.bool_]
+
+
+class Scorer(Protocol):
+    """Logits of the V = K + S + 1 symbols: K codes, S suffixes (symbol K + h - 1 is suffix h), and EOS.
+
+    A scorer keeps the state of its beams and reorders it by `parent`.
+    """
+
+    def begin(self) -> Tensor:
+        """(Q, V) logits of the first symbol, a row a query."""
+        ...
+
+    def step(self, parent: Tensor, symbols: Tensor) -> Tensor:
+        """(n, V) logits of what follows `symbols` (n,), written by rows `parent` (n,) of the last step."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Prior:
+    """What a query's latent says of an identifier: minus the squared distance to the sum of its codewords."""
+
+    latents: F32  # (Q, d)
+    books: F32  # (L, K, d)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What one query found, best first."""
+
+    rows: I64  # (n,) rows of the tree
+    scores: F32  # (n,)
+    prior: F32  # (n,) the prior's part of the score; 0 without a prior
+    generator: F32  # (n,) sum of the log-probabilities, before it is weighted
+    invalid: int = 0  # beams that ended as no identifier; never any when the tree constrains them
+
+
+def generate(
+    scorer: Scorer,
+    trie: Trie,
+    queries: int,
+    beam: int,
+    *,
+    codes: int,
+    prior: Prior | None = None,
+    weight: float = 1.0,
+    softmax: Softmax = "children",
+    length_normalised: bool = False,
+) -> list[Found]:
+    """The `beam` best identifiers of each query, by weight * log-probability + prior.
+
+    `softmax` is taken over the valid symbols, where a symbol without alternative costs nothing and a beam
+    that is down to one row asks the scorer no more, or over the whole vocabulary, as in the paper. Its
+    ranking, by mean log-probability a symbol, is `length_normalised`; pruning always compares sums.
+    """
+    if length_normalised and prior is not None:
+        raise ValueError("a mean log-probability cannot be added to a prior")
+    if not len(trie) or not queries:
+        return [_NOTHING] * queries
+    levels = trie.codes.shape[1]
+    logits = scorer.begin()  # (Q, V)
+    eos = _eos(trie, codes, logits.shape[1] - codes - 1)
+    owner = np.arange(queries)  # (n,) the query of each beam
+    nodes = np.zeros(queries, np.int64)
+    slot = np.arange(queries)  # (n,) its row in the scorer, -1 once its log-probability is final
+    generator = np.zeros(queries, np.float32)
+    rest = prior.latents if prior else np.zeros((queries, 0), np.float32)  # (n, d) not yet written
+    left = (rest**2).sum(1)  # (n,)
+    for level in range(levels + 2):
+        parent, nodes = trie.expand(nodes)
+        symbols = _symbols(trie, trie.rows[nodes], level, codes, eos)
+        owner, slot, generator, left = owner[parent], slot[parent], generator[parent], left[parent]
+        asks = slot >= 0
+        generator[asks] += _log_probabilities(logits, slot[asks], symbols[asks], softmax)
+        # Beams that no longer ask follow level by level: a finished distance beats any partial one.
+        book = prior.books[level] if prior and level < levels else None  # (K, d)
+        if book is not None:
+            left = left - 2 * _products(rest, parent, book, symbols) + (book**2).sum(1)[symbols]
+        keep = _best(weight * generator - left, owner, queries, beam)
+        parent, nodes, symbols, owner = parent[keep], nodes[keep], symbols[keep], owner[keep]
+        slot, generator, left = slot[keep], generator[keep], left[keep]
+        if book is not None:
+            rest = rest[parent] - book[symbols]
+        asks = (slot >= 0) & (symbols != eos if softmax == "vocabulary" else ~trie.single(nodes))
+        if not asks.any():
+            break
+        logits = scorer.step(_tensor(slot[asks], logits), _tensor(symbols[asks], logits))  # (n, V)
+        slot = np.where(asks, np.cumsum(asks) - 1, -1)
+    rows = trie.rows[nodes].astype(np.int64)
+    if prior and level + 1 < levels:  # every beam is one row by now: its remaining codewords at once
+        for later in range(level + 1, levels):
+            rest = rest - prior.books[later, trie.codes[rows, later]]
+        left = (rest**2).sum(1)
+    length = levels + 1 + (trie.suffixes[rows] > 0) if length_normalised else 1
+    scores = (weight * generator / length - left).astype(np.float32)
+    return _split(owner, rows, scores, 0 - left, generator, np.zeros(queries, np.int64))
+
+
+def generate_unconstrained(
+    scorer: Scorer, trie: Trie, queries: int, beam: int, *, codes: int, depth: int | None = None
+) -> list[Found]:
+    """Plain beam search over all symbols, to see how much the tree is needed: most beams may be invalid.
+
+    Beams are different strings of symbols, so no identifier is found twice.
+    """
+    if not queries:
+        return []
+    levels = trie.codes.shape[1]
+    depth = levels + 2 if depth is None else depth
+    logits = scorer.begin()  # (Q, V)
+    size = logits.shape[1]
+    eos = _eos(trie, codes, size - codes - 1)
+    owner = np.arange(queries)
+    active = np.ones(queries, bool)
+    generator = np.zeros(queries, np.float32)
+    written = np.full((queries, max(depth, levels + 2)), -1, np.int64)
+    for position in range(depth):
+        # An active beam branches into every symbol; an ended one stays as it is and competes.
+        count = np.where(active, size, 1)
+        parent = np.repeat(np.arange(len(owner)), count)
+        owner, generator, extends = owner[parent], generator[parent], active[parent]
+        symbols = np.full(len(parent), -1, np.int64)
+        symbols[extends] = np.tile(np.arange(size), int(active.sum()))
+        table = _numpy(logits)
+        generator[extends] += (table - _log_sum(table)[:, None]).ravel()
+        keep = _best(generator, owner, queries, beam)
+        parent, symbols, owner, generator = parent[keep], symbols[keep], owner[keep], generator[keep]
+        written = written[parent]
+        written[:, position] = symbols
+        row = (np.cumsum(active) - 1)[parent]
+        active = extends[keep] & (symbols != eos)
+        if not active.any() or position + 1 == depth:
+            break
+        logits = scorer.step(_tensor(row[active], logits), _tensor(symbols[active], logits))  # (n, V)
+    rows = _lookup(trie, written, codes, eos)
+    exists = rows >= 0
+    invalid = np.bincount(owner[~exists], minlength=queries)
+    rows, owner, generator = rows[exists], owner[exists], generator[exists]
+    return _split(owner, rows, generator, np.zeros_like(generator), generator, invalid)
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """What a generator has to write for some rows, and what the tree would let it write."""
+
+    symbols: I64  # (n, D) -1 after the end
+    valid: Mask  # (n, D, V) none after the end
+    decisive: I64  # (n,) positions up to the last with a choice; what follows is certain
+
+
+def paths(trie: Trie, rows: I64, codes: int, suffixes: int, *, trim: bool = False) -> Paths:
+    """The symbols of some rows with their alternatives, for training.
+
+    D is L + 2, or with `trim` as far as any of the rows has a choice, but at least 1.
+    """
+    eos = _eos(trie, codes, suffixes)
+    depth = trie.codes.shape[1] + 2
+    written = np.stack([_symbols(trie, rows, level, codes, eos) for level in range(depth)], axis=1)
+    valid = np.zeros((len(rows), depth, eos + 1), bool)
+    decisive = np.zeros(len(rows), np.int64)
+    nodes = np.zeros(len(rows), np.int64)
+    for level in range(depth):
+        if trie.single(nodes).all():
+            break
+        parent, below = trie.expand(nodes)
+        first = trie.rows[below]
+        valid[parent, level, _symbols(trie, first, level, codes, eos)] = True
+        decisive[np.bincount(parent, minlength=len(rows)) > 1] = level + 1
+        # The child a row lies in is the last that begins at or before it; rows rise within a node.
+        before = np.bincount(parent[first <= rows[parent]], minlength=len(rows))
+        nodes = below[np.searchsorted(parent, np.arange(len(rows))) + before - 1]
+    # Where a row has become the only one, its own symbol is the only valid one.
+    row, position = np.nonzero(written >= 0)
+    valid[row, position, written[row, position]] = True
+    shown = max(1, int(decisive.max(initial=0))) if trim else depth
+    return Paths(written[:, :shown], valid[:, :shown], decisive)
+
+
+_NONE = np.zeros(0, np.float32)
+_NOTHING = Found(np.zeros(0, np.int64), _NONE, _NONE, _NONE)
+
+
+def _eos(trie: Trie, codes: int, suffixes: int) -> int:
+    """The symbol that ends an identifier, once it is sure that every suffix of the tree has a symbol."""
+    most = int(trie.suffixes.max(initial=0))
+    if most > suffixes:
+        raise ValueError(f"the tree has suffixes up to {most}, the generator only symbols for {suffixes}")
+    return codes + suffixes
+
+
+def _symbols(trie: Trie, rows: NDArray[np.integer], level: int, codes: int, eos: int) -> I64:
+    """(n,) what each row's identifier has at one position, -1 after its end."""
+    levels = trie.codes.shape[1]
+    if level < levels:
+        code: I64 = trie.codes[rows, level].astype(np.int64)
+        return code
+    suffix = trie.suffixes[rows].astype(np.int64)
+    if level == levels:
+        return np.where(suffix > 0, codes + suffix - 1, eos)
+    return np.where(suffix > 0, eos, -1)
+
+
+def _log_probabilities(logits: Tensor, row: I64, symbols: I64, softmax: Softmax) -> F32:
+    """(n,) log-probability of each symbol in its row of the logits; `row` names every row, in order."""
+    chosen: F32 = _numpy(logits)[row, symbols]
+    if softmax == "vocabulary":
+        return chosen - _log_sum(_numpy(logits))[row]
+    starts = np.flatnonzero(np.diff(row, prepend=-1))
+    chosen = chosen - np.maximum.reduceat(chosen, starts)[row]
+    return chosen - np.log(np.add.reduceat(np.exp(chosen), starts))[row]
+
+
+def _log_sum(table: F32) -> F32:
+    """(n,) log of the sum of exponentials of each row. In NumPy: as small as they are, threads only cost."""
+    most = table.max(1)
+    total: F32 = np.log(np.exp(table - most[:, None]).sum(1)) + most
+    return total
+
+
+def _products(rest: F32, parent: I64, book: F32, symbols: I64) -> F32:
+    """(n,) rest[parent] · book[symbols], of the pairs asked for only.
+
+    A product of whole matrices wakes BLAS threads, and on busy cores waits for them many times as long.
+    """
+    products: F32 = np.einsum("nd,nd->n", rest[parent], book[symbols])
+    return products
+
+
+def _best(scores: F32, owner: I64, queries: int, beam: int) -> I64:
+    """The `beam` best entries of each owner, in the order they have; of equals the earlier ones."""
+    width = np.bincount(owner, minlength=queries)
+    widest = int(width.max())
+    if widest <= beam:
+        return np.arange(len(scores))
+    begin = np.cumsum(width) - width
+    padded = np.full((queries, widest), -np.inf, np.float32)
+    padded[owner, np.arange(len(scores)) - begin[owner]] = scores
+    least = np.partition(padded, widest - beam, axis=1)[:, widest - beam][owner]  # (n,)
+    above, equal = scores > least, scores == least
+    room = beam - np.bincount(owner[above], minlength=queries)
+    earlier = np.cumsum(equal) - equal  # equals before each entry, of all owners
+    return np.flatnonzero(above | (equal & (earlier - earlier[begin][owner] < room[owner])))
+
+
+def _split(owner: I64, rows: I64, scores: F32, prior: F32, generator: F32, invalid: I64) -> list[Found]:
+    """Each query's entries, best first; of equals the lower row."""
+    order = np.lexsort((rows, -scores, owner))
+    ends = np.cumsum(np.bincount(owner, minlength=len(invalid)))
+    parts = np.split(order, ends[:-1])
+    return [
+        Found(rows[part], scores[part], prior[part], generator[part], int(count))
+        for part, count in zip(parts, invalid, strict=True)
+    ]
+
+
+def _lookup(trie: Trie, written: I64, codes: int, eos: int) -> I64:
+    """(n,) the row each string of symbols names, -1 where it names none."""
+    levels = trie.codes.shape[1]
+    tail, end = written[:, levels], written[:, levels + 1]
+    plain = tail == eos
+    suffixed = (tail >= codes) & (tail < eos) & (end == eos)
+    head = written[:, :levels]
+    formed = ((head >= 0) & (head < codes)).all(1) & (plain | suffixed)
+    rows = np.full(len(written), -1, np.int64)
+    suffixes = np.where(plain, 0, tail - codes + 1)[formed]
+    rows[formed] = trie.find(head[formed].astype(np.uint8), suffixes)
+    return rows
+
+
+def _numpy(tensor: Tensor) -> F32:
+    array: F32 = tensor.detach().float().cpu().numpy()
+    return array
+
+
+def _tensor(array: I64, like: Tensor) -> Tensor:
+    return torch.from_numpy(array).to(like.device)
