@@ -480,7 +480,8 @@ def test_labels_are_taken_and_those_outside_counted(small: Path, tmp_path: Path)
     ]
     labels = write_pairs(tmp_path / "labels.csv", pairs)
     with build(small, tmp_path / "index", labels) as index:
-        assert index.info()["labels"] == {"pairs": 1, "pairs_outside_the_lake": 2}
+        facts = index.info()["labels"]
+        assert (facts["pairs"], facts["pairs_outside_the_lake"]) == (1, 2)
     (tmp_path / "labels.csv").write_text("query_table,candidate_table\nonly one\n")
     with pytest.raises(ValueError, match="line 2"):
         build(small, tmp_path / "index", labels)

@@ -16,10 +16,10 @@ from gentus.latent import Batches, LatentSettings, Network, learn_latent, princi
 from gentus.quantizer import QuantizerSettings, kmeans, learn_codes, quantize, residual_kmeans
 from gentus.table import Column, Table
 from gentus.teacher import (
+    Columns,
     Graph,
     TeacherSettings,
     _one_factor,
-    add_labels,
     find_neighbours,
     match_columns,
     mutual_pairs,
@@ -76,8 +76,10 @@ def test_matching_scores_each_candidate_alone() -> None:
 
 
 def test_neighbours_are_of_the_same_subject(lake: tuple[Features, Evidence, F32, np.ndarray]) -> None:
-    _, _, columns, starts = lake
-    graph = find_neighbours(columns, starts, TeacherSettings(candidates=30, block=7))
+    features, _, columns, starts = lake
+    graph = find_neighbours(
+        Columns(columns, starts, features.places), TeacherSettings(candidates=30, block=7)
+    )
     assert same_subject(graph) > 0.95
     assert not (graph.ids == np.arange(len(graph.ids))[:, None]).any()
     assert (np.diff(graph.scores, axis=1) <= 1e-6).all()
@@ -90,7 +92,9 @@ def test_evidence_that_agrees_with_none_counts_least(
     blocks = evidence.blocks(features)
     noise = np.random.default_rng(3).normal(size=blocks[:, BLOCKS["shapes"]].shape).astype(np.float32)
     blocks[:, BLOCKS["shapes"]] = noise / np.linalg.norm(noise, axis=1, keepdims=True)
-    weights = weigh_evidence(blocks, starts, TeacherSettings(candidates=30), np.random.default_rng(0))
+    weights = weigh_evidence(
+        Columns(blocks, starts, features.places), TeacherSettings(candidates=30), np.random.default_rng(0)
+    )
     assert weights.sum() == pytest.approx(1, abs=1e-5)
     spread = np.sqrt(blocks[:, BLOCKS["shapes"]].var())
     assert spread > 0
@@ -103,17 +107,6 @@ def test_one_factor_recovers_loadings() -> None:
     correlation = np.outer(loadings, loadings)
     np.fill_diagonal(correlation, 1)
     assert np.allclose(_one_factor(correlation), loadings, atol=0.02)
-
-
-def test_labels_come_before_what_the_teacher_found() -> None:
-    graph = Graph(
-        np.array([[1, 2], [0, 2], [0, 1], [0, 1]], np.int32), np.array([[0.9, 0.5]] * 4, np.float32)
-    )
-    labelled = add_labels(graph, np.array([[0, 3]]))
-    assert labelled.ids[0].tolist() == [3, 1]
-    assert labelled.ids[3].tolist() == [0, 1]
-    assert labelled.scores[0, 0] > 0.9
-    assert labelled.ids[1].tolist() == [0, 2]
 
 
 def test_mutual_pairs_are_mutual() -> None:
@@ -159,7 +152,7 @@ def test_codes_keep_the_subjects_apart_and_numpy_agrees_with_torch(
     random = np.random.default_rng(0)
     torch.manual_seed(0)
     total = len(starts) - 1
-    graph = find_neighbours(columns, starts, TeacherSettings(candidates=20))
+    graph = find_neighbours(Columns(columns, starts, features.places), TeacherSettings(candidates=20))
     pairs = mutual_pairs(graph)
     positive = sp.csr_matrix((np.ones(len(pairs), np.float32), (pairs[:, 0], pairs[:, 1])), (total, total))
     settings = LatentSettings(basis=64, seeds=16, per_seed=4, neighbours=10)
@@ -167,7 +160,7 @@ def test_codes_keep_the_subjects_apart_and_numpy_agrees_with_torch(
     batches = Batches(columns @ basis, starts, graph, positive, settings, random)
     sizes = EncoderSettings(hidden=32, heads=4, embedding=32, latent=16)
     network = Network(sizes, 64)
-    learn_latent(network, batches, 0.1, 60)
+    learn_latent(network, batches, 60)
     codebooks = learn_codes(
         network, batches, QuantizerSettings(steps=20), (4, 8), torch.Generator().manual_seed(0)
     )

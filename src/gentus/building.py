@@ -20,14 +20,16 @@ from gentus.catalogue import Catalogue
 from gentus.codes import Codebooks, assign_suffixes, health
 from gentus.encoder import Encoder, EncoderSettings
 from gentus.evaluate import load_groundtruth
-from gentus.evidence import BLOCKS, F32, WIDTH, Evidence
+from gentus.evidence import BLOCKS, WIDTH, Evidence
 from gentus.features import Features, concatenate
+from gentus.fitting import FitSettings, Fitted, fit_lake
 from gentus.index import Index, save_model
+from gentus.labels import Labels
 from gentus.lake import Limits
 from gentus.lake.base import spread
-from gentus.latent import Batches, LatentSettings, Network, learn_latent, principal_basis
+from gentus.latent import LatentSettings
 from gentus.progress import Progress
-from gentus.quantizer import QuantizerSettings, learn_codes
+from gentus.quantizer import QuantizerSettings
 from gentus.reading import CHUNK, read_lake
 from gentus.store import (
     FORMAT,
@@ -40,7 +42,7 @@ from gentus.store import (
     remove_other_generations,
     write_config,
 )
-from gentus.teacher import TeacherSettings, add_labels, find_neighbours, mutual_pairs, weigh_evidence
+from gentus.teacher import Columns, TeacherSettings, weigh_evidence
 from gentus.trie import build_trie
 
 
@@ -56,6 +58,10 @@ class BuildSettings:
     encoder: EncoderSettings = field(default_factory=EncoderSettings)
     latent: LatentSettings = field(default_factory=LatentSettings)
     quantizer: QuantizerSettings = field(default_factory=QuantizerSettings)
+
+    def fit(self) -> FitSettings:
+        """What the fit needs of them."""
+        return FitSettings(self.teacher, self.encoder, self.latent, self.quantizer, self.seed)
 
 
 def build(
@@ -108,8 +114,7 @@ def _opened(layout: Layout, stack: ExitStack) -> Catalogue:
 class _Sample:
     """The tables that the fit sees: all of them, unless the lake is large."""
 
-    columns: F32  # (C, WIDTH) evidence
-    starts: NDArray[np.int64]  # (T + 1,)
+    columns: Columns
     ids: list[int]  # (T,) their catalogue ids
 
 
@@ -136,10 +141,11 @@ def fit(
         evidence = Evidence.fit(_stream(tables, layout))
         sample = _sample(tables, layout, evidence, settings, random)
         if len(sample.ids) > 2:
-            evidence.weights = weigh_evidence(sample.columns, sample.starts, settings.teacher, random)
-        evidence.weigh(sample.columns)
-    pairs, unknown = _label_pairs(truth, catalogue, sample)
-    encoder, codebooks = _learn(sample, evidence, pairs, settings, progress)
+            evidence.weights = weigh_evidence(sample.columns, settings.teacher, random)
+        evidence.weigh(sample.columns.evidence)
+    labels = _labels(truth, catalogue, sample, random)
+    fitted = fit_lake(sample.columns, sample.columns.evidence, labels, settings.fit(), progress)
+    encoder, codebooks = Encoder(evidence, fitted.encoder, fitted.weights), fitted.codebooks
 
     count = len(tables)
     codes = np.zeros((count, codebooks.levels), np.uint8)
@@ -160,49 +166,15 @@ def fit(
         "format": FORMAT,
         "version": __version__,
         "lake": str(root.resolve()),
-        "settings": asdict(settings),
+        "settings": asdict(replace(settings, encoder=encoder.settings)),
         "levels": codebooks.levels,
         "codes": codebooks.size,
         "tables": count,
         "evidence_weights": {k: round(float(w), 4) for k, w in zip(BLOCKS, evidence.weights, strict=True)},
-        "labels": None if truth is None else {"pairs": len(pairs), "pairs_outside_the_lake": unknown},
+        "labels": _label_report(labels, fitted),
         "health": report,
     }
     _switch(layout, catalogue, config, encoder, codebooks, ids, codes, suffixes)
-
-
-def _learn(
-    sample: _Sample, evidence: Evidence, pairs: NDArray[np.int64], settings: BuildSettings, progress: Progress
-) -> tuple[Encoder, Codebooks]:
-    import scipy.sparse as sp
-    import torch
-
-    total = len(sample.ids)
-    random = np.random.default_rng(settings.seed)
-    generator = torch.Generator().manual_seed(settings.seed)
-    basis = principal_basis(sample.columns, settings.latent.basis, random)
-    network = Network(settings.encoder, basis.shape[1])
-    shape = settings.quantizer.shape(total)
-    if total > 2:
-        with progress.stage("Judging neighbours", total) as tick:
-            graph = find_neighbours(sample.columns, sample.starts, settings.teacher, tick)
-        if len(pairs):
-            graph = add_labels(graph, pairs)
-            positives = np.concatenate([pairs, pairs[:, ::-1]])
-        else:
-            positives = mutual_pairs(graph)
-        ones = np.ones(len(positives), np.float32)
-        positive = sp.csr_matrix((ones, (positives[:, 0], positives[:, 1])), (total, total))
-        batches = Batches(sample.columns @ basis, sample.starts, graph, positive, settings.latent, random)
-        steps = settings.latent.steps(total)
-        with progress.stage("Learning latents", steps, "steps") as tick:
-            learn_latent(network, batches, settings.quantizer.union_weight, steps, tick)
-        with progress.stage("Learning codes", settings.quantizer.rounds(total), "steps") as tick:
-            codebooks = learn_codes(network, batches, settings.quantizer, shape, generator, tick)
-    else:  # nothing to learn from one or two tables; any codes tell them apart
-        books = torch.randn(*shape, settings.encoder.latent, generator=generator) * 0.1
-        codebooks = Codebooks(books.numpy().astype(np.float16).astype(np.float32))
-    return Encoder(evidence, settings.encoder, network.export(basis)), codebooks
 
 
 def _stream(tables: Iterable[tuple[int, int, int]], layout: Layout) -> Iterator[Features]:
@@ -234,34 +206,39 @@ def _sample(
     order = order[widths[order] > 0]
     chosen = np.sort(order[np.cumsum(widths[order]) <= max(settings.fit_columns, widths.max(initial=0))])
     columns = np.empty((int(widths[chosen].sum()), WIDTH), np.float32)
+    places = np.empty((len(columns), 2), np.uint16)
     at = 0
     for features in _stream([tables[i] for i in chosen], layout):
         pairs = pairwise(features.tables.tolist())
         seen = [first + i for first, last in pairs for i in spread(last - first, settings.fit_width)]
         columns[at : at + len(seen)] = evidence.blocks(features)[seen]
+        places[at : at + len(seen)] = features.places[seen]
         at += len(seen)
     starts = np.concatenate([[0], np.cumsum(widths[chosen])]).astype(np.int64)
-    return _Sample(columns, starts, [tables[i][0] for i in chosen])
+    return _Sample(Columns(columns, starts, places), [tables[i][0] for i in chosen])
 
 
-def _label_pairs(
-    truth: dict[str, list[str]] | None, catalogue: Catalogue, sample: _Sample
-) -> tuple[NDArray[np.int64], int]:
-    """(P, 2) annotated pairs as positions in the sample, and how many name a table that is not there."""
+def _label_report(labels: Labels | None, fitted: Fitted) -> dict[str, Any] | None:
+    """What became of the labels."""
+    if labels is None:
+        return None
+    return {
+        "pairs": len(labels.pairs) + len(labels.held),
+        "pairs_outside_the_lake": labels.unknown,
+        "queries_held_out": len(labels.queries()),
+        **fitted.report,
+    }
+
+
+def _labels(
+    truth: dict[str, list[str]] | None, catalogue: Catalogue, sample: _Sample, random: np.random.Generator
+) -> Labels | None:
+    """Annotated pairs as positions in the sample."""
     if truth is None:
-        return np.zeros((0, 2), np.int64), 0
-    ids = catalogue.ids()
+        return None
     position = {table: at for at, table in enumerate(sample.ids)}
-    pairs = []
-    unknown = 0
-    for query, candidates in truth.items():
-        for candidate in candidates:
-            a, b = position.get(ids.get(query, -1)), position.get(ids.get(candidate, -1))
-            if a is None or b is None:
-                unknown += 1
-            else:
-                pairs.append((a, b))
-    return np.array(pairs, np.int64).reshape(-1, 2), unknown
+    at = {name: position[table] for name, table in catalogue.ids().items() if table in position}
+    return Labels.split(truth, at, random)
 
 
 def _switch(

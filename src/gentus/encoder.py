@@ -6,8 +6,10 @@ Learning happens in `gentus.latent`; here is the forward pass that search and in
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gentus.evidence import F32, WIDTH, Evidence, normalize
 from gentus.features import Features
@@ -21,13 +23,15 @@ class EncoderSettings:
     heads: int = 8
     embedding: int = 256
     latent: int = 64
+    places: int = 0  # places told apart from the left, from the right and by width; 0: order says nothing
+    inputs: int = WIDTH  # numbers that come in for a column, its place left out
 
 
 def parameter_shapes(settings: EncoderSettings) -> dict[str, tuple[int, ...]]:
     """Every learnt array of the encoder and its shape."""
     hidden, embedding = settings.hidden, settings.embedding
     return {
-        "column.weight": (WIDTH, hidden),
+        "column.weight": (settings.inputs + 3 * settings.places, hidden),
         "column.bias": (hidden,),
         "query.weight": (hidden, settings.heads),
         "value.weight": (hidden, hidden),
@@ -40,6 +44,15 @@ def parameter_shapes(settings: EncoderSettings) -> dict[str, tuple[int, ...]]:
     }
 
 
+def with_places(columns: F32, places: NDArray[np.uint16], kept: int) -> F32:
+    """Columns with where they stand: from the left, from the right, and how many there are, one-hot."""
+    if not kept:
+        return columns
+    left, right = places.astype(np.int64).T
+    one_hot = np.eye(kept, dtype=np.float32)
+    return np.hstack([columns, *(one_hot[np.minimum(at, kept - 1)] for at in (left, right, left + right))])
+
+
 @dataclass(slots=True)
 class Encoder:
     """Tables in, unit latents out."""
@@ -50,10 +63,22 @@ class Encoder:
 
     def encode(self, features: Features) -> F32:
         """(T, latent) unit latents; a table without evidence gets the zero vector."""
-        return self.forward(self.evidence.columns(features), np.diff(features.tables))
+        return self.latents(self.inputs(self.evidence.columns(features), features), np.diff(features.tables))
 
-    def forward(self, columns: F32, counts: np.ndarray[tuple[int], np.dtype[np.integer]]) -> F32:
-        """Latents of tables with `counts` columns each, from all their (C, WIDTH) evidence."""
+    def inputs(self, columns: F32, features: Features) -> F32:
+        """(C, inputs + 3 places) what comes in, from what is known of every column."""
+        return with_places(columns, features.places, self.settings.places)
+
+    def hidden(self, inputs: F32) -> F32:
+        """(C, hidden) column states."""
+        return silu(inputs @ self.weights["column.weight"] + self.weights["column.bias"])
+
+    def latents(self, inputs: F32, counts: NDArray[np.integer[Any]]) -> F32:
+        """(T, latent) of tables with `counts` columns each, from the inputs of all of them."""
+        return self.pool(self.hidden(inputs), counts)
+
+    def pool(self, hidden: F32, counts: NDArray[np.integer[Any]]) -> F32:
+        """(T, latent) from the (C, hidden) column states."""
         w = self.weights
         latents = np.zeros((len(counts), self.settings.latent), np.float32)
         filled = np.flatnonzero(counts)
@@ -61,13 +86,12 @@ class Encoder:
             return latents
         count = counts[filled][:, None]
         starts = np.concatenate([[0], np.cumsum(count)[:-1]])
-        hidden = silu(columns @ w["column.weight"] + w["column.bias"])  # (C, H)
         # A learned global query against the keys of each head is one linear map to a score a head.
         scores = hidden @ w["query.weight"]  # (C, heads)
         scores = np.exp(scores - np.repeat(np.maximum.reduceat(scores, starts), count[:, 0], 0))
         attention = scores / np.repeat(np.add.reduceat(scores, starts), count[:, 0], 0)
-        values = (hidden @ w["value.weight"]).reshape(len(columns), self.settings.heads, -1)
-        pooled = np.add.reduceat((values * attention[:, :, None]).reshape(len(columns), -1), starts)  # (T, H)
+        values = (hidden @ w["value.weight"]).reshape(len(hidden), self.settings.heads, -1)
+        pooled = np.add.reduceat((values * attention[:, :, None]).reshape(len(hidden), -1), starts)  # (T, H)
         # Attention forgets how many columns there are; a sum damped by the root of their number does not.
         total = np.add.reduceat(hidden, starts) / np.sqrt(count)
         embedding = normalize(np.hstack([pooled, total]) @ w["project.weight"] + w["project.bias"])

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from gentus.lake import Source, Unreadable
 if TYPE_CHECKING:
     from gentus.index import Index
 
+Name = TypeVar("Name", str, int)  # tables by name, or by position where the pipeline scores itself
 HEADER = ("query_table", "candidate_table")
 
 
@@ -135,8 +136,8 @@ class Metrics:
 
 
 def score(
-    rankings: Mapping[str, Sequence[str]],
-    truth: Mapping[str, Sequence[str]],
+    rankings: Mapping[Name, Sequence[Name]],
+    truth: Mapping[Name, Sequence[Name]],
     k: int,
     milliseconds: Sequence[float] | None = None,
 ) -> Metrics:
@@ -176,7 +177,7 @@ def score(
     )
 
 
-def _hits(ranking: Sequence[str], query: str, answers: AbstractSet[str], k: int) -> list[float]:
+def _hits(ranking: Sequence[Name], query: Name, answers: AbstractSet[Name], k: int) -> list[float]:
     seen = {query}
     hits: list[float] = []
     for name in ranking:

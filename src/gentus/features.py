@@ -22,7 +22,7 @@ from gentus.lake.base import spread
 from gentus.static import load_tokenizer
 from gentus.table import Table
 
-VERSION = 1  # of what `featurize` computes; a cache of another version is not used
+VERSION = 2  # of what `featurize` computes; a cache of another version is not used
 HASH_BITS = 16  # buckets a kind; the evidence is projected far below that, so more buys nothing
 BUCKETS = 1 << HASH_BITS
 PIECES = 30_522  # the vocabulary of the BERT family's uncased WordPiece
@@ -52,6 +52,7 @@ class Features:
     ids: NDArray[np.int32]  # (nnz,) sorted within a column
     counts: NDArray[np.uint8]  # (nnz,) occurrences, at most 255
     profile: NDArray[np.float32]  # (C, PROFILE)
+    places: NDArray[np.uint16]  # (C, 2) how many columns of its table lie before and behind, empty ones too
 
     def __len__(self) -> int:
         """How many tables these are."""
@@ -70,6 +71,7 @@ class Features:
             self.ids[begin:end],
             self.counts[begin:end],
             self.profile[first:last],
+            self.places[first:last],
         )
 
 
@@ -81,6 +83,7 @@ def concatenate(parts: Sequence[Features]) -> Features:
         np.concatenate([np.zeros(0, np.int32), *(part.ids for part in parts)]),
         np.concatenate([np.zeros(0, np.uint8), *(part.counts for part in parts)]),
         np.concatenate([np.zeros((0, PROFILE), np.float32), *(part.profile for part in parts)]),
+        np.concatenate([np.zeros((0, 2), np.uint16), *(part.places for part in parts)]),
     )
 
 
@@ -92,7 +95,8 @@ def _chain(offsets: Sequence[NDArray[np.integer[Any]]]) -> NDArray[np.int64]:
 
 def featurize(table: Table) -> Features:
     """Evidence of every non-empty column of a table."""
-    columns = [column.cells for column in table.columns if column.cells]
+    places = [place for place, column in enumerate(table.columns) if column.cells]
+    columns = [table.columns[place].cells for place in places]
     values = [_distinct(cells) for cells in columns]
     owners: list[NDArray[np.int64]] = []
     ids: list[NDArray[np.int64]] = []
@@ -102,7 +106,9 @@ def featurize(table: Table) -> Features:
             ids.append(hashed)
     starts, flat_ids, counts = _count(owners, ids, len(columns))
     profile = _profile(columns)
-    return Features(np.array([0, len(columns)], np.int32), starts, flat_ids, counts, profile)
+    before = np.array(places, np.int64).reshape(-1, 1)
+    around = np.minimum(np.hstack([before, len(table.columns) - 1 - before]), 0xFFFF).astype(np.uint16)
+    return Features(np.array([0, len(columns)], np.int32), starts, flat_ids, counts, profile, around)
 
 
 def _distinct(cells: list[str]) -> list[str]:

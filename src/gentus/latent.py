@@ -28,6 +28,8 @@ class LatentSettings:
     basis: int = 256  # principal directions of the evidence that learning works in
     seeds: int = 32  # anchors a batch (twice as many from 2,000 tables on) ...
     per_seed: int = 10  # ... and neighbours drawn for each
+    positives: int = 6  # for an annotated anchor, so many of its positives ...
+    look_alikes: int = 6  # ... and of its neighbours
     neighbours: int = 50  # of the teacher's candidates, the best this many count
     rate: float = 2e-3
     temperature: float = 0.1
@@ -39,9 +41,10 @@ class LatentSettings:
         """Larger lakes need more tables beside each other to be told apart."""
         return min(self.seeds if tables < 2000 else 2 * self.seeds, tables)
 
-    def steps(self, tables: int) -> int:
-        """More tables need more steps, with less for each."""
-        return int(np.clip(tables // 8, self.fewest_steps, self.most_steps))
+    def steps(self, tables: int, labelled: bool = False) -> int:
+        """More tables need more steps, with less for each; labels are worth twice as many."""
+        steps = int(np.clip(tables // 8, self.fewest_steps, self.most_steps))
+        return min(2 * steps, self.most_steps) if labelled else steps
 
 
 class Network(nn.Module):
@@ -50,7 +53,9 @@ class Network(nn.Module):
     def __init__(self, settings: EncoderSettings, basis: int) -> None:
         super().__init__()
         self.settings = settings
-        shapes = parameter_shapes(settings) | {"column.weight": (basis, settings.hidden)}
+        self.basis = basis
+        inputs = basis + 3 * settings.places
+        shapes = parameter_shapes(settings) | {"column.weight": (inputs, settings.hidden)}
         self.weights = nn.ParameterDict()
         for name, shape in shapes.items():
             bound = shape[0] ** -0.5
@@ -58,7 +63,7 @@ class Network(nn.Module):
             self.weights[name.replace(".", "_")] = nn.Parameter(start)
 
     def forward(self, columns: Tensor, owner: Tensor, tables: int) -> tuple[Tensor, Tensor]:
-        """Unit embeddings (T, E) and unit latents (T, d) from columns (C, basis) and their table (C,)."""
+        """Unit embeddings (T, E) and unit latents (T, d) from columns (C, inputs) and their table (C,)."""
         w = self.weights
         heads = self.settings.heads
         hidden = functional.silu(columns @ w["column_weight"] + w["column_bias"])  # (C, H)
@@ -82,7 +87,8 @@ class Network(nn.Module):
             name: self.weights[name.replace(".", "_")].detach().numpy()
             for name in parameter_shapes(self.settings)
         }
-        arrays["column.weight"] = basis @ arrays["column.weight"]
+        weight = arrays["column.weight"]
+        arrays["column.weight"] = np.vstack([basis @ weight[: self.basis], weight[self.basis :]])
         return {name: a.astype(np.float16).astype(np.float32) for name, a in arrays.items()}
 
 
@@ -99,12 +105,22 @@ def principal_basis(columns: F32, width: int, random: np.random.Generator) -> F3
 class Batch:
     """Some tables with their columns, and what the teacher thinks of every pair of them."""
 
-    columns: Tensor  # (C, basis)
+    columns: Tensor  # (C, inputs)
     owner: Tensor  # (C,)
     tables: NDArray[np.int64]  # (T,)
     target: Tensor  # (A, T) the teacher's distribution over the other tables
     anchors: Tensor  # (A,) the rows that have one
-    pairs: Tensor  # (T, T) which pairs are positives for the contrastive term
+    pairs: Tensor  # (T, T) weights of the positives for the contrastive term
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """What is asked of a ranking."""
+
+    teacher: float = 1.0  # weight of the teacher's distribution
+    union: float = 0.1  # lambda_u: weight of the positive pairs, among the latents ...
+    union_coded: float = 0.0  # ... and among the quantized tables
+    labelled: bool = False  # pairs are annotated: they lead, and the teacher keeps to the other tables
 
 
 class Batches:
@@ -118,7 +134,10 @@ class Batches:
         pairs: sp.csr_matrix,
         settings: LatentSettings,
         random: np.random.Generator,
+        objective: Objective | None = None,
     ) -> None:
+        self.objective = objective or Objective()
+        self.annotated = np.flatnonzero((np.diff(pairs.indptr) > 0) & self.objective.labelled)
         self.columns, self.starts, self.settings, self.random = columns, starts, settings, random
         self.pairs = pairs
         self.width = min(settings.neighbours, graph.ids.shape[1])
@@ -134,14 +153,33 @@ class Batches:
     def draw(self) -> Batch:
         """One batch."""
         total, s = len(self.ids), self.settings
-        seeds = self.random.choice(total, s.anchors(total), replace=False)
+        drawn = []
+        count = s.anchors(total)
+        if len(self.annotated):  # half of the seeds are annotated tables, with positives and look-alikes
+            half = min(s.seeds, len(self.annotated))
+            count = min(s.seeds, total)
+            for seed in self.random.choice(self.annotated, half, replace=False):
+                begin, end = self.pairs.indptr[seed : seed + 2]
+                weights = self.pairs.data[begin:end]
+                some = min(s.positives, end - begin)
+                drawn.append([seed])
+                drawn.append(
+                    self.random.choice(
+                        self.pairs.indices[begin:end], some, replace=False, p=weights / weights.sum()
+                    )
+                )
+                drawn.append(self.ids[seed, self.random.integers(0, self.width, s.look_alikes)])
+        seeds = self.random.choice(total, count, replace=False)
         picks = self.random.integers(0, self.width, (len(seeds), s.per_seed))
-        tables = np.unique(np.concatenate([seeds, self.ids[seeds[:, None], picks].ravel()]))
+        tables = np.unique(np.concatenate([*drawn, seeds, self.ids[seeds[:, None], picks].ravel()]))
         columns, owner = self.gather(tables)
         weight = torch.from_numpy(self.scores[tables][:, tables].toarray().astype(np.float32))
-        anchors = torch.nonzero(weight.sum(1) > 0)[:, 0]
+        taught = weight.sum(1) > 0
+        if len(self.annotated):
+            taught &= torch.from_numpy(~np.isin(tables, self.annotated))
+        anchors = torch.nonzero(taught)[:, 0]
         target = weight[anchors] / weight[anchors].sum(1, keepdim=True)
-        pairs = torch.from_numpy(self.pairs[tables][:, tables].toarray() > 0)
+        pairs = torch.from_numpy(self.pairs[tables][:, tables].toarray().astype(np.float32))
         return Batch(columns, owner, tables, target, anchors, pairs)
 
     def gather(self, tables: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
@@ -151,30 +189,34 @@ class Batches:
         return torch.from_numpy(self.columns[at]), torch.from_numpy(owner)
 
 
-def distillation(logits: Tensor, batch: Batch) -> Tensor:
-    """Cross-entropy between the teacher's distribution and ours over a batch; (T, T) logits."""
+def ranking_loss(logits: Tensor, batch: Batch, teacher: float, union: float) -> Tensor:
+    """How far a (T, T) ranking of a batch is from the teacher's and from the positive pairs."""
     own = torch.eye(len(logits), dtype=torch.bool)
-    log_p = torch.log_softmax(logits.masked_fill(own, -1e9), 1)[batch.anchors]
-    return -(batch.target * log_p).sum(1).mean()
+    log_p = torch.log_softmax(logits.masked_fill(own, -1e9), 1)
+    loss = logits.new_zeros(())
+    if teacher and len(batch.anchors):
+        loss = loss - teacher * (batch.target * log_p[batch.anchors]).sum(1).mean()
+    return loss + union * _contrast(log_p, batch.pairs.masked_fill(own, 0)) if union else loss
 
 
 def union_contrast(latents: Tensor, pairs: Tensor, temperature: float) -> Tensor:
     """The paper's unionability loss: supervised contrast of positive pairs within a batch."""
     own = torch.eye(len(latents), dtype=torch.bool)
-    positive = pairs & ~own
-    some = positive.any(1)
-    if not some.any():
-        return latents.new_zeros(())
     log_p = torch.log_softmax((latents @ latents.T / temperature).masked_fill(own, -1e9), 1)
-    mean = (log_p * positive).sum(1)[some] / positive.sum(1)[some]
-    return -mean.mean()
+    return _contrast(log_p, pairs.float().masked_fill(own, 0))
 
 
-def learn_latent(
-    network: Network, batches: Batches, union_weight: float, steps: int, tick: Tick = lambda n: None
-) -> None:
-    """Teach the network to rank as the teacher does."""
-    settings = batches.settings
+def _contrast(log_p: Tensor, positive: Tensor) -> Tensor:
+    sums = positive.sum(1)
+    some = sums > 0
+    if not some.any():
+        return log_p.new_zeros(())
+    return -((log_p * positive).sum(1)[some] / sums[some]).mean()
+
+
+def learn_latent(network: Network, batches: Batches, steps: int, tick: Tick = lambda n: None) -> None:
+    """Teach the network to rank as the teacher does, and as the labels say."""
+    settings, objective = batches.settings, batches.objective
     optimizer = torch.optim.AdamW(network.parameters(), settings.rate, weight_decay=1e-2)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, settings.rate, total_steps=steps, pct_start=0.1, cycle_momentum=False
@@ -182,8 +224,8 @@ def learn_latent(
     for _ in range(steps):
         batch = batches.draw()
         _, latents = network(batch.columns, batch.owner, len(batch.tables))
-        loss = distillation(latents @ latents.T / settings.temperature, batch)
-        loss = loss + union_weight * union_contrast(latents, batch.pairs, settings.temperature)
+        logits = latents @ latents.T / settings.temperature
+        loss = ranking_loss(logits, batch, objective.teacher, objective.union)
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()

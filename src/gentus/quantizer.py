@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from gentus.codes import Codebooks
-from gentus.latent import Batches, Network, distillation, union_contrast
+from gentus.latent import Batches, Network, ranking_loss
 from gentus.progress import Tick
 
 
@@ -26,7 +26,7 @@ class QuantizerSettings:
     levels: int | None = None
     codes: int | None = None
     commitment: float = 0.25  # beta
-    union_weight: float = 0.1  # lambda_u
+    union_weight: float = 0.1  # lambda_u, without labels
     steps: int | None = None
     rate: float = 5e-4
     revive_every: int = 50
@@ -101,7 +101,7 @@ def learn_codes(
     tick: Tick = lambda n: None,
 ) -> Codebooks:
     """Tune network and codebooks together, then fit the codebooks to where the latents came to rest."""
-    temperature = batches.settings.temperature
+    temperature, objective = batches.settings.temperature, batches.objective
     latents = all_latents(network, batches)
     levels, size = shape
     books = nn.Parameter(residual_kmeans(latents, [None] * levels, size, settings.lloyd))
@@ -121,12 +121,11 @@ def learn_codes(
         commitment = ((latent - coded.detach()) ** 2).sum(1).mean()
         reconstruction = ((functional.normalize(decoder(passed), dim=1) - embedding.detach()) ** 2).sum(1)
         loss = (
-            distillation(ranked, batch)
-            + distillation(latent @ latent.T / temperature, batch)
+            ranking_loss(ranked, batch, objective.teacher, objective.union_coded)
+            + ranking_loss(latent @ latent.T / temperature, batch, objective.teacher, objective.union)
             + reconstruction.mean()
             + errors.sum(0).mean()
             + settings.commitment * commitment
-            + settings.union_weight * union_contrast(latent, batch.pairs, temperature)
         )
         optimizer.zero_grad()
         loss.backward()

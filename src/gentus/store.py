@@ -16,7 +16,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,8 @@ import numpy as np
 
 from gentus.features import Features
 
-FORMAT = 2
+FORMAT = 3
+_FEATURES = tuple(field.name for field in fields(Features))
 _NEEDED = (
     "generation",
     "version",
@@ -109,14 +110,7 @@ def write_chunk(path: Path, features: Features) -> None:
     """Write features so that they are there whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     buffer = io.BytesIO()
-    np.savez(
-        buffer,
-        tables=features.tables,
-        starts=features.starts,
-        ids=features.ids,
-        counts=features.counts,
-        profile=features.profile,
-    )
+    np.savez(buffer, **{name: getattr(features, name) for name in _FEATURES})
     write_file(path, buffer.getvalue())
 
 
@@ -124,9 +118,7 @@ def read_chunk(path: Path) -> Features:
     """Features as they were written."""
     try:
         with np.load(path, allow_pickle=False) as arrays:
-            return Features(
-                arrays["tables"], arrays["starts"], arrays["ids"], arrays["counts"], arrays["profile"]
-            )
+            return Features(*(arrays[name] for name in _FEATURES))
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise IndexFolderError(
             f"{path} is damaged ({error}). Delete it and run the same command again; "

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from gentus.evidence import BLOCKS, F32, normalize
 from gentus.progress import Tick
 
 I32 = NDArray[np.int32]
+I64 = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,47 @@ class TeacherSettings:
         return min(most, tables - 1)
 
 
+@dataclass(slots=True)
+class Columns:
+    """The columns of T tables, as the teacher sees them. Tables without columns must have been left out."""
+
+    evidence: F32  # (C, W)
+    starts: I64  # (T + 1,)
+    places: NDArray[np.uint16]  # (C, 2) columns before and behind, empty ones too
+
+    def __len__(self) -> int:
+        """How many tables these are."""
+        return len(self.starts) - 1
+
+    def widths(self) -> I64:
+        """(T,) how many columns each table has, empty ones too."""
+        return np.asarray(self.places[self.starts[:-1]].astype(np.int64).sum(1) + 1, np.int64)
+
+
+class Judging(Protocol):
+    """Anything that finds an anchor's candidates and scores them."""
+
+    def vectors(self, columns: Columns) -> F32:
+        """(T, W) vectors by whose product candidates are found."""
+
+    def scores(self, columns: Columns, anchor: int, candidates: I32) -> F32:
+        """(n,) how unionable an anchor and its candidates are."""
+
+
+class Unlabelled:
+    """The judge without labels: all evidence in one, columns matched wherever they stand."""
+
+    def vectors(self, columns: Columns) -> F32:
+        """(T, W) whole tables."""
+        return table_vectors(columns.evidence, columns.starts)
+
+    def scores(self, columns: Columns, anchor: int, candidates: I32) -> F32:
+        """(n,) optimal matchings of columns."""
+        at, counts = column_ids(columns.starts, candidates)
+        own = columns.evidence[columns.starts[anchor] : columns.starts[anchor + 1]]
+        return match_columns(own @ columns.evidence[at].T, counts)
+
+
 @dataclass(frozen=True, slots=True)
 class Graph:
     """Every anchor's best candidates, best first; never the anchor itself."""
@@ -46,7 +88,7 @@ class Graph:
     scores: F32  # (T, n)
 
 
-def _table_vectors(columns: F32, starts: NDArray[np.int64]) -> F32:
+def table_vectors(columns: F32, starts: I64) -> F32:
     """(T, W) sums of column evidence, every kind of length one times the root of its weight."""
     parts = []
     for at in BLOCKS.values():
@@ -57,7 +99,7 @@ def _table_vectors(columns: F32, starts: NDArray[np.int64]) -> F32:
     return np.hstack(parts)
 
 
-def _candidates(tables: F32, anchors: I32, settings: TeacherSettings) -> Iterator[tuple[int, I32]]:
+def nearest_tables(tables: F32, anchors: I32, settings: TeacherSettings) -> Iterator[tuple[int, I32]]:
     """For every anchor the tables nearest to it as a whole."""
     lake = torch.from_numpy(tables)
     count = settings.width(len(tables))
@@ -69,9 +111,7 @@ def _candidates(tables: F32, anchors: I32, settings: TeacherSettings) -> Iterato
         yield from zip(block.tolist(), nearest, strict=True)
 
 
-def column_ids(
-    starts: NDArray[np.int64], tables: NDArray[np.integer[Any]]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def column_ids(starts: I64, tables: NDArray[np.integer[Any]]) -> tuple[I64, I64]:
     """The columns of some tables, and how many each has."""
     counts = starts[tables + 1] - starts[tables]
     shift = starts[tables] - np.concatenate([[0], np.cumsum(counts)[:-1]])
@@ -95,51 +135,53 @@ def match_columns(similarity: F32, counts: NDArray[np.int64]) -> F32:
     return scores
 
 
+def judged_neighbours(
+    columns: Columns, anchors: I32, settings: TeacherSettings, judge: Judging
+) -> Iterator[tuple[int, I32, F32]]:
+    """Every anchor with its candidates, best first, and their scores."""
+    for anchor, nearest in nearest_tables(judge.vectors(columns), anchors, settings):
+        judged = judge.scores(columns, anchor, nearest)
+        order = np.argsort(-judged, kind="stable")
+        yield anchor, nearest[order], judged[order]
+
+
 def find_neighbours(
-    columns: F32, starts: NDArray[np.int64], settings: TeacherSettings, tick: Tick = lambda n: None
+    columns: Columns, settings: TeacherSettings, judge: Judging | None = None, tick: Tick = lambda n: None
 ) -> Graph:
-    """Judge every table's candidates. Tables without columns must have been left out."""
-    total = len(starts) - 1
-    tables = _table_vectors(columns, starts)
+    """Judge every table's candidates."""
+    total = len(columns)
     ids = np.zeros((total, settings.width(total)), np.int32)
     scores = np.zeros(ids.shape, np.float32)
-    for anchor, nearest in _candidates(tables, np.arange(total, dtype=np.int32), settings):
-        at, counts = column_ids(starts, nearest)
-        similarity = columns[starts[anchor] : starts[anchor + 1]] @ columns[at].T
-        judged = match_columns(similarity, counts)
-        order = np.argsort(-judged, kind="stable")
-        ids[anchor], scores[anchor] = nearest[order], judged[order]
+    anchors = np.arange(total, dtype=np.int32)
+    for anchor, nearest, judged in judged_neighbours(columns, anchors, settings, judge or Unlabelled()):
+        ids[anchor], scores[anchor] = nearest, judged
         tick(1)
     return Graph(ids, scores)
 
 
-def kind_scores(
-    columns: F32, starts: NDArray[np.int64], anchors: I32, settings: TeacherSettings
-) -> Iterator[tuple[I32, F32]]:
+def kind_scores(columns: Columns, anchors: I32, settings: TeacherSettings) -> Iterator[tuple[I32, F32]]:
     """For every anchor its candidates and, (kinds, n), what each kind of evidence alone thinks of them."""
-    tables = _table_vectors(columns, starts)
-    for anchor, nearest in _candidates(tables, anchors, settings):
+    evidence, starts = columns.evidence, columns.starts
+    for anchor, nearest in nearest_tables(table_vectors(evidence, starts), anchors, settings):
         at, counts = column_ids(starts, nearest)
-        own, theirs = columns[starts[anchor] : starts[anchor + 1]], columns[at]
+        own, theirs = evidence[starts[anchor] : starts[anchor + 1]], evidence[at]
         yield (
             nearest,
             np.stack([match_columns(own[:, b] @ theirs[:, b].T, counts) for b in BLOCKS.values()]),
         )
 
 
-def weigh_evidence(
-    columns: F32, starts: NDArray[np.int64], settings: TeacherSettings, random: np.random.Generator
-) -> F32:
+def weigh_evidence(columns: Columns, settings: TeacherSettings, random: np.random.Generator) -> F32:
     """How much each kind of evidence counts in this lake, judged from the lake alone.
 
     Unionability is the one cause that all kinds of evidence share, so a kind is as trustworthy as it agrees
     with the others: one common factor is fitted to the correlations of their scores, and the weights are
     those of its best linear estimate. A kind whose scores spread more is scaled down to the others' spread.
     """
-    total = len(starts) - 1
+    total = len(columns)
     anchors = random.choice(total, min(total, settings.weighing_anchors), replace=False).astype(np.int32)
     correlations, spreads = [], []
-    for _, scores in kind_scores(columns, starts, anchors, settings):
+    for _, scores in kind_scores(columns, anchors, settings):
         spread = scores.std(1)
         if scores.shape[1] > 2 and (spread > 1e-6).all():
             correlations.append(np.corrcoef(scores))
@@ -162,21 +204,6 @@ def _one_factor(correlation: NDArray[np.float64]) -> NDArray[np.float64]:
         loadings = np.abs(vectors[:, -1]) * np.sqrt(max(values[-1], 1e-9))
         shared = np.clip(loadings**2, 0.01, 0.8)  # above that a weight would grow without bound
     return np.asarray(np.sqrt(shared), np.float64)
-
-
-def add_labels(graph: Graph, pairs: NDArray[np.int64]) -> Graph:
-    """The graph with (P, 2) annotated pairs, both ways, above everything the teacher found by itself."""
-    ids, scores = graph.ids.copy(), graph.scores.copy()
-    lift = 2 * float(scores.std(1).mean())
-    both = np.unique(np.concatenate([pairs, pairs[:, ::-1]]), axis=0)
-    rows, begins = np.unique(both[:, 0], return_index=True)
-    for row, labelled in zip(rows, np.split(both[:, 1], begins[1:]), strict=True):
-        best = labelled[labelled != row][: ids.shape[1]]
-        rest = ~np.isin(ids[row], best)
-        top = float(scores[row, 0]) + lift
-        ids[row] = np.concatenate([best, ids[row][rest]])[: ids.shape[1]]
-        scores[row] = np.concatenate([np.full(len(best), top), scores[row][rest]])[: ids.shape[1]]
-    return Graph(ids, scores)
 
 
 def mutual_pairs(graph: Graph, nearest: int = 5) -> NDArray[np.int64]:
