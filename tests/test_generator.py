@@ -15,9 +15,12 @@ from torch import Tensor
 from transformers import T5Config, T5ForConditionalGeneration, T5Model
 
 from gentus.bert import CheckpointError
+from gentus.codes import assign_suffixes
+from gentus.generate import generate, paths
 from gentus.generator import DecodingSession, Generator, GeneratorSettings, Inputs
 from gentus.table import Column, Table
 from gentus.training import Batch, TrainingReport, TrainingSettings, batch_loss, train
+from gentus.trie import build_trie
 
 LEVELS, CODES, LATENT, SUFFIXES, STATES = 3, 8, 6, 2, 5
 END = CODES + SUFFIXES
@@ -154,7 +157,25 @@ def test_steps_say_what_whole_targets_say(modes: Modes, mode: int) -> None:
             owner, said = owner[parent], torch.cat([said[parent], symbols[:, None]], 1)
 
 
-def test_a_session_begins_and_ends(modes: Modes) -> None:
+def test_beam_search_sums_what_targets_score() -> None:
+    """What leads the beams is what is trained: the same log-probabilities of the same symbols."""
+    random = np.random.default_rng(4)
+    codes = random.integers(0, 3, (40, LEVELS)).astype(np.uint8)
+    trie = build_trie(codes, assign_suffixes(codes, np.zeros(40, np.float32)), np.arange(40))
+    suffixes = int(trie.suffixes.max())
+    generator = Generator.create(SMALL, codewords(), suffixes, STATES)
+    for parameter in (generator.aim.weight, generator.ending.weight):
+        torch.nn.init.normal_(parameter)
+    with torch.no_grad():
+        memory = generator.encode(queries(generator))
+        for owner, found in enumerate(generate(DecodingSession(generator, memory), trie, 3, 40, codes=CODES)):
+            right = paths(trie, found.rows, CODES, suffixes)
+            symbols, valid = torch.from_numpy(right.symbols), torch.from_numpy(right.valid)
+            scores = generator.score(memory, torch.full((40,), owner), symbols, valid).sum(1)
+            assert np.allclose(scores.numpy(), found.generator, atol=1e-4)
+
+
+def test_a_session_begins_and_ends() -> None:
     generator = make()
     session = DecodingSession(generator, generator.encode(queries(generator)))
     one = torch.zeros(1, dtype=torch.long)
@@ -345,7 +366,7 @@ def fit(
 @pytest.mark.parametrize("mode", range(4))
 def test_it_learns(modes: Modes, mode: int) -> None:
     generator = make(modes[mode])
-    report = fit(generator, epochs=12, rate=1e-2)
+    report = fit(generator, epochs=8, rate=2e-2)
     assert report.scores[0] < 0.1
     assert report.best == max(report.scores) > 0.7
     assert report.losses[-1] < report.losses[0]
@@ -379,7 +400,7 @@ def test_the_loss_is_that_of_the_paper() -> None:
     )
 
 
-@pytest.mark.parametrize("stop_at", [3, 8, 19])
+@pytest.mark.parametrize("stop_at", [3, 19])
 def test_a_killed_run_goes_on(tmp_path: Path, stop_at: int) -> None:
     whole, parts = make(), make()
     expected = fit(whole, accumulate=3)
@@ -397,11 +418,11 @@ def test_a_killed_run_goes_on(tmp_path: Path, stop_at: int) -> None:
 @pytest.mark.parametrize("other", [{"fingerprint": "b"}, {"rate": 1e-3}, "damaged"])
 def test_a_checkpoint_of_something_else_is_replaced(tmp_path: Path, other: dict[str, str] | str) -> None:
     with pytest.raises(KeyboardInterrupt):
-        fit(make(), tmp_path, stop_at=12, fingerprint="a", epochs=2)
+        fit(make(), tmp_path, stop_at=4, fingerprint="a", epochs=1)
     if isinstance(other, str):
         (tmp_path / "training.safetensors").write_bytes(b"nothing")
         other = {}
-    options = {"fingerprint": "a", "epochs": 2} | other
+    options = {"fingerprint": "a", "epochs": 1} | other
     expected, found = fit(make(), **options), fit(make(), tmp_path, **options)  # type: ignore[arg-type]
     assert found.losses == expected.losses
     assert list(tmp_path.iterdir()) == []

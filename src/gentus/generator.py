@@ -100,8 +100,8 @@ class Memory:
 class Generator(nn.Module):
     """`create` makes one, `load` reads one that was saved."""
 
-    words: Tensor  # (L + 1, K, d) codewords; the last level, zeros, is that of suffixes and the end
-    books: Tensor  # the same, each level scaled to codewords of mean square length one ...
+    words: Tensor  # (L + 1, K + 1, d) codewords; zero for other symbols, and after the last level
+    books: Tensor  # (L + 1, K, d) each level scaled to codewords of mean square length one ...
     lengths: Tensor  # (L + 1,) ... by this
 
     def __init__(
@@ -125,10 +125,11 @@ class Generator(nn.Module):
         )  # rows of T5's embedding: symbol 0, and what a target begins with
         self.t5 = t5
         width = t5.config.d_model
-        words = functional.pad(words.float(), (0, 0, 0, 0, 0, 1))
-        lengths = words.square().sum(2).mean(1).sqrt().clamp_min(1e-12)
+        words = functional.pad(words.float(), (0, 0, 0, 1, 0, 1))
+        books = words[:, :-1]
+        lengths = books.square().sum(2).mean(1).sqrt().clamp_min(1e-12)
         self.register_buffer("words", words, persistent=False)
-        self.register_buffer("books", words / lengths[:, None, None], persistent=False)
+        self.register_buffer("books", books / lengths[:, None, None], persistent=False)
         self.register_buffer("lengths", lengths, persistent=False)
         if settings.input == "columns":
             self.read_column = _linear(states, width, states**-0.5)
@@ -167,8 +168,7 @@ class Generator(nn.Module):
                 return cls(settings, t5, words, suffixes, states, first, start).eval()
             t5, tokenizer = _load_t5(settings.checkpoint, settings.dropout, download)
             first = _grow(t5, tokenizer, symbols)
-            # The padding, if a T5 does not say what its targets begin with.
-            start = getattr(t5.config, "decoder_start_token_id", None) or t5.config.pad_token_id
+            start = getattr(t5.config, "decoder_start_token_id", t5.config.pad_token_id)
             return cls(settings, t5, words, suffixes, 0, first, start, tokenizer).eval()
 
     def save(self, folder: Path) -> None:
@@ -178,7 +178,7 @@ class Generator(nn.Module):
         """
         folder.mkdir(parents=True, exist_ok=True)
         tensors = {name: p.detach().cpu().contiguous() for name, p in self.named_parameters()}
-        tensors["words"] = self.words[:-1].cpu().contiguous()
+        tensors["words"] = self.words[:-1, :-1].cpu().contiguous()
         about = {"format": FORMAT, "settings": asdict(self.settings), "suffixes": self.suffixes}
         about |= {"states": self.states, "first": self.first, "start": self.start}
         if self.tokenizer is not None:
@@ -268,7 +268,7 @@ class Generator(nn.Module):
         length = symbols.shape[1]
         said = symbols.clamp_min(0)
         level = torch.arange(length, device=self.device).clamp_max(self.levels)
-        words = self.words[level, said.clamp_max(self.codes - 1)]  # (n, T, d)
+        words = self.words[level, said.clamp_max(self.codes)]  # (n, T, d)
         written = functional.pad(words.cumsum(1)[:, :-1], (0, 0, 1, 0))
         rows = functional.pad(said[:, :-1] + self.first, (1, 0), value=self.start)
         packing = _Packing(owner, len(memory.latents))
@@ -384,7 +384,7 @@ class DecodingSession:
         self.owner = self.owner[parent]
         self._past = [both.index_select(1, parent) for both in self._past]
         level = min(self._place - 1, generator.levels)
-        words = generator.words[level, symbols.clamp_max(generator.codes - 1)]
+        words = generator.words[level, symbols.clamp_max(generator.codes)]
         self._written = self._written[parent] + words
         return self._advance(symbols + generator.first)
 

