@@ -112,3 +112,51 @@ def index_path(lake: Path) -> Path:
 def index(index_path: Path) -> Iterator[Index]:
     with gentus.open(index_path) as opened:
         yield opened
+
+
+@pytest.fixture(scope="session")
+def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A BERT as people publish one, small enough for a test."""
+    import torch
+    from test_serialize import word_pieces
+    from transformers import BertConfig, BertModel
+
+    folder = tmp_path_factory.mktemp("bert")
+    tokenizer = word_pieces()
+    config = BertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=128,
+        initializer_range=0.5,  # otherwise its states hardly depend on the words
+    )
+    torch.manual_seed(0)
+    BertModel(config).save_pretrained(folder)  # type: ignore[no-untyped-call]
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_t5(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A T5 as people publish one: a gated one, with rows to spare."""
+    import torch
+    from test_serialize import sentence_pieces
+    from transformers import T5Config, T5ForConditionalGeneration
+
+    folder = tmp_path_factory.mktemp("t5")
+    tokenizer = sentence_pieces()
+    config = T5Config(
+        vocab_size=len(tokenizer) + 1,
+        d_model=16,
+        d_kv=8,
+        d_ff=24,
+        num_layers=2,
+        num_heads=3,  # T5's heads together need not be as wide as the model
+        feed_forward_proj="gated-gelu",
+    )
+    torch.manual_seed(0)
+    T5ForConditionalGeneration(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder

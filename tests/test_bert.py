@@ -8,36 +8,17 @@ import numpy as np
 import pytest
 import torch
 from test_serialize import word_pieces
-from transformers import BertConfig, BertModel, T5Config, T5Model
+from transformers import BertModel, T5Config, T5Model
 
 from gentus.bert import BertColumns, CheckpointError
 from gentus.table import Column, Table
 
-WIDTH = 16
+WIDTH = 16  # of the tiny BERT
 
 
 @pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("bert")
-    tokenizer = word_pieces()
-    config = BertConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=WIDTH,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=128,
-        initializer_range=0.5,  # otherwise its states hardly depend on the words
-    )
-    torch.manual_seed(0)
-    BertModel(config).save_pretrained(folder)  # type: ignore[no-untyped-call]
-    tokenizer.save_pretrained(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def bert(checkpoint: Path) -> BertColumns:
-    return BertColumns.load(str(checkpoint), precision="float32")
+def bert(tiny_bert: Path) -> BertColumns:
+    return BertColumns.load(str(tiny_bert), precision="float32")
 
 
 def tables(count: int = 12) -> list[Table]:
@@ -97,9 +78,9 @@ def test_the_budget_bows_to_what_the_model_can_read(bert: BertColumns) -> None:
     assert bert.serializer.settings.tokens == 128
 
 
-def test_marks_are_the_same_whenever_loaded(checkpoint: Path, bert: BertColumns) -> None:
+def test_marks_are_the_same_whenever_loaded(tiny_bert: Path, bert: BertColumns) -> None:
     torch.manual_seed(7)
-    again = BertColumns.load(str(checkpoint), precision="float32")
+    again = BertColumns.load(str(tiny_bert), precision="float32")
     for one, other in zip(bert.states(tables(4)), again.states(tables(4)), strict=True):
         assert np.array_equal(one, other)
     embeddings = again._model.get_input_embeddings().weight
@@ -109,8 +90,8 @@ def test_marks_are_the_same_whenever_loaded(checkpoint: Path, bert: BertColumns)
     assert torch.allclose(embeddings[value], embeddings[:column].mean(0), atol=1e-6)
 
 
-def test_learnt_marks_are_kept(checkpoint: Path, tmp_path: Path) -> None:
-    tuned = BertColumns.load(str(checkpoint), precision="float32")
+def test_learnt_marks_are_kept(tiny_bert: Path, tmp_path: Path) -> None:
+    tuned = BertColumns.load(str(tiny_bert), precision="float32")
     tokenizer = word_pieces()
     tokenizer.add_tokens(["[COL]", "[VAL]"], special_tokens=True)
     with torch.no_grad():
@@ -131,14 +112,14 @@ def test_ticks_add_up(bert: BertColumns) -> None:
         assert min(ticks) >= 0
 
 
-def test_bfloat16_is_close(checkpoint: Path, bert: BertColumns) -> None:
-    half = BertColumns.load(str(checkpoint), precision="bfloat16")
+def test_bfloat16_is_close(tiny_bert: Path, bert: BertColumns) -> None:
+    half = BertColumns.load(str(tiny_bert), precision="bfloat16")
     assert (bert.precision, half.precision) == ("float32", "bfloat16")
     for one, other in zip(bert.states(tables(4)), half.states(tables(4)), strict=True):
         cosine = (one * other).sum(1) / np.linalg.norm(one, axis=1) / np.linalg.norm(other, axis=1)
         assert cosine.min() > 0.99
     with pytest.raises(ValueError, match="precision"):
-        BertColumns.load(str(checkpoint), precision="int8")  # type: ignore[arg-type]
+        BertColumns.load(str(tiny_bert), precision="int8")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("missing", ["no/such/folder/at/all", "nobody-has/this-bert"])
@@ -152,10 +133,10 @@ def test_a_missing_checkpoint_is_named_with_what_to_do(missing: str) -> None:
     assert "\n" not in message
 
 
-def test_pickled_weights_are_refused(checkpoint: Path, tmp_path: Path) -> None:
-    for file in checkpoint.glob("*.json"):
+def test_pickled_weights_are_refused(tiny_bert: Path, tmp_path: Path) -> None:
+    for file in tiny_bert.glob("*.json"):
         (tmp_path / file.name).write_bytes(file.read_bytes())
-    torch.save(BertModel.from_pretrained(checkpoint).state_dict(), tmp_path / "pytorch_model.bin")
+    torch.save(BertModel.from_pretrained(tiny_bert).state_dict(), tmp_path / "pytorch_model.bin")
     with pytest.raises(CheckpointError, match=r"model\.safetensors"):
         BertColumns.load(str(tmp_path))
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ Run = Callable[..., Ran]
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    monkeypatch.setattr(building, "BuildSettings", lambda: QUICK)
+    monkeypatch.setattr(building, "BuildSettings", lambda **more: replace(QUICK, **more))
 
     def run(*arguments: object) -> Ran:
         monkeypatch.setattr(sys, "argv", ["gentus", *map(str, arguments)])

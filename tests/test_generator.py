@@ -12,7 +12,7 @@ import pytest
 import torch
 from test_serialize import sentence_pieces
 from torch import Tensor
-from transformers import T5Config, T5ForConditionalGeneration, T5Model
+from transformers import T5Model
 
 from gentus.bert import CheckpointError
 from gentus.codes import assign_suffixes
@@ -31,28 +31,8 @@ Modes = list[GeneratorSettings]
 
 
 @pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A T5 as people publish one: a gated one, with rows to spare."""
-    folder = tmp_path_factory.mktemp("t5")
-    tokenizer = sentence_pieces()
-    config = T5Config(
-        vocab_size=len(tokenizer) + 1,
-        d_model=16,
-        d_kv=8,
-        d_ff=24,
-        num_layers=2,
-        num_heads=3,  # T5's heads together need not be as wide as the model
-        feed_forward_proj="gated-gelu",
-    )
-    torch.manual_seed(0)
-    T5ForConditionalGeneration(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def modes(checkpoint: Path) -> Modes:
-    text = replace(SMALL, input="text", checkpoint=str(checkpoint))
+def modes(tiny_t5: Path) -> Modes:
+    text = replace(SMALL, input="text", checkpoint=str(tiny_t5))
     return [SMALL, replace(SMALL, output="tokens"), text, replace(text, output="tokens")]
 
 
@@ -266,9 +246,9 @@ def test_settings_that_make_no_sense_are_refused() -> None:
 # --- a T5 from a checkpoint ---------------------------------------------------------------------------
 
 
-def test_a_checkpoint_keeps_its_weights_and_grows(modes: Modes, checkpoint: Path) -> None:
+def test_a_checkpoint_keeps_its_weights_and_grows(modes: Modes, tiny_t5: Path) -> None:
     generator = make(modes[3])
-    old = T5Model.from_pretrained(checkpoint)
+    old = T5Model.from_pretrained(tiny_t5)
     known, tokens = len(old.shared.weight), len(sentence_pieces())
     assert generator.first == known + 1  # one row to spare for [COL], one more for [VAL]
     assert len(generator.t5.shared.weight) == generator.first + END + 1
@@ -281,14 +261,14 @@ def test_a_checkpoint_keeps_its_weights_and_grows(modes: Modes, checkpoint: Path
     assert generator.serializer().added == []  # they are known by now
 
 
-def test_a_checkpoint_that_cannot_be_had(modes: Modes, checkpoint: Path, tmp_path: Path) -> None:
+def test_a_checkpoint_that_cannot_be_had(modes: Modes, tiny_t5: Path, tmp_path: Path) -> None:
     text = modes[2]
     with pytest.raises(CheckpointError, match="hf download nobody/has-this"):
         make(replace(text, checkpoint="nobody/has-this"))
     with pytest.raises(CheckpointError, match="as it is not a folder with"):
         make(replace(text, checkpoint=str(tmp_path)))
     sentence_pieces().save_pretrained(tmp_path)
-    t5 = T5Model.from_pretrained(checkpoint)
+    t5 = T5Model.from_pretrained(tiny_t5)
     t5.config.save_pretrained(tmp_path)
     torch.save(t5.state_dict(), tmp_path / "pytorch_model.bin")
     with pytest.raises(CheckpointError, match=r"model\.safetensors"):  # pickle is not read

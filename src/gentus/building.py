@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sqlite3
@@ -10,27 +11,32 @@ from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gentus import __version__
 from gentus.catalogue import Catalogue
-from gentus.codes import Codebooks, assign_suffixes, health
-from gentus.encoder import Encoder, EncoderSettings
+from gentus.codes import health
+from gentus.encoder import Encoder, EncoderSettings, with_places
 from gentus.evaluate import load_groundtruth
-from gentus.evidence import BLOCKS, WIDTH, Evidence
+from gentus.evidence import BLOCKS, F32, WIDTH, Evidence, block_weights, rescale
 from gentus.features import Features, concatenate
-from gentus.fitting import FitSettings, Fitted, fit_lake
+from gentus.fitting import FitSettings, Fitted, fit_lake, recall_fit, remember_fit
+from gentus.generator import GeneratorSettings
+from gentus.identifiers import MEANINGLESS, Identifiers, Variant, make_identifiers
 from gentus.index import Index, save_model
 from gentus.labels import Labels
-from gentus.lake import Limits
+from gentus.lake import Limits, read
 from gentus.lake.base import spread
+from gentus.lake_states import LakeStates
 from gentus.latent import LatentSettings
 from gentus.progress import Progress
 from gentus.quantizer import QuantizerSettings
+from gentus.readers import ColumnReader, TextReader
 from gentus.reading import CHUNK, read_lake
+from gentus.records import word_profiles
 from gentus.store import (
     FORMAT,
     IndexFolderError,
@@ -42,8 +48,13 @@ from gentus.store import (
     remove_other_generations,
     write_config,
 )
+from gentus.supervision import GenerationSettings, Reader, Supervision, Taught, teach
+from gentus.table import Table
 from gentus.teacher import Columns, TeacherSettings, weigh_evidence
-from gentus.trie import build_trie
+from gentus.training import TrainingSettings
+from gentus.trie import Trie, build_trie
+
+Preset = Literal["fast", "trained", "paper"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +66,51 @@ class BuildSettings:
     fit_width: int = 96  # of a wider table it sees this many columns: matching costs the cube of the width
     limits: Limits = field(default_factory=Limits)
     teacher: TeacherSettings = field(default_factory=TeacherSettings)
+    bert: str | None = None  # a BERT-family checkpoint that reads the columns; None: the hybrid encoder
     encoder: EncoderSettings = field(default_factory=EncoderSettings)
     latent: LatentSettings = field(default_factory=LatentSettings)
     quantizer: QuantizerSettings = field(default_factory=QuantizerSettings)
+    teacher_weight: float = 1.0  # 0: labels alone shape the identifiers, as in the paper
+    identifiers: Variant = "shaped"
+    generation: GenerationSettings | None = None  # None: no generator, the prior ranks
+    download: bool = False  # whether checkpoints may be fetched from the hub
 
     def fit(self) -> FitSettings:
         """What the fit needs of them."""
-        return FitSettings(self.teacher, self.encoder, self.latent, self.quantizer, self.seed)
+        return FitSettings(
+            self.teacher,
+            self.encoder,
+            self.latent,
+            self.quantizer,
+            self.seed,
+            self.identifiers,
+            self.teacher_weight,
+        )
+
+
+def preset_settings(preset: Preset, seed: int = 0, t5: str | None = None) -> BuildSettings:
+    """`fast` has no generator, `trained` adds one, `paper` is the paper's system with its constants."""
+    if preset == "fast":
+        return BuildSettings(seed=seed)
+    if preset == "trained":
+        model = GeneratorSettings() if t5 is None else GeneratorSettings("text", "tokens", checkpoint=t5)
+        return BuildSettings(seed=seed, generation=GenerationSettings(model))
+    if preset == "paper":
+        return BuildSettings(
+            seed=seed,
+            bert="google-bert/bert-base-uncased",
+            quantizer=QuantizerSettings(levels=6, codes=256, union_weight=0.1),
+            teacher_weight=0.0,
+            generation=GenerationSettings(
+                model=GeneratorSettings(input="text", output="tokens", checkpoint=t5 or "google-t5/t5-base"),
+                training=TrainingSettings(epochs=30, rate=3e-4, margin=0.2, margin_weight=0.2, patience=30),
+                softmax="vocabulary",
+                batch=32,
+                most_records=None,
+                soft=0,
+            ),
+        )
+    raise ValueError(f"there is no preset {preset}; there are {', '.join(get_args(Preset))}")
 
 
 def build(
@@ -69,16 +118,19 @@ def build(
     index: str | os.PathLike[str],
     labels: str | os.PathLike[str] | None = None,
     *,
+    preset: Preset | None = None,
     settings: BuildSettings | None = None,
     seed: int | None = None,
     workers: int | None = None,
+    time_budget: float | None = None,
     progress: Progress | None = None,
 ) -> Index:
     """Index a lake; without labels its own evidence is the teacher.
 
+    With labels a generator is trained as well, for at most `time_budget` seconds; `preset` says otherwise.
     Interrupted, it goes on where it stopped when called again; files that did not change are not read again.
     """
-    settings = settings or BuildSettings()
+    settings = settings or preset_settings(preset or ("fast" if labels is None else "trained"))
     if seed is not None:
         settings = replace(settings, seed=seed)
     root, layout = Path(lake), Layout(Path(index))
@@ -88,10 +140,18 @@ def build(
     if layout.root.resolve() == root.resolve():
         raise IndexFolderError(f"{layout.root} is the lake itself. Give the index a folder of its own.")
     truth = load_groundtruth(labels) if labels is not None else None
+    if settings.identifiers in MEANINGLESS and settings.generation is None:
+        raise ValueError(
+            f"{settings.identifiers} identifiers say nothing of a table, so only a generator finds them: "
+            "give labels, or the preset trained."
+        )
+    if not settings.teacher_weight and truth is None:
+        raise ValueError("The preset paper learns from labels alone: give labels.")
     with ExitStack() as stack:
         catalogue = _opened(layout, stack)
         read_lake(root, layout, catalogue, settings.limits, workers or os.cpu_count() or 1, progress)
-        fit(root, layout, catalogue, settings, truth, progress)
+        given = None if truth is None or labels is None else Given(Path(labels).resolve(), truth)
+        fit(root, layout, catalogue, settings, given, time_budget, progress)
     return Index(layout.root)
 
 
@@ -110,11 +170,20 @@ def _opened(layout: Layout, stack: ExitStack) -> Catalogue:
         ) from error
 
 
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Annotated pairs as they were given."""
+
+    file: Path
+    truth: dict[str, list[str]]
+
+
 @dataclass(slots=True)
 class _Sample:
     """The tables that the fit sees: all of them, unless the lake is large."""
 
     columns: Columns
+    inputs: F32  # (C, W) what the network sees of the columns; often the same
     ids: list[int]  # (T,) their catalogue ids
 
 
@@ -123,10 +192,11 @@ def fit(
     layout: Layout,
     catalogue: Catalogue,
     settings: BuildSettings,
-    truth: dict[str, list[str]] | None,
+    given: Given | None,
+    time_budget: float | None,
     progress: Progress,
 ) -> None:
-    """Learn encoder and codes from the cached features, give every table its identifier, and switch over."""
+    """Learn encoder, codes and generator, give every table its identifier, and switch over."""
     import torch
 
     tables = catalogue.featurized()
@@ -137,47 +207,159 @@ def fit(
         raise IndexFolderError(f"No table could be read in {root}{why}.{hint}")
     torch.manual_seed(settings.seed)
     random = np.random.default_rng(settings.seed)
+    bert = None
+    if settings.bert is not None:
+        bert = LakeStates(settings.bert, layout, catalogue, settings.limits, settings.download)
+        bert.read(tables, progress)
     with progress.stage("Weighing evidence", None):
-        evidence = Evidence.fit(_stream(tables, layout))
-        sample = _sample(tables, layout, evidence, settings, random)
+        evidence = Evidence.fit(stream_features(tables, layout))
+        sample = _sample(tables, layout, evidence, bert, settings, random)
         if len(sample.ids) > 2:
             evidence.weights = weigh_evidence(sample.columns, settings.teacher, random)
         evidence.weigh(sample.columns.evidence)
-    labels = _labels(truth, catalogue, sample, random)
-    fitted = fit_lake(sample.columns, sample.columns.evidence, labels, settings.fit(), progress)
-    encoder, codebooks = Encoder(evidence, fitted.encoder, fitted.weights), fitted.codebooks
+    labels = None
+    if given is not None:
+        position = {table: at for at, table in enumerate(sample.ids)}
+        at = {name: position[table] for name, table in catalogue.ids().items() if table in position}
+        labels = Labels.split(given.truth, at, random)
+    fitted = _fit_or_recall(sample, labels, settings, layout, progress)
+    if fitted.evidence is not None:
+        evidence.weights = fitted.evidence
+    encoder = Encoder(evidence, fitted.encoder, fitted.weights, bert.model.states if bert else None)
 
     count = len(tables)
-    codes = np.zeros((count, codebooks.levels), np.uint8)
+    codes = np.zeros((count, fitted.codebooks.levels), np.uint8)
     distance = np.zeros(count, np.float32)
     with progress.stage("Writing identifiers", count) as tick:
-        at = 0
-        for features in _stream(tables, layout):
-            latents = encoder.encode(features)
-            part = slice(at, at + len(features))
-            codes[part] = codebooks.encode(latents)
-            distance[part] = ((latents - codebooks.decode(codes[part])) ** 2).sum(1)
-            at += len(features)
+        at_table = 0
+        for features, columns in _stream_columns(tables, layout, evidence, bert):
+            latents = encoder.latents(encoder.inputs(columns, features), np.diff(features.tables))
+            part = slice(at_table, at_table + len(features))
+            codes[part] = fitted.codebooks.encode(latents)
+            distance[part] = ((latents - fitted.codebooks.decode(codes[part])) ** 2).sum(1)
+            at_table += len(features)
             tick(len(features))
     ids = np.array([i for i, _, _ in tables], np.int32)
-    suffixes = assign_suffixes(codes, distance)
-    report = asdict(health(codes, codebooks.size, distance))
+    report = asdict(health(codes, fitted.codebooks.size, distance))
+    named = make_identifiers(settings.identifiers, codes, distance, fitted.codebooks, random)
+    shown = named.reachable
+    trie = build_trie(named.codes[shown], named.suffixes[shown], ids[shown])
+    taught = None
+    if settings.generation is not None and count > 2:
+        lesson = _supervision(
+            sample, encoder, named, ids, trie, labels, fitted, tables, layout, catalogue, settings
+        )
+        mark = hashlib.sha256(named.codes.tobytes() + lesson.labels.pairs.tobytes()).hexdigest()
+        taught = teach(lesson, layout.cache, time_budget, mark, progress, settings.download)
     config = {
         "format": FORMAT,
         "version": __version__,
         "lake": str(root.resolve()),
         "settings": asdict(replace(settings, encoder=encoder.settings)),
-        "levels": codebooks.levels,
-        "codes": codebooks.size,
+        "levels": named.codebooks.levels,
+        "codes": named.codebooks.size,
         "tables": count,
         "evidence_weights": {k: round(float(w), 4) for k, w in zip(BLOCKS, evidence.weights, strict=True)},
-        "labels": _label_report(labels, fitted),
+        "labels": _label_report(given, labels, fitted),
+        "generator": taught and taught.report,
         "health": report,
     }
-    _switch(layout, catalogue, config, encoder, codebooks, ids, codes, suffixes)
+    _switch(layout, catalogue, config, encoder, named, trie, ids, taught)
 
 
-def _stream(tables: Iterable[tuple[int, int, int]], layout: Layout) -> Iterator[Features]:
+def _fit_or_recall(
+    sample: _Sample, labels: Labels | None, settings: BuildSettings, layout: Layout, progress: Progress
+) -> Fitted:
+    """Latents and codes, learnt now or in a run that was stopped while it trained the generator."""
+    if settings.generation is None or len(sample.ids) <= 2:
+        return fit_lake(sample.columns, sample.inputs, labels, settings.fit(), progress)
+    path = layout.cache / "fit.safetensors"
+    digest = hashlib.sha256(json.dumps([asdict(settings.fit()), settings.bert, sample.ids]).encode())
+    digest.update(sample.columns.evidence[:: max(1, len(sample.columns.evidence) // 1000)].tobytes())
+    if labels is not None:
+        digest.update(labels.pairs.tobytes() + labels.held.tobytes())
+    key = digest.hexdigest()
+    fitted = recall_fit(path, key)
+    if fitted is None:
+        fitted = fit_lake(sample.columns, sample.inputs, labels, settings.fit(), progress)
+        remember_fit(path, fitted, key)
+    elif fitted.evidence is not None and sample.inputs is sample.columns.evidence:
+        rescale(sample.columns.evidence, fitted.evidence / block_weights(sample.columns.evidence))
+    return fitted
+
+
+def _label_report(given: Given | None, labels: Labels | None, fitted: Fitted) -> dict[str, Any] | None:
+    """What became of the labels."""
+    if given is None or labels is None:
+        return None
+    return {
+        "file": str(given.file),
+        "pairs": len(labels.pairs) + len(labels.held),
+        "pairs_outside_the_lake": labels.unknown,
+        "queries_held_out": len(labels.queries()),
+        **fitted.report,
+    }
+
+
+def _supervision(
+    sample: _Sample,
+    encoder: Encoder,
+    named: Identifiers,
+    ids: NDArray[np.int32],
+    trie: Trie,
+    labels: Labels | None,
+    fitted: Fitted,
+    tables: list[tuple[int, int, int]],
+    layout: Layout,
+    catalogue: Catalogue,
+    settings: BuildSettings,
+) -> Supervision:
+    """What the generator is to learn, of the tables that the fit saw."""
+    assert settings.generation is not None
+    generation = settings.generation
+    if settings.identifiers in MEANINGLESS:  # tied to codewords that say nothing it could not learn
+        generation = replace(generation, model=replace(generation.model, output="tokens"))
+    starts, places = sample.columns.starts, sample.columns.places
+    hidden = np.empty((len(sample.inputs), encoder.settings.hidden), np.float32)
+    for begin in range(0, len(hidden), 8192):
+        part = slice(begin, begin + 8192)
+        hidden[part] = encoder.hidden(with_places(sample.inputs[part], places[part], encoder.settings.places))
+    latents = encoder.pool(hidden, np.diff(starts))
+    sources = catalogue.read_sources(sample.ids)
+
+    def opened(position: int) -> Table:
+        return read(sources[sample.ids[position]], settings.limits)
+
+    # A table that no identifier leads to shares the row of the one that answers for it.
+    row_of = {int(table): row for row, table in enumerate(trie.tables)}
+    by_code = {named.codes[at].tobytes(): row_of[int(ids[at])] for at in np.flatnonzero(named.reachable)}
+    place = {int(table): at for at, table in enumerate(ids)}
+    rows = [row_of.get(table, by_code.get(named.codes[place[table]].tobytes(), 0)) for table in sample.ids]
+    chosen = set(sample.ids)
+    kept = [entry for entry in tables if entry[0] in chosen]
+    soft = fitted.soft if generation.soft else None
+    random = np.random.default_rng(settings.seed)
+    if labels is None:
+        assert fitted.soft is not None
+        labels = Labels.of_teacher(fitted.soft, random)
+    reader: Reader = ColumnReader(encoder, hidden, starts, latents, opened)
+    if generation.model.input == "text":
+        reader = TextReader(latents, opened)
+    return Supervision(
+        reader,
+        trie,
+        np.array(rows, np.int64),
+        named.codebooks,
+        labels,
+        np.diff(starts),
+        word_profiles(stream_features(kept, layout), generation.records.tokens) if labels else None,
+        soft,
+        generation,
+        settings.seed,
+    )
+
+
+def stream_features(tables: Iterable[tuple[int, int, int]], layout: Layout) -> Iterator[Features]:
     """Features of tables in their order, some hundred at a time; few chunks are open at once."""
     recent: dict[int, Features] = {}
     iterator = iter(tables)
@@ -192,53 +374,48 @@ def _stream(tables: Iterable[tuple[int, int, int]], layout: Layout) -> Iterator[
         yield concatenate(parts)
 
 
+def _stream_columns(
+    tables: list[tuple[int, int, int]], layout: Layout, evidence: Evidence | None, bert: LakeStates | None
+) -> Iterator[tuple[Features, F32]]:
+    """Features with what the network sees of their columns: evidence, or states of a language model."""
+    at = 0
+    for features in stream_features(tables, layout):
+        part = tables[at : at + len(features)]
+        at += len(features)
+        if bert is not None:
+            yield features, bert.columns(part)
+        else:
+            yield features, evidence.columns(features) if evidence else np.zeros((0, 0), np.float32)
+
+
 def _sample(
     tables: list[tuple[int, int, int]],
     layout: Layout,
     evidence: Evidence,
+    bert: LakeStates | None,
     settings: BuildSettings,
     random: np.random.Generator,
 ) -> _Sample:
     """Evidence of a sample of tables that fits in memory, in the order of the catalogue."""
-    widths = np.concatenate([np.diff(features.tables) for features in _stream(tables, layout)])
+    widths = np.concatenate([np.diff(features.tables) for features in stream_features(tables, layout)])
     widths = np.minimum(widths, settings.fit_width)
     order = random.permutation(len(tables))
     order = order[widths[order] > 0]
     chosen = np.sort(order[np.cumsum(widths[order]) <= max(settings.fit_columns, widths.max(initial=0))])
     columns = np.empty((int(widths[chosen].sum()), WIDTH), np.float32)
+    inputs = columns if bert is None else np.empty((len(columns), bert.model.width), np.float32)
     places = np.empty((len(columns), 2), np.uint16)
     at = 0
-    for features in _stream([tables[i] for i in chosen], layout):
+    for features, states in _stream_columns([tables[i] for i in chosen], layout, None, bert):
         pairs = pairwise(features.tables.tolist())
         seen = [first + i for first, last in pairs for i in spread(last - first, settings.fit_width)]
         columns[at : at + len(seen)] = evidence.blocks(features)[seen]
         places[at : at + len(seen)] = features.places[seen]
+        if bert is not None:
+            inputs[at : at + len(seen)] = states[seen]
         at += len(seen)
     starts = np.concatenate([[0], np.cumsum(widths[chosen])]).astype(np.int64)
-    return _Sample(Columns(columns, starts, places), [tables[i][0] for i in chosen])
-
-
-def _label_report(labels: Labels | None, fitted: Fitted) -> dict[str, Any] | None:
-    """What became of the labels."""
-    if labels is None:
-        return None
-    return {
-        "pairs": len(labels.pairs) + len(labels.held),
-        "pairs_outside_the_lake": labels.unknown,
-        "queries_held_out": len(labels.queries()),
-        **fitted.report,
-    }
-
-
-def _labels(
-    truth: dict[str, list[str]] | None, catalogue: Catalogue, sample: _Sample, random: np.random.Generator
-) -> Labels | None:
-    """Annotated pairs as positions in the sample."""
-    if truth is None:
-        return None
-    position = {table: at for at, table in enumerate(sample.ids)}
-    at = {name: position[table] for name, table in catalogue.ids().items() if table in position}
-    return Labels.split(truth, at, random)
+    return _Sample(Columns(columns, starts, places), inputs, [tables[i][0] for i in chosen])
 
 
 def _switch(
@@ -246,18 +423,20 @@ def _switch(
     catalogue: Catalogue,
     config: dict[str, Any],
     encoder: Encoder,
-    codebooks: Codebooks,
+    named: Identifiers,
+    trie: Trie,
     ids: NDArray[np.int32],
-    codes: NDArray[np.uint8],
-    suffixes: NDArray[np.int32],
+    taught: Taught | None,
 ) -> None:
     """Write the next generation beside the current one, then switch."""
     generation = next_generation(layout)
     config = {**config, "generation": generation}
-    save_model(layout.model(generation), encoder, codebooks)
-    build_trie(codes, suffixes, ids).save(layout.trie(generation))
+    save_model(layout.model(generation), encoder, named.codebooks)
+    trie.save(layout.trie(generation))
+    if taught is not None and taught.report["shipped"]:
+        taught.generator.save(layout.generator(generation))
     with catalogue.transaction():
-        catalogue.put_sids(ids.tolist(), codes, suffixes.tolist())
+        catalogue.put_sids(ids.tolist(), named.codes, named.suffixes.tolist())
         catalogue.put_meta("config", json.dumps(config))
     write_config(layout, config)
     with catalogue.transaction():

@@ -164,6 +164,18 @@ class Catalogue:
         )
         return {int(i) for (i,) in found}
 
+    def read_sources(self, ids: Iterable[int]) -> dict[int, Source]:
+        """Where the tables with these ids can be read, with or without an identifier yet."""
+        wanted = set(ids)
+        found = self.db.execute(
+            "SELECT id, name, path, part, size, mtime_ns FROM tables WHERE chunk IS NOT NULL"
+        )
+        return {
+            table: Source(name, Path(os.fsdecode(path)), part, size or 0, mtime_ns or 0)
+            for table, name, path, part, size, mtime_ns in found
+            if table in wanted
+        }
+
     def sources(self) -> dict[str, Source]:
         """Where every table that can be found was read from, by name."""
         found = self.db.execute(

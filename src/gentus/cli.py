@@ -7,10 +7,10 @@ import json
 import sqlite3
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
@@ -62,6 +62,29 @@ def index(
         Path | None,
         typer.Option(help="CSV of query_table,candidate_table pairs known to be unionable. Not needed."),
     ] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            help="fast: no generator. trained: a small one, also without labels. paper: BERT and T5 from "
+            "the hub, labels needed. Default: trained with labels, else fast."
+        ),
+    ] = None,
+    time_budget: Annotated[
+        float | None, typer.Option(min=0, help="Minutes that training the generator may take at most.")
+    ] = None,
+    bert: Annotated[
+        str | None,
+        typer.Option(help="Read columns with this BERT: a hub id, a folder, or minilm. Slow without a GPU."),
+    ] = None,
+    t5: Annotated[
+        str | None, typer.Option(help="Let this T5 read tables as text: a hub id or a folder. With labels.")
+    ] = None,
+    download: Annotated[
+        bool, typer.Option("--download", help="Fetch models that are not on this machine from the hub.")
+    ] = False,
+    identifiers: Annotated[
+        str, typer.Option(help="For ablations: shaped, ordinary, random, atomic or no-suffix.")
+    ] = "shaped",
     codes: Annotated[
         int | None, typer.Option(min=2, max=256, help="Codewords a level (K). Default: by lake size.")
     ] = None,
@@ -75,14 +98,35 @@ def index(
     as_json: AsJson = False,
 ) -> None:
     """Index a lake. Needs no labels; can be interrupted and run again."""
-    from gentus.building import BuildSettings, build
+    from gentus.building import Preset, build, preset_settings
+    from gentus.identifiers import Variant
     from gentus.progress import terminal_progress
 
     started = time.perf_counter()
-    usual = BuildSettings()
-    settings = replace(usual, seed=seed, quantizer=replace(usual.quantizer, levels=levels, codes=codes))
+    usual = preset_settings(
+        _one_of(preset or ("fast" if labels is None else "trained"), Preset, "preset"), seed, t5
+    )
+    settings = replace(
+        usual,
+        quantizer=replace(
+            usual.quantizer,
+            levels=levels or usual.quantizer.levels,
+            codes=codes or usual.quantizer.codes,
+        ),
+        bert=bert or usual.bert,
+        download=download,
+        identifiers=_one_of(identifiers, Variant, "identifiers"),
+    )
     try:
-        built = build(lake, out, labels, settings=settings, workers=workers, progress=terminal_progress())
+        built = build(
+            lake,
+            out,
+            labels,
+            settings=settings,
+            workers=workers,
+            time_budget=None if time_budget is None else 60 * time_budget,
+            progress=terminal_progress(),
+        )
     except KeyboardInterrupt:
         say(
             "\nStopped. The tables read so far are kept; run the same command to go on: "
@@ -95,6 +139,8 @@ def index(
         f"{info['tables']:,} tables indexed in {seconds:.1f} s: {info['levels']} codes of {info['codes']}, "
         f"{info['bytes_per_table']:.0f} bytes a table."
     )
+    for line in _learnt(info):
+        say(line)
     outside = info["labels"]["pairs_outside_the_lake"] if info["labels"] else 0
     if outside:
         say(f"{outside:,} labelled pairs name tables that are not in the lake; they were left out.")
@@ -105,6 +151,30 @@ def index(
         emit({**info, "seconds": round(seconds, 2)})
 
 
+def _one_of(value: str, choices: Any, name: str) -> Any:
+    """A value among those of a `Literal`, or a message that lists them."""
+    if value not in get_args(choices):
+        raise typer.BadParameter(f"{name} is one of {', '.join(get_args(choices))}, not {value}")
+    return value
+
+
+def _learnt(info: dict[str, Any]) -> Iterator[str]:
+    """What labels and generator came to, for people."""
+    if info["labels"]:
+        held = info["labels"]["queries_held_out"]
+        yield f"{info['labels']['pairs']:,} labelled pairs; {held:,} queries held out to choose by."
+    generator = info["generator"]
+    if generator:
+        figures = generator["held_out_map"]
+        best = max(figures, key=figures.get)
+        chosen = f"shipped: {best}" if generator["shipped"] else "the prior alone won and is what ranks"
+        yield (
+            f"Generator: {generator['epochs']} epochs in {generator['seconds'] / 60:.1f} min. MAP on "
+            f"queries held out: prior alone {figures['prior alone']:.3f}, generator alone "
+            f"{figures['generator alone']:.3f}, best {figures[best]:.3f}; {chosen}."
+        )
+
+
 @app.command()
 def search(
     index: IndexPath,
@@ -113,6 +183,9 @@ def search(
     ],
     k: Count = 10,
     beam: Beam = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show what the prior and the generator say of each table.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Find the tables whose rows can be appended to yours, best first."""
@@ -135,14 +208,14 @@ def search(
             {"query": str(query), "ms": round(milliseconds, 2), "results": [hit.to_dict() for hit in hits]}
         )
         if not as_json:
-            _show_hits(query, hits, milliseconds)
+            _show_hits(query, hits, milliseconds, explain)
     if as_json:
         emit(answers[0] if len(queries) == 1 else {"queries": answers})
     if failed:
         raise typer.Exit(1)
 
 
-def _show_hits(query: Path, hits: list[Hit], milliseconds: float) -> None:
+def _show_hits(query: Path, hits: list[Hit], milliseconds: float, explain: bool = False) -> None:
     from rich import box
     from rich.console import Console
     from rich.markup import escape
@@ -160,13 +233,22 @@ def _show_hits(query: Path, hits: list[Hit], milliseconds: float) -> None:
     grid.add_column("#", justify="right")
     grid.add_column("table", style="bold", overflow="fold")
     grid.add_column("score", justify="right")
+    if explain:
+        grid.add_column("prior", justify="right")
+        grid.add_column("generator", justify="right")
     grid.add_column("identifier", style="dim", overflow="ellipsis", no_wrap=True)
     for hit in hits:
-        grid.add_row(str(hit.rank), escape(hit.table), f"{hit.score:.3f}", short_sid(hit.sid))
+        prior = hit.score if hit.generator is None else hit.prior  # without a generator it is all there is
+        parts = [_part(prior), _part(hit.generator)] if explain else []
+        grid.add_row(str(hit.rank), escape(hit.table), f"{hit.score:.3f}", *parts, short_sid(hit.sid))
     console = Console()
     if not console.is_terminal:
         console.width = 140  # piped: nobody's window decides what is cut
     console.print(grid)
+
+
+def _part(value: float | None) -> str:
+    return "-" if value is None else f"{value:+.3f}"
 
 
 @app.command()
@@ -203,6 +285,8 @@ def info(
         "labels": f"{facts['labels']['pairs']:,} pairs"
         if facts["labels"]
         else "none: the lake taught itself",
+        "encoder": facts["encoder"],
+        "generator": _generator_line(facts),
         "codes in use": " ".join(f"{used:.0%}" for used in health["used"]),
         "perplexity": " ".join(f"{p:.0f}" for p in health["perplexity"]),
         "collisions": f"{health['collision_rate']:.2%} of tables; largest bucket {health['largest_bucket']}",
@@ -213,6 +297,16 @@ def info(
     }
     for name, value in lines.items():
         print(f"{name:<20}{value}")
+
+
+def _generator_line(facts: dict[str, Any]) -> str:
+    generator = facts["generator"]
+    if generator is None:
+        return "none: the latent space ranks"
+    figures = ", ".join(f"{name} {figure:.3f}" for name, figure in generator["held_out_map"].items())
+    if not generator["shipped"]:
+        return f"trained, but the prior alone won on the queries held out and ranks ({figures})"
+    return f"{generator['parameters']:,} parameters; MAP on the queries held out: {figures}"
 
 
 @app.command(name="eval")

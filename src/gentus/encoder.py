@@ -5,14 +5,16 @@ Learning happens in `gentus.latent`; here is the forward pass that search and in
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gentus.evidence import F32, WIDTH, Evidence, normalize
-from gentus.features import Features
+from gentus.features import Features, featurize
+from gentus.table import Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +62,24 @@ class Encoder:
     evidence: Evidence
     settings: EncoderSettings
     weights: dict[str, F32] = field(repr=False)
+    # Contextual states of tables' filled columns, where a language model reads them instead of the evidence.
+    states: Callable[[Sequence[Table]], list[F32]] | None = field(default=None, repr=False)
+
+    def read(self, table: Table) -> tuple[F32, F32]:
+        """The (C, hidden) column states of a table, and its latent (latent,)."""
+        features = featurize(table)
+        hidden = self.hidden(self.inputs(self.columns(table, features), features))
+        return hidden, self.pool(hidden, np.diff(features.tables))[0]
+
+    def columns(self, table: Table, features: Features) -> F32:
+        """(C, inputs) what is known of every filled column, its place left out."""
+        if self.states is None:
+            return self.evidence.columns(features)
+        filled = [column for column in table.columns if column.cells]
+        return self.states([replace(table, columns=filled)])[0].reshape(len(filled), self.settings.inputs)
 
     def encode(self, features: Features) -> F32:
-        """(T, latent) unit latents; a table without evidence gets the zero vector."""
+        """(T, latent) unit latents by the evidence; a table without any gets the zero vector."""
         return self.latents(self.inputs(self.evidence.columns(features), features), np.diff(features.tables))
 
     def inputs(self, columns: F32, features: Features) -> F32:

@@ -71,9 +71,7 @@ class Evidence:
 
     def weigh(self, vectors: F32) -> F32:
         """Scale blocks of length one, in place, so that a dot product is a weighted mean of similarities."""
-        for scale, block in zip(np.sqrt(self.weights), BLOCKS.values(), strict=True):
-            vectors[:, block] *= scale
-        return vectors
+        return rescale(vectors, self.weights)
 
     def blocks(self, features: Features) -> F32:
         """(C, WIDTH) evidence of every column, every block of length one (or zero, if it has none)."""
@@ -116,6 +114,18 @@ class Evidence:
 def quantize_idf(idf: F32) -> F32:
     """IDF to a sixteenth, so that a byte stores it and a loaded index computes what was fitted."""
     return np.asarray(np.minimum(np.rint(idf * 16), 255) / 16, np.float32)
+
+
+def rescale(vectors: F32, factors: F32) -> F32:
+    """Multiply the weight of every kind of evidence, in place."""
+    for scale, block in zip(np.sqrt(factors), BLOCKS.values(), strict=True):
+        vectors[:, block] *= scale
+    return vectors
+
+
+def block_weights(vectors: F32) -> F32:
+    """How much each kind counts in weighed evidence: the squared length of its block, alike in all rows."""
+    return np.array([(vectors[:4096, block] ** 2).sum(1).max() for block in BLOCKS.values()], np.float32)
 
 
 def normalize(vectors: F32) -> F32:

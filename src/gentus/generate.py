@@ -283,7 +283,7 @@ def _lookup(trie: Trie, written: I64, codes: int, eos: int) -> I64:
     formed = ((head >= 0) & (head < codes)).all(1) & (plain | suffixed)
     rows = np.full(len(written), -1, np.int64)
     suffixes = np.where(plain, 0, tail - codes + 1)[formed]
-    rows[formed] = trie.find(head[formed].astype(np.uint8), suffixes)
+    rows[formed] = trie.find(head[formed].astype(trie.codes.dtype), suffixes)
     return rows
 
 

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from safetensors.numpy import load_file, save
@@ -17,11 +17,13 @@ from gentus.codes import Codebooks, format_sid
 from gentus.decode import Decoder
 from gentus.encoder import Encoder, EncoderSettings, parameter_shapes
 from gentus.evidence import EVIDENCE, Evidence
-from gentus.features import featurize
 from gentus.lake import Limits, Source, from_frame, read, read_path
 from gentus.store import IndexFolderError, Layout, read_config, write_file
 from gentus.table import Table
 from gentus.trie import Trie
+
+if TYPE_CHECKING:
+    from gentus.generator import Generator
 
 Query: TypeAlias = Any  # a path, a Table or Source, or a polars, pandas or Arrow table
 LEAST_BEAM = 100
@@ -36,10 +38,12 @@ class Hit:
     score: float  # 1 for the same content, 0 for unrelated
     sid: str  # its identifier
     path: str
+    prior: float | None = None  # the part of the score that the latent space gives; with a generator only
+    generator: float | None = None  # and the part that the generator gives
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 class Index:
@@ -69,6 +73,7 @@ class Index:
             settings = EncoderSettings(**config["settings"]["encoder"])
             file = layout.model(generation)
             self.encoder, codebooks = load_model(file, settings)
+            self._generator: Generator | None = None
             file = layout.trie(generation)
             self.decoder = Decoder(Trie.load(file), codebooks)
             if self.decoder.trie.codes.shape[1] != codebooks.levels:
@@ -112,20 +117,63 @@ class Index:
         if k < 1:
             raise ValueError(f"k is {k}; ask for at least one table")
         table = self.read(query)
-        latent = self.encoder.encode(featurize(table))[0]
-        rows, left = self.decoder.search(latent, beam or max(2 * k, LEAST_BEAM))
+        found = self._decode(table, beam or max(2 * k, LEAST_BEAM))
         trie = self.decoder.trie
         itself = self._itself(query)
-        found = [(int(trie.tables[row]), row, rest) for row, rest in zip(rows, left, strict=True)]
-        chosen = [hit for hit in found[: k + len(itself)] if hit[0] not in itself][:k]
-        names = self.catalogue.names(i for i, _, _ in chosen)
+        chosen = [hit for hit in found[: k + len(itself)] if int(trie.tables[hit[0]]) not in itself][:k]
+        names = self.catalogue.names(int(trie.tables[row]) for row, *_ in chosen)
         hits: list[Hit] = []
-        for i, row, rest in chosen:
-            if i in names:  # else it has left the lake since this index was opened
-                name, path = names[i]
+        for row, score, *parts in chosen:
+            table_id = int(trie.tables[row])
+            if table_id in names:  # else it has left the lake since this index was opened
+                name, path = names[table_id]
                 sid = format_sid(trie.codes[row], int(trie.suffixes[row]))
-                hits.append(Hit(len(hits) + 1, name, round(float(1 - rest / 2), 6), sid, path))
+                hits.append(Hit(len(hits) + 1, name, round(score, 6), sid, path, *parts))
         return hits
+
+    def _decode(self, table: Table, beam: int) -> list[tuple[Any, ...]]:
+        """(row, score, parts of the score ..) of what is found, best first."""
+        self._prepare()
+        hidden, latent = self.encoder.read(table)
+        generator = self.generator
+        if generator is None:
+            rows, left = self.decoder.search(latent, beam)
+            return [(row, 1 - rest / 2) for row, rest in zip(rows.tolist(), left.tolist(), strict=True)]
+        from gentus.readers import query_inputs
+        from gentus.supervision import decode
+
+        inputs = query_inputs(generator, table, hidden, latent)
+        weight: float | None = self.config["generator"]["weight"]
+        softmax = self.config["settings"]["generation"]["softmax"]
+        (found,) = decode(generator, inputs, self.decoder.trie, self.decoder.codebooks, weight, beam, softmax)
+        # Both parts on the scale of the score: 1 is the same content, and nothing to doubt.
+        scale = 0.0 if weight is None else 0.5
+        prior = 1 + scale * found.prior
+        said = (1.0 if weight is None else weight * scale) * found.generator
+        if weight is None:
+            said = found.scores
+        parts = (found.rows, prior * (weight is not None) + said, prior, said)
+        return [
+            (row, score, round(own, 6) if weight is not None else None, round(its, 6))
+            for row, score, own, its in zip(*(part.tolist() for part in parts), strict=True)
+        ]
+
+    @property
+    def generator(self) -> Generator | None:
+        """The generator, loaded when it is first needed; None where the prior alone ranks."""
+        if self._generator is None and (self.config["generator"] or {}).get("shipped"):
+            from gentus.generator import Generator
+
+            self._generator = Generator.load(self.layout.generator(int(self.config["generation"])))
+        return self._generator
+
+    def _prepare(self) -> None:
+        """Load the language model that reads columns, if this index was made with one."""
+        checkpoint = self.config["settings"]["bert"]
+        if checkpoint is not None and self.encoder.states is None:
+            from gentus.bert import BertColumns
+
+            self.encoder.states = BertColumns.load(checkpoint).states
 
     def read(self, query: Query) -> Table:
         """A query as the pipeline sees it."""
@@ -163,6 +211,8 @@ class Index:
         tables = len(self)
         trie = sum(path.stat().st_size for path in self.layout.trie(generation).iterdir())
         model = self.layout.model(generation).stat().st_size
+        folder = self.layout.generator(generation)
+        shipped = sum(path.stat().st_size for path in folder.iterdir()) if folder.is_dir() else 0
         cache = sum(path.stat().st_size for path in self.layout.cache.glob("*.npz"))
         return {
             "index": str(self.layout.root),
@@ -172,16 +222,20 @@ class Index:
             "levels": self.config["levels"],
             "codes": self.config["codes"],
             "labels": self.config["labels"],
+            "generator": self.config["generator"],
+            "encoder": self.config["settings"]["bert"] or "hybrid",
+            "identifiers": self.config["settings"]["identifiers"],
             "evidence_weights": self.config["evidence_weights"],
             "health": self.config["health"],
             "bytes": {
                 "trie": trie,
                 "model": model,
+                "generator": shipped,
                 "catalogue": self.layout.catalogue.stat().st_size,
                 "cache": cache,
             },
             "bytes_per_table": round(trie / tables, 1),
-            "bytes_per_table_with_model": round((trie + model) / tables, 1),
+            "bytes_per_table_with_model": round((trie + model + shipped) / tables, 1),
             "format": self.config["format"],
             "version": self.config["version"],
         }

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from torch.nn import functional
 
-from gentus.evidence import BLOCKS, F32
+from gentus.evidence import BLOCKS, F32, block_weights, rescale
 from gentus.teacher import I32, I64, Columns, TeacherSettings, column_ids, nearest_tables, table_vectors
 
 FEATURES = (
@@ -44,6 +44,16 @@ class Judge:
     def scores(self, columns: Columns, anchor: int, candidates: I32) -> F32:
         """(n,) how unionable an anchor and its candidates are."""
         return np.asarray(pair_features(columns, anchor, candidates) @ self.weights, np.float32)
+
+    def reweigh(self, columns: Columns, least: float = 0.03) -> F32:
+        """Scale the evidence, in place, by what each kind is worth to this judge; the new weights."""
+        kinds = len(BLOCKS)
+        worth = self.weights[:kinds] + self.weights[kinds : 2 * kinds]
+        old = block_weights(columns.evidence)
+        new = np.maximum(old * worth / (old * worth).sum(), least)
+        new /= new.sum()
+        rescale(columns.evidence, new / old)
+        return np.asarray(new, np.float32)
 
     def report(self) -> dict[str, float]:
         """The weights by name, for people."""

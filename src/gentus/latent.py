@@ -44,7 +44,7 @@ class LatentSettings:
     def steps(self, tables: int, labelled: bool = False) -> int:
         """More tables need more steps, with less for each; labels are worth twice as many."""
         steps = int(np.clip(tables // 8, self.fewest_steps, self.most_steps))
-        return min(2 * steps, self.most_steps) if labelled else steps
+        return 2 * steps if labelled else steps
 
 
 class Network(nn.Module):

@@ -320,7 +320,7 @@ def _features(
     index: Index, tables: Sequence[tuple[int, int, int]], widths: list[Integers]
 ) -> Iterator[Features]:
     """Cached features of all tables; notes their widths in passing, so that the cache is read once."""
-    from gentus.building import _stream  # it needs torch, which records do not
+    from gentus.building import stream_features  # it needs torch, which records do not
 
     layout = index.layout
     if not all(layout.chunk(chunk).is_file() for chunk in {chunk for _, chunk, _ in tables}):
@@ -328,7 +328,7 @@ def _features(
             f"Cached features are missing from {layout.cache}. "
             f"Make them again: gentus index {index.config['lake']} -o {layout.root}"
         )
-    for features in _stream(tables, layout):
+    for features in stream_features(tables, layout):
         widths.append(np.diff(features.tables))
         yield features
 

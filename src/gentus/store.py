@@ -34,6 +34,7 @@ _NEEDED = (
     "levels",
     "codes",
     "labels",
+    "generator",
     "evidence_weights",
     "health",
 )
@@ -66,6 +67,10 @@ class Layout:
     def trie(self, generation: int) -> Path:
         """Folder of the prefix tree's arrays."""
         return self.root / f"trie-{generation}"
+
+    def generator(self, generation: int) -> Path:
+        """Folder of the generator, where one is shipped."""
+        return self.root / f"generator-{generation}"
 
     @property
     def cache(self) -> Path:
@@ -177,14 +182,14 @@ def remove_other_generations(layout: Layout, current: int) -> None:
     for path in layout.root.glob("model-*"):
         if path != layout.model(current):
             path.unlink(missing_ok=True)
-    for path in layout.root.glob("trie-*"):
-        if path != layout.trie(current):
+    for path in (*layout.root.glob("trie-*"), *layout.root.glob("generator-*")):
+        if path not in (layout.trie(current), layout.generator(current)):
             shutil.rmtree(path, ignore_errors=True)
 
 
 def remove_other_chunks(layout: Layout, used: set[int]) -> None:
     """Delete cached features that no table points to any more."""
-    keep = {layout.chunk(number) for number in used}
+    keep = {layout.chunk(number).stem for number in used}
     for path in layout.cache.glob("features-*"):
-        if path not in keep:
+        if path.name.split(".")[0] not in keep:  # states of a language model are named after their chunk
             path.unlink(missing_ok=True)

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from gentus.evidence import BLOCKS, F32, normalize
+from gentus.evidence import BLOCKS, F32, block_weights, normalize
 from gentus.progress import Tick
 
 I32 = NDArray[np.int32]
@@ -90,12 +90,10 @@ class Graph:
 
 def table_vectors(columns: F32, starts: I64) -> F32:
     """(T, W) sums of column evidence, every kind of length one times the root of its weight."""
-    parts = []
-    for at in BLOCKS.values():
-        block = columns[:, at]
-        # The rows of a block all have the same length: the root of its weight.
-        scale = float(np.sqrt((block[:4096] ** 2).sum(1).max()))
-        parts.append(scale * normalize(np.add.reduceat(block, starts[:-1])))
+    parts = [
+        float(np.sqrt(weight)) * normalize(np.add.reduceat(columns[:, block], starts[:-1]))
+        for weight, block in zip(block_weights(columns), BLOCKS.values(), strict=True)
+    ]
     return np.hstack(parts)
 
 

@@ -74,15 +74,17 @@ class Trie:
         trie = cls(*(_load(folder / f"{field.name}.npy") for field in fields(cls)))
         count, nodes = len(trie.codes), len(trie.rows)
         sizes = (len(trie.suffixes), len(trie.tables), len(trie.children))
-        if trie.codes.ndim != 2 or trie.codes.dtype != np.uint8 or sizes != (count, count, nodes + 1):
+        if trie.codes.ndim != 2 or trie.codes.dtype.kind != "u" or sizes != (count, count, nodes + 1):
             raise ValueError(f"the arrays in {folder} do not fit each other")
         return trie
 
 
 def _keys(codes: U8, suffixes: NDArray[np.integer]) -> NDArray[np.void]:
     """(n,) identifiers as strings of bytes, which sort as the rows of a tree do."""
-    tail = suffixes.astype(">u4").view(np.uint8).reshape(-1, 4)  # big-endian: bytes in order of value
-    keys = np.ascontiguousarray(np.concatenate([codes, tail], axis=1))
+    # Big-endian: bytes in order of value.
+    head = np.ascontiguousarray(codes.astype(codes.dtype.newbyteorder(">"))).view(np.uint8)
+    tail = suffixes.astype(">u4").view(np.uint8).reshape(-1, 4)
+    keys = np.ascontiguousarray(np.concatenate([head.reshape(len(codes), -1), tail], axis=1))
     return keys.view(f"V{keys.shape[1]}")[:, 0]
 
 

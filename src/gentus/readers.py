@@ -1,0 +1,85 @@
+"""What a generator reads of the tables it learns from: column states, or the table as text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gentus.encoder import Encoder
+from gentus.evidence import F32
+from gentus.generator import Generator, Inputs
+from gentus.lake.base import spread
+from gentus.records import View
+from gentus.serialize import Serializer
+from gentus.table import Table
+from gentus.teacher import I64
+
+OpenTable = Callable[[int], Table]  # a table of the lake, by position
+MOST_COLUMNS = 32  # of a wider table the generator reads so many, spread evenly
+
+
+@dataclass(slots=True)
+class ColumnReader:
+    """Column states of the encoder. Views that leave out rows are read and encoded anew, once."""
+
+    encoder: Encoder
+    hidden: F32  # (C, width)
+    starts: I64  # (T + 1,)
+    latents: F32  # (T, d)
+    open: OpenTable
+    _seen: dict[View, tuple[F32, F32]] = field(default_factory=dict)
+
+    @property
+    def width(self) -> int:
+        """Numbers a column state has."""
+        return int(self.hidden.shape[1])
+
+    def prepare(self, generator: Generator) -> None:
+        """Nothing depends on the generator."""
+
+    def inputs(self, views: Sequence[View]) -> Inputs:
+        """Views of tables as a batch."""
+        read = [self._read(view) for view in views]
+        return Inputs.of_columns([narrowed(states) for states, _ in read], np.stack([z for _, z in read]))
+
+    def _read(self, view: View) -> tuple[F32, F32]:
+        if view.share == 1 and view.columns is None:
+            begin, end = self.starts[view.table : view.table + 2]
+            return self.hidden[begin:end], self.latents[view.table]
+        if view not in self._seen:
+            self._seen[view] = self.encoder.read(view.apply(self.open(view.table)))
+        return self._seen[view]
+
+
+@dataclass(slots=True)
+class TextReader:
+    """Tables as text, for a generator that has learnt to read."""
+
+    latents: F32  # (T, d)
+    open: OpenTable
+    _serializer: Serializer | None = None
+
+    def prepare(self, generator: Generator) -> None:
+        """Tell tables in the tokens of this generator."""
+        self._serializer = generator.serializer()
+
+    def inputs(self, views: Sequence[View]) -> Inputs:
+        """Views of tables as a batch."""
+        if self._serializer is None:
+            raise RuntimeError("prepare for a generator first")
+        serials = [self._serializer.one(view.apply(self.open(view.table))) for view in views]
+        return Inputs.of_text(serials, np.stack([self.latents[view.table] for view in views]))
+
+
+def query_inputs(generator: Generator, table: Table, hidden: F32, latent: F32) -> Inputs:
+    """A query as the generator reads it."""
+    if generator.settings.input == "text":
+        return Inputs.of_text([generator.serializer().one(table)], latent[None])
+    return Inputs.of_columns([narrowed(hidden)], latent[None])
+
+
+def narrowed(states: F32) -> F32:
+    """The states of a table, of a very wide one some."""
+    return states if len(states) <= MOST_COLUMNS else states[spread(len(states), MOST_COLUMNS)]

@@ -1,0 +1,179 @@
+"""The presets, end to end: labels in, a generator out, and never a worse ranking than without it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import QUICK, SUBJECTS, rows_of, subject_of, write_pairs, write_table
+from typer.testing import CliRunner
+
+import gentus
+from gentus import cli
+from gentus.building import BuildSettings, preset_settings
+from gentus.generator import GeneratorSettings
+from gentus.index import Index
+from gentus.supervision import GenerationSettings
+from gentus.training import TrainingSettings
+
+TRAINED = replace(
+    QUICK,
+    generation=GenerationSettings(
+        model=GeneratorSettings(width=32, layers=1, heads=2, feedforward=32),
+        training=TrainingSettings(epochs=2, rate=1e-3),
+        batch=64,
+    ),
+)
+
+
+def all_pairs(lake: Path) -> list[tuple[str, str]]:
+    """Every two tables of a subject, named as the index names them."""
+    names = [str(path.relative_to(lake)) for path in sorted(lake.rglob("*")) if path.is_file()]
+    return [(a, b) for a in names for b in names if a != b and subject_of(a) == subject_of(b)]
+
+
+@pytest.fixture(scope="module")
+def labels(lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_pairs(tmp_path_factory.mktemp("labels") / "labels.csv", all_pairs(lake))
+
+
+@pytest.fixture(scope="module")
+def trained(lake: Path, labels: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("trained") / "index"
+    gentus.build(lake, folder, labels, settings=TRAINED, workers=1).close()
+    return folder
+
+
+def found_subjects(index: Index, tmp_path: Path, k: int = 5) -> float:
+    """Share of right answers for tables that nobody indexed."""
+    right = []
+    for subject in SUBJECTS:
+        query = write_table(tmp_path / f"{subject}_query.csv", rows_of(subject, 99))
+        right += [subject_of(hit.table) == subject for hit in index.search(query, k=k)]
+    return float(np.mean(right))
+
+
+def ship(folder: Path, weight: float | None) -> None:
+    """Make an index rank with this weight, whatever won when it was built."""
+    for path in (folder / "config.json",):
+        config = json.loads(path.read_text())
+        config["generator"] |= {"weight": weight, "shipped": True}
+        path.write_text(json.dumps(config))
+
+
+def test_labels_train_a_generator_and_info_says_what_won(trained: Path, tmp_path: Path) -> None:
+    with gentus.open(trained) as index:
+        facts = index.info()
+        generator = facts["generator"]
+        figures = generator["held_out_map"]
+        assert {"prior alone", "generator alone"} <= figures.keys()
+        assert facts["labels"]["queries_held_out"] == 3
+        assert generator["shipped"] == (max(figures.values()) > figures["prior alone"])
+        assert (facts["bytes"]["generator"] > 0) == generator["shipped"]
+        assert found_subjects(index, tmp_path) > 0.9
+
+
+def test_parts_of_a_score_add_up(lake: Path, labels: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "index"
+    forced = replace(TRAINED, seed=1)
+    with gentus.build(lake, folder, labels, settings=forced, workers=1) as built:
+        shipped = built.info()["generator"]["shipped"]
+    if not shipped:
+        pytest.skip("the prior alone won here")
+    with gentus.open(folder) as index:
+        hits = index.search(lake / "fish_0.csv", k=5)
+        for hit in hits:
+            assert hit.prior is not None or index.config["generator"]["weight"] is None
+            assert hit.generator is not None
+            if hit.prior is not None:
+                assert hit.score == pytest.approx(hit.prior + hit.generator, abs=1e-4)
+        assert [h.score for h in hits] == sorted((h.score for h in hits), reverse=True)
+
+
+def test_explain_shows_both_parts(trained: Path, lake: Path) -> None:
+    runner = CliRunner()
+    result = runner.invoke(cli.app, ["search", str(trained), str(lake / "fish_0.csv"), "--explain"])
+    assert result.exit_code == 0, result.output
+    assert "prior" in result.output
+    assert "generator" in result.output
+
+
+def test_without_labels_the_teacher_is_the_supervision(lake: Path, tmp_path: Path) -> None:
+    with gentus.build(lake, tmp_path / "index", settings=TRAINED, workers=1) as index:
+        facts = index.info()
+        assert facts["labels"] is None
+        assert facts["generator"]["epochs"] >= 1
+        assert found_subjects(index, tmp_path) > 0.9
+
+
+@pytest.mark.parametrize("variant", ["ordinary", "random", "atomic", "no-suffix"])
+def test_lesser_identifiers_can_be_had(variant: str, lake: Path, labels: Path, tmp_path: Path) -> None:
+    settings = replace(TRAINED, identifiers=variant)  # type: ignore[arg-type]
+    with gentus.build(lake, tmp_path / "index", labels, settings=settings, workers=1) as index:
+        assert index.info()["identifiers"] == variant
+        assert len(index.search(lake / "fish_0.csv", k=5)) == 5
+        if variant == "atomic":
+            assert index.config["levels"] == 1
+            assert index.config["codes"] == len(index)
+
+
+def test_identifiers_that_say_nothing_need_a_generator(lake: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="only a generator"):
+        gentus.build(lake, tmp_path / "index", settings=replace(QUICK, identifiers="random"))
+
+
+def test_a_bert_reads_the_columns(lake: Path, labels: Path, tmp_path: Path, tiny_bert: Path) -> None:
+    settings = replace(QUICK, bert=str(tiny_bert))
+    with gentus.build(lake, tmp_path / "index", labels, settings=settings, workers=1) as index:
+        assert index.info()["encoder"] == str(tiny_bert)
+        assert len(index.search(lake / "fish_0.csv", k=3)) == 3
+    # Built again, nothing is read with BERT a second time.
+    states = list((tmp_path / "index" / "cache").glob("features-*.*.npz"))
+    assert states
+    before = [path.stat().st_mtime_ns for path in states]
+    gentus.build(lake, tmp_path / "index", labels, settings=settings, workers=1).close()
+    assert [path.stat().st_mtime_ns for path in states] == before
+
+
+def test_the_paper_end_to_end_on_tiny_models(
+    lake: Path, labels: Path, tmp_path: Path, tiny_bert: Path, tiny_t5: Path
+) -> None:
+    paper = preset_settings("paper", t5=str(tiny_t5))
+    generation = paper.generation
+    assert generation is not None
+    assert (generation.training.epochs, generation.batch, generation.training.rate) == (30, 32, 3e-4)
+    assert (paper.quantizer.levels, paper.quantizer.codes, paper.teacher_weight) == (6, 256, 0.0)
+    assert preset_settings("paper").generation.model.checkpoint == "google-t5/t5-base"  # type: ignore[union-attr]
+    assert preset_settings("paper").bert == "google-bert/bert-base-uncased"
+    settings = replace(
+        paper,
+        bert=str(tiny_bert),
+        latent=QUICK.latent,
+        quantizer=replace(paper.quantizer, steps=20),
+        generation=replace(
+            generation,
+            training=replace(generation.training, epochs=1),
+            records=replace(generation.records, views=1, negatives=2),
+        ),
+    )
+    with gentus.build(lake, tmp_path / "index", labels, settings=settings, workers=1) as index:
+        facts = index.info()
+        assert (facts["levels"], facts["generator"]["epochs"]) == (6, 1)
+        hits = index.search(lake / "fish_0.csv", k=5)
+        assert len({hit.table for hit in hits}) == 5
+        assert "fish_0.csv" not in {hit.table for hit in hits}
+
+
+def test_paper_needs_labels(lake: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="give labels"):
+        gentus.build(lake, tmp_path / "index", preset="paper")
+
+
+def test_presets_by_name() -> None:
+    assert preset_settings("fast") == BuildSettings()
+    assert preset_settings("trained").generation is not None
+    with pytest.raises(ValueError, match="there is no preset"):
+        preset_settings("slow")  # type: ignore[arg-type]
