@@ -14,7 +14,7 @@ test: .venv/dev.stamp  ## lint, format check, types, tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest  # so small that threads only wait for each other
 
 # The stem is the extra to install; versions come from the lock, which serves as constraints.
 .venv/%.stamp: pyproject.toml requirements.lock requirements-nodeps.lock

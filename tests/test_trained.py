@@ -16,7 +16,7 @@ from gentus import cli
 from gentus.building import BuildSettings, preset_settings
 from gentus.generator import GeneratorSettings
 from gentus.index import Index
-from gentus.supervision import GenerationSettings
+from gentus.supervision import WEIGHTS, GenerationSettings, Supervision
 from gentus.training import TrainingSettings
 
 TRAINED = replace(
@@ -56,14 +56,6 @@ def found_subjects(index: Index, tmp_path: Path, k: int = 5) -> float:
     return float(np.mean(right))
 
 
-def ship(folder: Path, weight: float | None) -> None:
-    """Make an index rank with this weight, whatever won when it was built."""
-    for path in (folder / "config.json",):
-        config = json.loads(path.read_text())
-        config["generator"] |= {"weight": weight, "shipped": True}
-        path.write_text(json.dumps(config))
-
-
 def test_labels_train_a_generator_and_info_says_what_won(trained: Path, tmp_path: Path) -> None:
     with gentus.open(trained) as index:
         facts = index.info()
@@ -76,26 +68,45 @@ def test_labels_train_a_generator_and_info_says_what_won(trained: Path, tmp_path
         assert found_subjects(index, tmp_path) > 0.9
 
 
-def test_parts_of_a_score_add_up(lake: Path, labels: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "index"
-    forced = replace(TRAINED, seed=1)
-    with gentus.build(lake, folder, labels, settings=forced, workers=1) as built:
-        shipped = built.info()["generator"]["shipped"]
-    if not shipped:
-        pytest.skip("the prior alone won here")
-    with gentus.open(folder) as index:
+@pytest.fixture(scope="module")
+def shipped(lake: Path, labels: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An index whose generator counts, as if it had won on the queries held out."""
+    folder = tmp_path_factory.mktemp("shipped") / "index"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Supervision, "precision", lambda self, generator, weight: float(weight == WEIGHTS[3]))
+        gentus.build(lake, folder, labels, settings=TRAINED, workers=1).close()
+    return folder
+
+
+def test_parts_of_a_score_add_up(shipped: Path, lake: Path) -> None:
+    with gentus.open(shipped) as index:
+        assert index.info()["generator"]["shipped"]
         hits = index.search(lake / "fish_0.csv", k=5)
         for hit in hits:
-            assert hit.prior is not None or index.config["generator"]["weight"] is None
+            assert hit.prior is not None
             assert hit.generator is not None
-            if hit.prior is not None:
-                assert hit.score == pytest.approx(hit.prior + hit.generator, abs=1e-4)
+            assert hit.score == pytest.approx(hit.prior + hit.generator, abs=1e-4)
         assert [h.score for h in hits] == sorted((h.score for h in hits), reverse=True)
+        assert len({hit.table for hit in hits}) == 5
 
 
-def test_explain_shows_both_parts(trained: Path, lake: Path) -> None:
+def test_parts_are_measured(shipped: Path, labels: Path) -> None:
+    command = ["bench", "parts", str(shipped), "--groundtruth", str(labels), "-k", "5", "--json"]
+    result = CliRunner().invoke(cli.app, command)
+    assert result.exit_code == 0, result.output
+    rows = json.loads(result.stdout)["rows"]
+    assert list(rows) == [
+        *("dense latents", "prior", "generator", "generator, no prefix tree", "prior + generator"),
+    ]
+    assert rows["prior"]["map"] > 0.9
+    assert rows["generator"]["invalid_share"] == 0
+    assert rows["generator"]["map"] >= rows["generator, no prefix tree"]["map"]
+    assert CliRunner().invoke(cli.app, command[:-1]).stdout.count("|") > 40
+
+
+def test_explain_shows_both_parts(shipped: Path, lake: Path) -> None:
     runner = CliRunner()
-    result = runner.invoke(cli.app, ["search", str(trained), str(lake / "fish_0.csv"), "--explain"])
+    result = runner.invoke(cli.app, ["search", str(shipped), str(lake / "fish_0.csv"), "--explain"])
     assert result.exit_code == 0, result.output
     assert "prior" in result.output
     assert "generator" in result.output

@@ -418,6 +418,26 @@ def quality(
 
 
 @bench_app.command()
+def parts(
+    index: IndexPath,
+    groundtruth: Annotated[
+        Path, typer.Option(help="CSV of query_table,candidate_table, queries in the lake.")
+    ],
+    k: Count = 10,
+    beam: Beam = None,
+    as_json: AsJson = False,
+) -> None:
+    """Rank by dense latents, prior, generator with and without the prefix tree, and by their sum."""
+    from gentus.bench.parts import markdown, measure_parts
+
+    document = measure_parts(_open(index), groundtruth, k, beam)
+    if as_json:
+        emit(document)
+    else:
+        print(markdown(document))
+
+
+@bench_app.command()
 def cold(
     index: IndexPath,
     query: Annotated[Path, typer.Argument(help="A table to search for.")],
