@@ -10,7 +10,14 @@ from gentus.features import concatenate, featurize
 from gentus.judge import FEATURES, fit_listwise, learn_judge, pair_features
 from gentus.labels import Labels
 from gentus.table import Column, Table
-from gentus.teacher import Columns, TeacherSettings, Unlabelled, judged_neighbours, match_columns
+from gentus.teacher import (
+    Columns,
+    Judging,
+    TeacherSettings,
+    Unlabelled,
+    judged_neighbours,
+    match_columns,
+)
 
 WORDS = ["Berlin", "Vienna", "Lisbon", "Madrid", "Rome", "Oslo", "Dublin", "Prague", "Athens", "Warsaw"]
 FISH = ["salmon", "trout", "carp", "pike", "eel", "perch", "herring", "cod", "tuna", "bass"]
@@ -43,7 +50,7 @@ def test_a_judge_learns_that_the_order_of_columns_counts() -> None:
     judge = learn_judge(columns, order_labels(range(30)), settings, np.random.default_rng(0))
     labels = Labels(np.zeros((0, 2), np.int64), order_labels(range(30, 60)))
 
-    def precision(by: object) -> float:
+    def precision(by: Judging) -> float:
         return labels.precision(
             lambda q: [i.tolist() for _, i, _ in judged_neighbours(columns, q.astype(np.int32), settings, by)]
         )

@@ -49,7 +49,7 @@ class BertColumns:
         longest = min(tokenizer.model_max_length, positions)
         self.serializer = Serializer(tokenizer, replace(settings, tokens=min(settings.tokens, longest)))
         _add_marks(model, tokenizer, self.serializer.added)
-        self._device = _device()
+        self._device = best_device()
         self._bfloat16 = precision == "bfloat16" or (precision == "auto" and _fast_bfloat16(self._device))
         self._pad = tokenizer.pad_token_id or 0
         self._model = model.eval().to(self._device)
@@ -213,7 +213,7 @@ def _each(
         torch.set_num_threads(threads)
 
 
-def _device() -> torch.device:
+def best_device() -> torch.device:
     """The fastest device there is."""
     if torch.cuda.is_available():
         return torch.device("cuda")

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gentus.decode import pair_products
 from gentus.evidence import F32
 from gentus.trie import I64, Trie
 
@@ -95,7 +96,7 @@ def generate(
         # Beams that no longer ask follow level by level: a finished distance beats any partial one.
         book = prior.books[level] if prior and level < levels else None  # (K, d)
         if book is not None:
-            left = left - 2 * _products(rest, parent, book, symbols) + (book**2).sum(1)[symbols]
+            left = left - 2 * pair_products(rest, parent, book, symbols) + (book**2).sum(1)[symbols]
         keep = _best(weight * generator - left, owner, queries, beam)
         parent, nodes, symbols, owner = parent[keep], nodes[keep], symbols[keep], owner[keep]
         slot, generator, left = slot[keep], generator[keep], left[keep]
@@ -235,15 +236,6 @@ def _log_sum(table: F32) -> F32:
     most = table.max(1)
     total: F32 = np.log(np.exp(table - most[:, None]).sum(1)) + most
     return total
-
-
-def _products(rest: F32, parent: I64, book: F32, symbols: I64) -> F32:
-    """(n,) rest[parent] · book[symbols], of the pairs asked for only.
-
-    A product of whole matrices wakes BLAS threads, and on busy cores waits for them many times as long.
-    """
-    products: F32 = np.einsum("nd,nd->n", rest[parent], book[symbols])
-    return products
 
 
 def _best(scores: F32, owner: I64, queries: int, beam: int) -> I64:

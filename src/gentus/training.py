@@ -23,7 +23,7 @@ from safetensors.torch import load_file
 from safetensors.torch import save as to_bytes
 from torch import Tensor
 
-from gentus.bert import Precision, _device
+from gentus.bert import Precision, best_device
 from gentus.generator import Generator, Inputs
 from gentus.progress import Progress
 from gentus.store import write_file
@@ -146,7 +146,7 @@ class _Run:
         self.generator, self.settings, self.budget = generator, settings, budget
         self.per_epoch = batches_per_epoch
         self.path = folder and folder / "training.safetensors"
-        self.device = _device()
+        self.device = best_device()
         generator.to(self.device)
         self.parameters = dict(generator.named_parameters())
         self.optimizer = torch.optim.AdamW(
