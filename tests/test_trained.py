@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from conftest import QUICK, SUBJECTS, rows_of, subject_of, write_pairs, write_ta
 from typer.testing import CliRunner
 
 import gentus
-from gentus import cli
+from gentus import building, cli, training
 from gentus.building import BuildSettings, preset_settings
 from gentus.generator import GeneratorSettings
 from gentus.index import Index
@@ -104,12 +105,56 @@ def test_parts_are_measured(shipped: Path, labels: Path) -> None:
     assert CliRunner().invoke(cli.app, command[:-1]).stdout.count("|") > 40
 
 
+def test_records_are_those_that_were_trained_on(trained: Path) -> None:
+    result = CliRunner().invoke(cli.app, ["records", str(trained), "--show", "400", "--json"])
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.stdout)
+    with gentus.open(trained) as index:
+        held = set(index.config["labels"]["held_out"])
+    assert len(held) == 3
+    inputs = {r["input"]["table"] for r in document["shown"] if r["kind"] != "indexing"}
+    assert inputs
+    assert not inputs & held
+
+
 def test_explain_shows_both_parts(shipped: Path, lake: Path) -> None:
     runner = CliRunner()
     result = runner.invoke(cli.app, ["search", str(shipped), str(lake / "fish_0.csv"), "--explain"])
     assert result.exit_code == 0, result.output
     assert "prior" in result.output
     assert "generator" in result.output
+
+
+def test_a_build_stopped_while_training_goes_on_there(
+    trained: Path, lake: Path, labels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generation = TRAINED.generation
+    assert generation is not None
+    often = replace(generation, training=replace(generation.training, checkpoint_seconds=0))
+    settings = replace(TRAINED, generation=often)
+    steps = 0
+    batch_loss = training.batch_loss
+
+    def stopped(*arguments: Any) -> Any:
+        nonlocal steps
+        steps += 1
+        if steps == 4:
+            raise KeyboardInterrupt
+        return batch_loss(*arguments)
+
+    def again(*arguments: Any) -> Any:
+        raise AssertionError("latents and codes were learnt already")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "batch_loss", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            gentus.build(lake, tmp_path / "index", labels, settings=settings, workers=1)
+    monkeypatch.setattr(building, "fit_lake", again)
+    with gentus.build(lake, tmp_path / "index", labels, settings=settings, workers=1) as index:
+        resumed = index.config["generator"]
+    with gentus.open(trained) as index:
+        assert resumed["losses"] == index.config["generator"]["losses"]
+        assert resumed["held_out_map"] == index.config["generator"]["held_out_map"]
 
 
 def test_without_labels_the_teacher_is_the_supervision(lake: Path, tmp_path: Path) -> None:

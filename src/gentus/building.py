@@ -260,7 +260,7 @@ def fit(
         "codes": named.codebooks.size,
         "tables": count,
         "evidence_weights": {k: round(float(w), 4) for k, w in zip(BLOCKS, evidence.weights, strict=True)},
-        "labels": _label_report(given, labels, fitted),
+        "labels": _label_report(given, labels, fitted, sample, catalogue),
         "generator": taught and taught.report,
         "health": report,
     }
@@ -288,15 +288,19 @@ def _fit_or_recall(
     return fitted
 
 
-def _label_report(given: Given | None, labels: Labels | None, fitted: Fitted) -> dict[str, Any] | None:
+def _label_report(
+    given: Given | None, labels: Labels | None, fitted: Fitted, sample: _Sample, catalogue: Catalogue
+) -> dict[str, Any] | None:
     """What became of the labels."""
     if given is None or labels is None:
         return None
+    held = catalogue.names(sample.ids[query] for query in labels.queries())
     return {
         "file": str(given.file),
         "pairs": len(labels.pairs) + len(labels.held),
         "pairs_outside_the_lake": labels.unknown,
-        "queries_held_out": len(labels.queries()),
+        "queries_held_out": len(held),
+        "held_out": sorted(name for name, _ in held.values()),
         **fitted.report,
     }
 

@@ -82,6 +82,10 @@ def index(
     download: Annotated[
         bool, typer.Option("--download", help="Fetch models that are not on this machine from the hub.")
     ] = False,
+    softmax: Annotated[
+        str | None,
+        typer.Option(help="For ablations: what a code competes with, its siblings (children) or vocabulary."),
+    ] = None,
     identifiers: Annotated[
         str, typer.Option(help="For ablations: shaped, ordinary, random, atomic or no-suffix.")
     ] = "shaped",
@@ -99,6 +103,7 @@ def index(
 ) -> None:
     """Index a lake. Needs no labels; can be interrupted and run again."""
     from gentus.building import Preset, build, preset_settings
+    from gentus.generate import Softmax
     from gentus.identifiers import Variant
     from gentus.progress import terminal_progress
 
@@ -117,6 +122,11 @@ def index(
         download=download,
         identifiers=_one_of(identifiers, Variant, "identifiers"),
     )
+    if softmax is not None:
+        if settings.generation is None:
+            raise typer.BadParameter("softmax is that of a generator: give labels, or the preset trained")
+        chosen = _one_of(softmax, Softmax, "softmax")
+        settings = replace(settings, generation=replace(settings.generation, softmax=chosen))
     try:
         built = build(
             lake,

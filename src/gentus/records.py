@@ -267,19 +267,23 @@ def inspect(
     """Say how many records an index and its labels give, and describe the first of them, for JSON."""
     if kind not in (None, *get_args(Kind)):
         raise ValueError(f"there are no {kind} records; there are {', '.join(get_args(Kind))}")
-    labels = labels or (index.config["labels"] or {}).get("file")
+    known_labels = index.config["labels"] or {}
+    held = set() if labels else set(known_labels.get("held_out", ()))  # they were never trained on
+    labels = labels or known_labels.get("file")
     if labels is None:
         raise ValueError(
             f"No labels are known to {index.layout.root}. Give a CSV of query_table,candidate_table: --labels"
         )
-    settings = settings or RecordSettings()
+    generation = index.config["settings"]["generation"]
+    settings = settings or RecordSettings(**(generation["records"] if generation else {}))
     trie = index.decoder.trie
     row_of = {table: row for row, table in enumerate(trie.tables.tolist())}
     # A build that was interrupted may have read tables that have no identifier yet.
     tables = [table for table in index.catalogue.featurized() if table[0] in row_of]
     known = index.catalogue.names(table for table, _, _ in tables)
     names = [known[table][0] for table, _, _ in tables]
-    pairs, outside = label_pairs(load_groundtruth(labels), {name: at for at, name in enumerate(names)})
+    truth = {query: found for query, found in load_groundtruth(labels).items() if query not in held}
+    pairs, outside = label_pairs(truth, {name: at for at, name in enumerate(names)})
     if not len(pairs):
         raise ValueError(f"{labels}: none of its {outside:,} pairs names two tables of the index")
     parts: list[Integers] = []
