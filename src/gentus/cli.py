@@ -86,6 +86,9 @@ def index(
         str | None,
         typer.Option(help="For ablations: what a code competes with, its siblings (children) or vocabulary."),
     ] = None,
+    ship_generator: Annotated[
+        bool, typer.Option("--ship-generator", help="For ablations: even if the prior alone wins.")
+    ] = False,
     identifiers: Annotated[
         str, typer.Option(help="For ablations: shaped, ordinary, random, atomic or no-suffix.")
     ] = "shaped",
@@ -122,11 +125,12 @@ def index(
         download=download,
         identifiers=_one_of(identifiers, Variant, "identifiers"),
     )
-    if softmax is not None:
+    if softmax is not None or ship_generator:
         if settings.generation is None:
-            raise typer.BadParameter("softmax is that of a generator: give labels, or the preset trained")
-        chosen = _one_of(softmax, Softmax, "softmax")
-        settings = replace(settings, generation=replace(settings.generation, softmax=chosen))
+            raise typer.BadParameter("there is no generator: give labels, or the preset trained")
+        chosen = _one_of(softmax or settings.generation.softmax, Softmax, "softmax")
+        generation = replace(settings.generation, softmax=chosen, always=ship_generator)
+        settings = replace(settings, generation=generation)
     try:
         built = build(
             lake,
@@ -313,10 +317,14 @@ def _generator_line(facts: dict[str, Any]) -> str:
     generator = facts["generator"]
     if generator is None:
         return "none: the latent space ranks"
-    figures = ", ".join(f"{name} {figure:.3f}" for name, figure in generator["held_out_map"].items())
+    figures = generator["held_out_map"]
+    best = max(figures, key=figures.get)
+    said = "MAP on the queries held out: " + ", ".join(
+        f"{name} {figures[name]:.3f}" for name in dict.fromkeys(("prior alone", "generator alone", best))
+    )
     if not generator["shipped"]:
-        return f"trained, but the prior alone won on the queries held out and ranks ({figures})"
-    return f"{generator['parameters']:,} parameters; MAP on the queries held out: {figures}"
+        return f"trained, but the prior alone won and is what ranks ({said})"
+    return f"{generator['parameters']:,} parameters, {facts['bytes']['generator']:,} bytes; {said}"
 
 
 @app.command(name="eval")

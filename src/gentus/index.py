@@ -139,8 +139,7 @@ class Index:
         if generator is None:
             rows, left = self.decoder.search(latent, beam)
             return [(row, 1 - rest / 2) for row, rest in zip(rows.tolist(), left.tolist(), strict=True)]
-        from gentus.readers import query_inputs
-        from gentus.supervision import decode
+        from gentus.answer import decode, query_inputs
 
         inputs = query_inputs(generator, table, hidden, latent)
         weight: float | None = self.config["generator"]["weight"]

@@ -7,17 +7,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from gentus.answer import narrowed
 from gentus.encoder import Encoder
 from gentus.evidence import F32
 from gentus.generator import Generator, Inputs
-from gentus.lake.base import spread
 from gentus.records import View
 from gentus.serialize import Serializer
 from gentus.table import Table
 from gentus.teacher import I64
 
 OpenTable = Callable[[int], Table]  # a table of the lake, by position
-MOST_COLUMNS = 32  # of a wider table the generator reads so many, spread evenly
 
 
 @dataclass(slots=True)
@@ -71,15 +70,3 @@ class TextReader:
             raise RuntimeError("prepare for a generator first")
         serials = [self._serializer.one(view.apply(self.open(view.table))) for view in views]
         return Inputs.of_text(serials, np.stack([self.latents[view.table] for view in views]))
-
-
-def query_inputs(generator: Generator, table: Table, hidden: F32, latent: F32) -> Inputs:
-    """A query as the generator reads it."""
-    if generator.settings.input == "text":
-        return Inputs.of_text([generator.serializer().one(table)], latent[None])
-    return Inputs.of_columns([narrowed(hidden)], latent[None])
-
-
-def narrowed(states: F32) -> F32:
-    """The states of a table, of a very wide one some."""
-    return states if len(states) <= MOST_COLUMNS else states[spread(len(states), MOST_COLUMNS)]

@@ -17,10 +17,11 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
+from gentus.answer import decode
 from gentus.codes import Codebooks
 from gentus.evidence import F32
-from gentus.generate import Found, Prior, Softmax, generate, paths
-from gentus.generator import DecodingSession, Generator, GeneratorSettings, Inputs
+from gentus.generate import Softmax, paths
+from gentus.generator import Generator, GeneratorSettings, Inputs
 from gentus.labels import Labels
 from gentus.progress import Progress
 from gentus.records import Record, RecordSettings, View, count_records, mine_negatives, records
@@ -45,6 +46,7 @@ class GenerationSettings:
     soft: int = 40_000  # soft annotations an epoch, about; 0: only records
     depth: int | None = 6  # symbols of an identifier to learn, the last ones mostly have no choice
     beam: int = 100
+    always: bool = False  # ship the generator even if the prior alone wins, to look at it
 
 
 class Reader(Protocol):
@@ -194,33 +196,6 @@ class Supervision:
         return self.labels.precision(rank)
 
 
-def decode(
-    generator: Generator,
-    inputs: Inputs,
-    trie: Trie,
-    codebooks: Codebooks,
-    weight: float | None,
-    beam: int,
-    softmax: Softmax,
-) -> list[Found]:
-    """Write identifiers for a batch of queries, by prior and generator, or by one of them alone."""
-    with torch.inference_mode():
-        session = DecodingSession(generator, generator.encode(inputs))
-        alone = weight is None
-        prior = None if alone else Prior(inputs.latents.numpy(), codebooks.words)
-        return generate(
-            session,
-            trie,
-            len(inputs.latents),
-            beam,
-            codes=codebooks.size,
-            prior=prior,
-            weight=1.0 if weight is None else weight,
-            softmax=softmax,
-            length_normalised=alone and softmax == "vocabulary",
-        )
-
-
 def _interleave(
     first: Iterator[Record], second: Iterator[tuple[Record, bool]], seed: int
 ) -> Iterator[tuple[Record, bool]]:
@@ -265,12 +240,21 @@ def teach(
     )
     supervision.reader.prepare(generator)
     batches, count = supervision.batches()
-    typical = None if settings.model.output == "tokens" else WEIGHTS[3]
+
+    def worth() -> float:
+        """With its prior, and a little for what it can do alone, which is what tells perfect ones apart."""
+        alone = supervision.precision(generator, None)
+        return (
+            alone
+            if settings.model.output == "tokens"
+            else (supervision.precision(generator, WEIGHTS[3]) + 0.1 * alone)
+        )
+
     report = train(
         generator,
         batches,
         count,
-        lambda: supervision.precision(generator, typical),
+        worth,
         settings.training,
         folder,
         time_budget,
@@ -280,7 +264,8 @@ def teach(
     with progress.stage("Weighing the generator", None):
         ways: tuple[float | None, ...] = (0.0, *WEIGHTS, None)
         figures = {way: supervision.precision(generator, way) for way in ways}
-    best = max(ways, key=lambda way: figures[way])  # of equals the first: the prior alone is the simplest
+    # Of equals the first: the prior alone is the simplest.
+    best = max(ways[1:] if settings.always else ways, key=lambda way: figures[way])
     name = {0.0: "prior alone", None: "generator alone"}
     return Taught(
         generator,

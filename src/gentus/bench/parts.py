@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from gentus.answer import decode, query_inputs
 from gentus.bench.machine import describe, sentence
 from gentus.building import stream_features
 from gentus.evaluate import Metrics, load_groundtruth, score
@@ -16,8 +17,6 @@ from gentus.evidence import F32
 from gentus.generate import generate_unconstrained
 from gentus.generator import DecodingSession, Inputs
 from gentus.index import LEAST_BEAM, Index
-from gentus.readers import query_inputs
-from gentus.supervision import decode
 
 Answer = tuple[list[int], int, int]  # tables by catalogue id, identifiers that do not exist, all of them
 
