@@ -435,3 +435,11 @@ def test_training_says_what_is_wrong() -> None:
         train(generator, lambda epoch: [replace(batch, valid=valid)], 1, lambda: 0.0)
     with pytest.raises(ValueError, match="no batches"):
         train(generator, lambda epoch: [], 1, lambda: 0.0)
+
+
+def test_a_sharp_start_is_the_distance_to_the_codewords() -> None:
+    generator = Generator.create(SMALL, codewords(), SUFFIXES, STATES, sharpness=4.0)
+    inputs = queries(generator)
+    logits = DecodingSession(generator, generator.encode(inputs)).begin()[:, :CODES]
+    distance = ((inputs.latents[:, None] - codewords()[0]) ** 2).sum(2)
+    assert torch.allclose(logits.log_softmax(1), (-2 * distance).log_softmax(1), atol=1e-4)

@@ -153,9 +153,13 @@ class Generator(nn.Module):
         states: int = 0,
         *,
         seed: int = 0,
+        sharpness: float = 0.0,
         download: bool = False,
     ) -> Generator:
         """An untrained one, for codewords (L, K, d), S suffixes and, to read columns, their width w.
+
+        Tied to the codebooks it begins with what the latent says: logits of minus half the squared distance
+        to each codeword, times `sharpness`; at 0 it has no opinion.
 
         A T5 of the hub has to be on this machine already, unless `download` allows fetching it.
         """
@@ -165,11 +169,17 @@ class Generator(nn.Module):
             torch.manual_seed(seed)
             if settings.checkpoint is None:
                 t5, first, start = _fresh(settings, symbols), 0, symbols
-                return cls(settings, t5, words, suffixes, states, first, start).eval()
+                return cls(settings, t5, words, suffixes, states, first, start)._open_minded(sharpness)
             t5, tokenizer = _load_t5(settings.checkpoint, settings.dropout, download)
             first = _grow(t5, tokenizer, symbols)
             start = getattr(t5.config, "decoder_start_token_id", t5.config.pad_token_id)
-            return cls(settings, t5, words, suffixes, 0, first, start, tokenizer).eval()
+            return cls(settings, t5, words, suffixes, 0, first, start, tokenizer)._open_minded(sharpness)
+
+    @torch.no_grad()
+    def _open_minded(self, sharpness: float) -> Generator:
+        if self.settings.output == "codebooks":
+            self.gain.copy_(sharpness * self.lengths**2 / _PACE)  # rest and codewords come scaled by lengths
+        return self.eval()
 
     def save(self, folder: Path) -> None:
         """Write weights, settings and, to read text, the tokenizer. Nothing has to be fetched to load it.

@@ -31,6 +31,7 @@ from gentus.trie import Trie
 
 WEIGHTS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8)  # of the generator's log-probability against the prior
 SPARE_SUFFIXES = 32
+SHARPNESS = 10.0  # a generator begins as its prior, at the temperature that latents are learnt with
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +237,7 @@ def teach(
         supervision.suffixes(),
         states,
         seed=supervision.seed,
+        sharpness=SHARPNESS,
         download=download,
     )
     supervision.reader.prepare(generator)
