@@ -180,12 +180,12 @@ def _learnt(info: dict[str, Any]) -> Iterator[str]:
     generator = info["generator"]
     if generator:
         figures = generator["held_out_map"]
-        best = max(figures, key=figures.get)
+        best = generator["chosen"]
         chosen = f"shipped: {best}" if generator["shipped"] else "the prior alone won and is what ranks"
         yield (
             f"Generator: {generator['epochs']} epochs in {generator['seconds'] / 60:.1f} min. MAP on "
             f"queries held out: prior alone {figures['prior alone']:.3f}, generator alone "
-            f"{figures['generator alone']:.3f}, best {figures[best]:.3f}; {chosen}."
+            f"{figures['generator alone']:.3f}, best {max(figures.values()):.3f}; {chosen}."
         )
 
 
@@ -318,7 +318,7 @@ def _generator_line(facts: dict[str, Any]) -> str:
     if generator is None:
         return "none: the latent space ranks"
     figures = generator["held_out_map"]
-    best = max(figures, key=figures.get)
+    best = generator["chosen"]
     said = "MAP on the queries held out: " + ", ".join(
         f"{name} {figures[name]:.3f}" for name in dict.fromkeys(("prior alone", "generator alone", best))
     )

@@ -268,16 +268,18 @@ def teach(
         figures = {way: supervision.precision(generator, way) for way in ways}
     # Of equals the first: the prior alone is the simplest.
     best = max(ways[1:] if settings.always else ways, key=lambda way: figures[way])
-    name = {0.0: "prior alone", None: "generator alone"}
+    names = {way: f"prior + {way} x generator" for way in ways} | {
+        0.0: "prior alone",
+        None: "generator alone",
+    }
     return Taught(
         generator,
         best,
         {
             "weight": best,
             "shipped": best != 0.0,
-            "held_out_map": {
-                name.get(way, f"prior + {way} x generator"): round(f, 4) for way, f in figures.items()
-            },
+            "chosen": names[best],
+            "held_out_map": {names[way]: round(figure, 4) for way, figure in figures.items()},
             "parameters": sum(p.numel() for p in generator.parameters()),
             "epochs": len(report.losses),
             "best_epoch": report.best_epoch,
