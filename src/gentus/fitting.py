@@ -96,7 +96,7 @@ def fit_lake(
     for name, pairs, objective in _ways(labels, graph, total, settings):
         batches = Batches(seen, columns.starts, graph, pairs, settings.latent, random, objective)
         network = Network(encoder, basis.shape[1])
-        steps = settings.latent.steps(total, labelled=bool(labels))
+        steps = settings.latent.steps(total, bool(labels), objective.labelled)
         with progress.stage(f"Learning latents{name}", steps, "steps") as tick:
             learn_latent(network, batches, steps, tick)
         figure = _dense_precision(network, batches, labels) if labels else 0.0

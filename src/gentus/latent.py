@@ -41,10 +41,16 @@ class LatentSettings:
         """Larger lakes need more tables beside each other to be told apart."""
         return min(self.seeds if tables < 2000 else 2 * self.seeds, tables)
 
-    def steps(self, tables: int, labelled: bool = False) -> int:
-        """More tables need more steps, with less for each; labels are worth twice as many."""
+    def steps(self, tables: int, labels: bool = False, led: bool = False) -> int:
+        """More tables need more steps, with less for each.
+
+        Labels are worth more: a ranking that they sharpened has more to teach, while steps `led` by the
+        annotations themselves soon learn those by heart.
+        """
         steps = int(np.clip(tables // 8, self.fewest_steps, self.most_steps))
-        return 2 * steps if labelled else steps
+        if led:
+            return min(2 * steps, self.most_steps)
+        return 4 * steps if labels else steps
 
 
 class Network(nn.Module):
