@@ -89,7 +89,7 @@ def pair_features(columns: Columns, anchor: int, candidates: I32) -> F32:
     for i, (begin, count) in enumerate(zip(begins.tolist(), counts.tolist(), strict=True)):
         rows, cells = linear_sum_assignment(total[:, begin : begin + count], maximize=True)
         matched[:, i] = kinds[:, rows, cells + begin].sum(1) / scale[i]
-    width = columns.widths()[candidates] / columns.widths()[anchor]
+    width = columns.widths(candidates) / columns.widths(np.array([anchor]))
     filled = counts / len(mine)
     apart = [width == 1, -np.abs(np.log(width)), -np.abs(np.log(filled))]
     return np.stack([*matched, *placed, *apart], 1).astype(np.float32)

@@ -51,9 +51,9 @@ class Columns:
         """How many tables these are."""
         return len(self.starts) - 1
 
-    def widths(self) -> I64:
-        """(T,) how many columns each table has, empty ones too."""
-        return np.asarray(self.places[self.starts[:-1]].astype(np.int64).sum(1) + 1, np.int64)
+    def widths(self, tables: NDArray[np.integer[Any]] | slice = slice(None)) -> I64:
+        """(n,) how many columns some tables have, or all, empty ones too."""
+        return np.asarray(self.places[self.starts[:-1][tables]].astype(np.int64).sum(1) + 1, np.int64)
 
 
 class Judging(Protocol):
