@@ -39,7 +39,7 @@ class GenerationSettings:
     """Whether there is a generator, what it is, and how it is taught."""
 
     model: GeneratorSettings = field(default_factory=GeneratorSettings)
-    training: TrainingSettings = field(default_factory=lambda: TrainingSettings(epochs=12, rate=1e-3))
+    training: TrainingSettings = field(default_factory=lambda: TrainingSettings(epochs=8, rate=1e-3))
     records: RecordSettings = field(default_factory=RecordSettings)
     softmax: Softmax = "children"
     batch: int = 256  # records
