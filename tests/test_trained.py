@@ -64,7 +64,8 @@ def test_labels_train_a_generator_and_info_says_what_won(trained: Path, tmp_path
         figures = generator["held_out_map"]
         assert {"prior alone", "generator alone"} <= figures.keys()
         assert facts["labels"]["queries_held_out"] == 3
-        assert generator["shipped"] == (max(figures.values()) > figures["prior alone"])
+        gain = max(figures.values()) - figures["prior alone"]
+        assert generator["shipped"] == (gain > generator["standard_error"])
         assert (facts["bytes"]["generator"] > 0) == generator["shipped"]
         assert found_subjects(index, tmp_path) > 0.9
 
@@ -74,9 +75,21 @@ def shipped(lake: Path, labels: Path, tmp_path_factory: pytest.TempPathFactory) 
     """An index whose generator counts, as if it had won on the queries held out."""
     folder = tmp_path_factory.mktemp("shipped") / "index"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Supervision, "precision", lambda self, generator, weight: float(weight == WEIGHTS[3]))
+        won = {WEIGHTS[3]: np.ones(3)}
+        patch.setattr(Supervision, "precisions", lambda self, _, weight: won.get(weight, np.zeros(3)))
         gentus.build(lake, folder, labels, settings=TRAINED, workers=1).close()
     return folder
+
+
+def test_a_gain_within_the_noise_is_not_shipped(lake: Path, labels: Path, tmp_path: Path) -> None:
+    luck = {WEIGHTS[3]: np.array([1.0, 0.0, 0.1])}  # better by 0.03 on average, give or take far more
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            Supervision, "precisions", lambda self, _, weight: luck.get(weight, np.array([0.0, 1.0, 0.0]))
+        )
+        with gentus.build(lake, tmp_path / "index", labels, settings=TRAINED, workers=1) as index:
+            assert index.config["generator"]["chosen"] == "prior alone"
+            assert index.generator is None
 
 
 def test_parts_of_a_score_add_up(shipped: Path, lake: Path) -> None:

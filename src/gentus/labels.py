@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from gentus.evaluate import score
 from gentus.teacher import I64
@@ -71,14 +72,17 @@ class Labels:
 
     def precision(self, rank: Ranker) -> float:
         """MAP of a ranking of the queries held out; 0 if there are none."""
-        queries = self.queries()
-        if not len(queries):
-            return 0.0
-        rankings = {q: list(best) for q, best in zip(queries.tolist(), rank(queries), strict=True)}
+        each = self.precisions(rank)
+        return float(each.mean()) if len(each) else 0.0
+
+    def precisions(self, rank: Ranker) -> NDArray[np.float64]:
+        """(Q,) average precision of a ranking, for each of the queries held out."""
         truth: dict[int, list[int]] = {}
         for query, table in self.held.tolist():
             truth.setdefault(query, []).append(table)
-        return score(rankings, truth, self.k).map
+        queries = self.queries()
+        found = zip(queries.tolist(), rank(queries), strict=True) if len(queries) else ()
+        return np.array([score({q: list(best)}, {q: truth[q]}, self.k).map for q, best in found])
 
     def soft(self, total: int, hop: float = 1.0) -> sp.csr_matrix:
         """(T, T) how likely two tables are unionable by the labels alone.

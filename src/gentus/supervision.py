@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.sparse as sp
 import torch
+from numpy.typing import NDArray
 
 from gentus.answer import decode
 from gentus.codes import Codebooks
@@ -175,7 +176,12 @@ class Supervision:
     # --- what it is worth ------------------------------------------------------------------------------
 
     def precision(self, generator: Generator, weight: float | None) -> float:
-        """MAP on the queries held out; weight 0 is the prior alone, None the generator alone."""
+        """MAP on the queries held out."""
+        each = self.precisions(generator, weight)
+        return float(each.mean()) if len(each) else 0.0
+
+    def precisions(self, generator: Generator, weight: float | None) -> NDArray[np.float64]:
+        """(Q,) average precision a query held out; weight 0 is the prior alone, None the generator alone."""
         position = np.empty(len(self.trie), np.int64)
         position[self.rows] = np.arange(len(self.rows))
 
@@ -194,7 +200,7 @@ class Supervision:
                 )
                 yield from (position[f.rows].tolist() for f in found)
 
-        return self.labels.precision(rank)
+        return self.labels.precisions(rank)
 
 
 def _interleave(
@@ -265,9 +271,13 @@ def teach(
     )
     with progress.stage("Weighing the generator", None):
         ways: tuple[float | None, ...] = (0.0, *WEIGHTS, None)
-        figures = {way: supervision.precision(generator, way) for way in ways}
-    # Of equals the first: the prior alone is the simplest.
-    best = max(ways[1:] if settings.always else ways, key=lambda way: figures[way])
+        each = {way: supervision.precisions(generator, way) for way in ways}
+    figures = {way: float(found.mean()) if len(found) else 0.0 for way, found in each.items()}
+    best = max(ways[1:], key=lambda way: figures[way])
+    gain = each[best] - each[0.0]
+    error = float(gain.std(ddof=1) / len(gain) ** 0.5) if len(gain) > 1 else 0.0
+    if figures[best] - figures[0.0] <= error and not settings.always:
+        best = 0.0  # what a few queries like better by chance may rank others worse than the prior does
     names = {way: f"prior + {way} x generator" for way in ways} | {
         0.0: "prior alone",
         None: "generator alone",
@@ -279,6 +289,7 @@ def teach(
             "weight": best,
             "shipped": best != 0.0,
             "chosen": names[best],
+            "standard_error": round(error, 4),
             "held_out_map": {names[way]: round(figure, 4) for way, figure in figures.items()},
             "parameters": sum(p.numel() for p in generator.parameters()),
             "epochs": len(report.losses),
