@@ -50,7 +50,7 @@ class BertColumns:
         self.serializer = Serializer(tokenizer, replace(settings, tokens=min(settings.tokens, longest)))
         _add_marks(model, tokenizer, self.serializer.added)
         self._device = best_device()
-        self._bfloat16 = precision == "bfloat16" or (precision == "auto" and _fast_bfloat16(self._device))
+        self._bfloat16 = precision == "bfloat16" or (precision == "auto" and fast_bfloat16(self._device))
         self._pad = tokenizer.pad_token_id or 0
         self._model = model.eval().to(self._device)
 
@@ -220,7 +220,7 @@ def best_device() -> torch.device:
     return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
 
 
-def _fast_bfloat16(device: torch.device) -> bool:
+def fast_bfloat16(device: torch.device) -> bool:
     """Whether bfloat16 is multiplied in hardware: 1.6 times the speed with MiniLM, states 0.9999 alike.
 
     Dynamic int8 was measured, too, and is not offered: no faster than that, states 0.8 alike, scaled by the

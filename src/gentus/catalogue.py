@@ -170,21 +170,14 @@ class Catalogue:
         found = self.db.execute(
             "SELECT id, name, path, part, size, mtime_ns FROM tables WHERE chunk IS NOT NULL"
         )
-        return {
-            table: Source(name, Path(os.fsdecode(path)), part, size or 0, mtime_ns or 0)
-            for table, name, path, part, size, mtime_ns in found
-            if table in wanted
-        }
+        return {table: _source(*row) for table, *row in found if table in wanted}
 
     def sources(self) -> dict[str, Source]:
         """Where every table that can be found was read from, by name."""
         found = self.db.execute(
             "SELECT name, path, part, size, mtime_ns FROM tables WHERE codes IS NOT NULL ORDER BY name"
         )
-        return {
-            name: Source(name, Path(os.fsdecode(path)), part, size or 0, mtime_ns or 0)
-            for name, path, part, size, mtime_ns in found
-        }
+        return {row[0]: _source(*row) for row in found}
 
     def table_names(self) -> list[str]:
         """Names of all tables that can be found."""
@@ -207,6 +200,10 @@ class Catalogue:
     def put_meta(self, key: str, value: str) -> None:
         """Store a setting."""
         self.db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+
+
+def _source(name: str, path: str, part: str | None, size: int | None, mtime_ns: int | None) -> Source:
+    return Source(name, Path(os.fsdecode(path)), part, size or 0, mtime_ns or 0)
 
 
 def _settled(path: Path) -> bool:

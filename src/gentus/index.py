@@ -145,15 +145,14 @@ class Index:
         weight: float | None = self.config["generator"]["weight"]
         softmax = self.config["settings"]["generation"]["softmax"]
         (found,) = decode(generator, inputs, self.decoder.trie, self.decoder.codebooks, weight, beam, softmax)
-        # Both parts on the scale of the score: 1 is the same content, and nothing to doubt.
-        scale = 0.0 if weight is None else 0.5
-        prior = 1 + scale * found.prior
-        said = (1.0 if weight is None else weight * scale) * found.generator
         if weight is None:
-            said = found.scores
-        parts = (found.rows, prior * (weight is not None) + said, prior, said)
+            scores = zip(found.rows.tolist(), found.scores.tolist(), strict=True)
+            return [(row, score, None, round(score, 6)) for row, score in scores]
+        # Both parts on the scale of the score: 1 is the same content, and nothing to doubt.
+        prior, said = 1 + found.prior / 2, weight / 2 * found.generator
+        parts = (found.rows, prior + said, prior, said)
         return [
-            (row, score, round(own, 6) if weight is not None else None, round(its, 6))
+            (row, score, round(own, 6), round(its, 6))
             for row, score, own, its in zip(*(part.tolist() for part in parts), strict=True)
         ]
 

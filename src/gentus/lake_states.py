@@ -42,10 +42,10 @@ class LakeStates:
         for entry in tables:
             chunks.setdefault(entry[1], []).append(entry)
         missing = {chunk: found for chunk, found in chunks.items() if not self.path(chunk).is_file()}
-        with progress.stage("Reading with BERT", sum(map(len, missing.values()))) as tick:
+        sources = self.catalogue.read_sources(table for found in missing.values() for table, _, _ in found)
+        with progress.stage("Reading with BERT", len(sources)) as tick:
             for chunk, found in missing.items():
                 found.sort(key=lambda entry: entry[2])
-                sources = self.catalogue.read_sources([table for table, _, _ in found])
                 read_tables = [_filled(read(sources[table], self.limits)) for table, _, _ in found]
                 states = self.model.states(read_tables, tick)
                 counts = [len(table.columns) for table in read_tables]

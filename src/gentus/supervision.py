@@ -182,7 +182,7 @@ class Supervision:
 
     def precisions(self, generator: Generator, weight: float | None) -> NDArray[np.float64]:
         """(Q,) average precision a query held out; weight 0 is the prior alone, None the generator alone."""
-        position = np.empty(len(self.trie), np.int64)
+        position = -1 - np.arange(len(self.trie))  # what the fit did not see answers no query
         position[self.rows] = np.arange(len(self.rows))
 
         def rank(queries: I64) -> Iterable[list[int]]:
@@ -222,8 +222,7 @@ class Taught:
     """A generator, and what it is worth beside its prior."""
 
     generator: Generator
-    weight: float | None  # 0: the prior alone won, None: the generator alone did
-    report: dict[str, Any]
+    report: dict[str, Any]  # its `weight` is 0 if the prior alone won, None if the generator alone did
 
 
 def teach(
@@ -284,7 +283,6 @@ def teach(
     }
     return Taught(
         generator,
-        best,
         {
             "weight": best,
             "shipped": best != 0.0,
