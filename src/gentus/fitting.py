@@ -77,7 +77,7 @@ def fit_lake(
     random = np.random.default_rng(settings.seed)
     generator = torch.Generator().manual_seed(settings.seed)
     encoder = replace(settings.encoder, inputs=inputs.shape[1], places=PLACES if labels else 0)
-    shape = settings.quantizer.shape(total)
+    shape = settings.quantizer.shape(total, bool(labels))
     if total <= 2:  # nothing to learn from one or two tables; any codes tell them apart
         basis = principal_basis(inputs, settings.latent.basis, random)
         words = torch.randn(*shape, encoder.latent, generator=generator).numpy() * 0.1
