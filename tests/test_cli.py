@@ -22,6 +22,7 @@ from conftest import QUICK, make_lake, rows_of, subject_of, write_pairs, write_t
 import gentus
 from gentus import building, cli
 from gentus.store import Layout
+from gentus.trie import Trie
 
 
 class Ran:
@@ -322,17 +323,19 @@ def test_a_damaged_file_is_named(run: Run, copied: Path, lake: Path, file: str) 
         assert len(ran.err.splitlines()) == 1, said
         assert str(path.parent) in ran.err, said
         assert path.name in ran.err or (file, name) == ("config.json", "missing"), said
-        assert f"-o {copied}" in ran.err, said
-        assert "gentus index" in ran.err, said
+        helps = "gentus index LAKE -o" if (file, name) == ("config.json", "missing") else "gentus check"
+        assert f"{helps} {copied}" in ran.err, said
         path.write_bytes(data)
     assert run("search", copied, lake / "fish_0.csv").code == 0
 
 
 def test_arrays_that_do_not_fit_are_noticed(run: Run, copied: Path, lake: Path) -> None:
     shutil.copy(copied / "trie-1" / "suffixes.npy", copied / "trie-1" / "children.npy")
+    with pytest.raises(ValueError, match="do not fit each other"):
+        Trie.load(copied / "trie-1")
     ran = run("search", copied, lake / "fish_0.csv")
     assert ran.code == 1
-    assert "do not fit each other" in ran.err
+    assert "children.npy is damaged" in ran.err
 
 
 def test_an_index_of_another_format(run: Run, copied: Path, lake: Path) -> None:
@@ -340,13 +343,14 @@ def test_an_index_of_another_format(run: Run, copied: Path, lake: Path) -> None:
     (copied / "config.json").write_text(json.dumps({**config, "format": 99}))
     with sqlite3.connect(copied / "catalogue.sqlite") as db:
         db.execute("PRAGMA user_version = 99")
-        db.execute("ALTER TABLE tables DROP COLUMN skipped")
+        db.execute("ALTER TABLE tables RENAME COLUMN skipped TO other")
     db.close()
     ran = run("search", copied, lake / "fish_0.csv")
     assert ran.code == 1
     assert f"{copied} has index format 99" in ran.err
-    assert f"gentus index LAKE -o {copied}" in ran.err
+    assert f"gentus index {config['lake']} -o {copied}" in ran.err
     assert run("info", copied, "--skipped").code == 1
+    assert "has index format 99" in run("add", copied, lake / "fish_0.csv").err
     assert run("index", lake, "-o", copied).code == 0  # what the message says helps
     assert run("search", copied, lake / "fish_0.csv").code == 0
 

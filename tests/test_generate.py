@@ -14,6 +14,7 @@ from torch import Tensor
 from gentus.codes import Codebooks
 from gentus.decode import Decoder
 from gentus.generate import Found, Prior, Softmax, generate, generate_unconstrained, paths
+from gentus.overlay import lay_over
 from gentus.trie import Trie, build_trie
 
 SUFFIXES = 4
@@ -199,10 +200,40 @@ def test_trees_of_no_and_of_one_identifier() -> None:
     assert (first.rows.tolist(), first.scores.tolist()) == ([0], [0.0])
 
 
-def test_a_suffix_without_a_symbol_is_refused() -> None:
-    trie = build_trie(np.zeros((2, 2), np.uint8), np.array([0, 9]), np.arange(2))
+def test_suffixes_beyond_the_symbols_share_the_last_one() -> None:
+    """A lake may come to hold more tables of one code than the generator was made for."""
+    trie = build_trie(np.zeros((3, 2), np.uint8), np.array([0, SUFFIXES, 9]), np.arange(3))
+    (found,) = generate(Recurrent(0, 4 + SUFFIXES + 1, [0]), trie, 1, 5, codes=4)
+    assert sorted(found.rows.tolist()) == [0, 1, 2]
+    score = dict(zip(found.rows.tolist(), found.scores.tolist(), strict=True))
+    assert score[1] == score[2] != score[0]
     with pytest.raises(ValueError, match="suffixes up to 9"):
-        generate(Recurrent(0, 4 + SUFFIXES + 1, [0]), trie, 1, 5, codes=4)
+        generate(Recurrent(0, 4 + 1, [0]), trie, 1, 5, codes=4)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10**6), st.integers(2, 40), st.sampled_from(["children", "vocabulary"]))
+def test_a_tree_with_changes_laid_over_it_generates_like_one_built_anew(
+    seed: int, count: int, softmax: Softmax
+) -> None:
+    world = World(seed, count, 3, 4)
+    trie = world.trie
+    kind = np.random.default_rng(seed).integers(0, 3, len(trie))  # old, new, gone
+
+    def only(*kinds: int) -> Trie:
+        rows = np.isin(kind, kinds)
+        return build_trie(trie.codes[rows], trie.suffixes[rows], trie.tables[rows])
+
+    now, anew = lay_over(only(0, 2), only(1), only(2)), only(0, 1)
+    for prior in (None, world.prior):
+        answers = []
+        for tree in (now, anew):
+            found = generate(world.scorer(), tree, world.queries, 100, codes=4, prior=prior, softmax=softmax)
+            answers.append(
+                [dict(zip(tree.table(f.rows).tolist(), f.scores.tolist(), strict=True)) for f in found]
+            )
+        for one, other in zip(*answers, strict=True):
+            assert one == pytest.approx(other, abs=1e-4)
 
 
 @settings(max_examples=20, deadline=None)

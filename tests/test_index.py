@@ -31,7 +31,7 @@ from gentus.evidence import F32
 from gentus.index import Hit, Index
 from gentus.lake import Limits, Source, Unreadable, parallel, reader
 from gentus.progress import Progress, Tick
-from gentus.store import IndexFolderError, Layout, build_lock, next_generation, read_config
+from gentus.store import IndexFolderError, Layout, next_generation, read_config, write_lock
 
 
 def build(lake: Path, index: Path, labels: Path | None = None, **options: object) -> Index:
@@ -437,7 +437,7 @@ def test_the_old_index_answers_while_a_new_build_is_interrupted(
 def test_two_builds_at_once_do_not_mix(small: Path, tmp_path: Path) -> None:
     layout = Layout(tmp_path / "index")
     build(small, layout.root).close()
-    with build_lock(layout), pytest.raises(IndexFolderError, match="another process"):
+    with write_lock(layout), pytest.raises(IndexFolderError, match="another process"):
         build(small, layout.root)
     build(small, layout.root).close()
     assert next_generation(layout) == 3

@@ -20,6 +20,7 @@ from test_cli import Run, run
 
 import gentus
 from gentus import records as module
+from gentus.evaluate import load_groundtruth
 from gentus.features import BUCKETS, KINDS, Features, concatenate, featurize
 from gentus.records import (
     I32,
@@ -35,7 +36,9 @@ from gentus.records import (
     records,
     word_profiles,
 )
+from gentus.store import Layout
 from gentus.table import Column, Table
+from gentus.writing import writer
 
 
 def table_of(*columns: list[str], rows: int | None = None) -> Table:
@@ -318,7 +321,6 @@ def test_what_can_be_wrong_with_a_look(run: Run, index_path: Path, labels: Path,
 
 def test_an_index_that_knows_its_labels(run: Run, index_path: Path, labels: Path, tmp_path: Path) -> None:
     copied = shutil.copytree(index_path, tmp_path / "copy.index")
-    config = json.loads((copied / "config.json").read_text())
-    config["labels"] = {"file": str(labels)}
-    (copied / "config.json").write_text(json.dumps(config))
+    with writer(Layout(copied)) as catalogue, catalogue.transaction():
+        catalogue.put_labels(load_groundtruth(labels))
     assert run("records", copied, "--json").json()["pairs"] == 30

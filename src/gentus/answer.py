@@ -10,7 +10,7 @@ from gentus.generate import Found, Prior, Softmax, generate
 from gentus.generator import DecodingSession, Generator, Inputs
 from gentus.lake.base import spread
 from gentus.table import Table
-from gentus.trie import Trie
+from gentus.trie import Tree
 
 MOST_COLUMNS = 32  # of a wider table the generator reads so many, spread evenly
 
@@ -30,7 +30,7 @@ def narrowed(states: F32) -> F32:
 def decode(
     generator: Generator,
     inputs: Inputs,
-    trie: Trie,
+    trie: Tree,
     codebooks: Codebooks,
     weight: float | None,
     beam: int,

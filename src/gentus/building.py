@@ -5,13 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import sqlite3
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass, field, replace
-from itertools import islice, pairwise
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, is_dataclass, replace
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, get_args, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +20,7 @@ from gentus.codes import health
 from gentus.encoder import Encoder, EncoderSettings, with_places
 from gentus.evaluate import load_groundtruth
 from gentus.evidence import BLOCKS, F32, WIDTH, Evidence, block_weights, rescale
-from gentus.features import Features, concatenate
+from gentus.features import Features
 from gentus.fitting import FitSettings, Fitted, fit_lake, recall_fit, remember_fit
 from gentus.generator import GeneratorSettings
 from gentus.identifiers import MEANINGLESS, Identifiers, Variant, make_identifiers
@@ -35,24 +33,21 @@ from gentus.latent import LatentSettings
 from gentus.progress import Progress
 from gentus.quantizer import QuantizerSettings
 from gentus.readers import ColumnReader, TextReader
-from gentus.reading import CHUNK, read_lake
+from gentus.reading import read_lake, restore_features, stream_features
 from gentus.records import word_profiles
 from gentus.store import (
     FORMAT,
     IndexFolderError,
     Layout,
-    build_lock,
     next_generation,
-    read_chunk,
     remove_other_chunks,
-    remove_other_generations,
-    write_config,
 )
 from gentus.supervision import GenerationSettings, Reader, Supervision, Taught, teach
 from gentus.table import Table
 from gentus.teacher import Columns, TeacherSettings, weigh_evidence
 from gentus.training import TrainingSettings
 from gentus.trie import Trie, build_trie
+from gentus.writing import publish, settle, writer
 
 Preset = Literal["fast", "trained", "paper"]
 
@@ -147,34 +142,65 @@ def build(
         )
     if not settings.teacher_weight and truth is None:
         raise ValueError("The preset paper learns from labels alone: give labels.")
-    with ExitStack() as stack:
-        catalogue = _opened(layout, stack)
+    with writer(layout, create=True) as catalogue:
         read_lake(root, layout, catalogue, settings.limits, workers or os.cpu_count() or 1, progress)
-        given = None if truth is None or labels is None else Given(Path(labels).resolve(), truth)
+        given = None if truth is None or labels is None else Given(str(Path(labels).resolve()), truth)
         fit(root, layout, catalogue, settings, given, time_budget, progress)
     return Index(layout.root)
 
 
-def _opened(layout: Layout, stack: ExitStack) -> Catalogue:
-    """The catalogue, for this process alone to write until the stack is closed."""
-    try:
-        layout.root.mkdir(parents=True, exist_ok=True)
-        stack.enter_context(build_lock(layout))
-        return stack.enter_context(closing(Catalogue(layout.catalogue, writable=True)))
-    except (OSError, sqlite3.OperationalError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise IndexFolderError(f"Cannot write the index to {layout.root}: {reason}") from error
-    except sqlite3.DatabaseError as error:
-        raise IndexFolderError(
-            f"{layout.catalogue} is damaged ({error}). Delete {layout.root} and run the same command again."
-        ) from error
+def refit(
+    index: str | os.PathLike[str],
+    labels: str | os.PathLike[str] | None = None,
+    *,
+    time_budget: float | None = None,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> Index:
+    """Learn codes and generator anew from the tables there are now, with the settings of the build.
+
+    Labels are those of the build unless others are given. Files are only read where the cache has lost them.
+    """
+    layout = Layout(Path(index))
+    progress = progress or Progress()
+    truth = load_groundtruth(labels) if labels is not None else None
+    with writer(layout) as catalogue:
+        config = catalogue.config()
+        assert config is not None
+        settings = settings_of(config["settings"])
+        if truth is None and config["labels"]:
+            given: Given | None = Given(config["labels"]["file"], catalogue.labels())
+        else:
+            given = None if labels is None or truth is None else Given(str(Path(labels).resolve()), truth)
+        if given is not None and settings.generation is None:
+            settings = replace(settings, generation=GenerationSettings())
+        restore_features(layout, catalogue, settings.limits, workers or os.cpu_count() or 1, progress)
+        fit(Path(config["lake"]), layout, catalogue, settings, given, time_budget, progress)
+    return Index(layout.root)
+
+
+def settings_of(stored: dict[str, Any]) -> BuildSettings:
+    """Settings as they stand in `config.json`."""
+    settings: BuildSettings = _revive(BuildSettings, stored)
+    # What the fit found out about its input is for it to find out again.
+    return replace(settings, encoder=replace(settings.encoder, places=0, inputs=WIDTH))
+
+
+def _revive(kind: Any, stored: Any) -> Any:
+    """A value of a type made of dataclasses, from what `asdict` made of it."""
+    if stored is not None:
+        for choice in (kind, *get_args(kind)):  # `X | None` is X or None
+            if isinstance(choice, type) and is_dataclass(choice):
+                types = get_type_hints(choice)
+                return choice(**{name: _revive(types[name], value) for name, value in stored.items()})
+    return stored
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
     """Annotated pairs as they were given."""
 
-    file: Path
+    file: str
     truth: dict[str, list[str]]
 
 
@@ -264,7 +290,7 @@ def fit(
         "generator": taught and taught.report,
         "health": report,
     }
-    _switch(layout, catalogue, config, encoder, named, trie, ids, taught)
+    _switch(layout, catalogue, config, encoder, named, trie, ids, distance, taught, given)
 
 
 def _fit_or_recall(
@@ -274,7 +300,9 @@ def _fit_or_recall(
     if settings.generation is None or len(sample.ids) <= 2:
         return fit_lake(sample.columns, sample.inputs, labels, settings.fit(), progress)
     path = layout.cache / "fit.safetensors"
-    digest = hashlib.sha256(json.dumps([asdict(settings.fit()), settings.bert, sample.ids]).encode())
+    shape = settings.quantizer.shape(len(sample.ids), bool(labels))  # the settings may leave it open
+    told = [asdict(settings.fit()), shape, settings.bert, sample.ids]
+    digest = hashlib.sha256(json.dumps(told).encode())
     digest.update(sample.columns.evidence[:: max(1, len(sample.columns.evidence) // 1000)].tobytes())
     if labels is not None:
         digest.update(labels.pairs.tobytes() + labels.held.tobytes())
@@ -296,7 +324,7 @@ def _label_report(
         return None
     held = catalogue.names(sample.ids[query] for query in labels.queries())
     return {
-        "file": str(given.file),
+        "file": given.file,
         "pairs": len(labels.pairs) + len(labels.held),
         "pairs_outside_the_lake": labels.unknown,
         "queries_held_out": len(held),
@@ -363,21 +391,6 @@ def _supervision(
     )
 
 
-def stream_features(tables: Iterable[tuple[int, int, int]], layout: Layout) -> Iterator[Features]:
-    """Features of tables in their order, some hundred at a time; few chunks are open at once."""
-    recent: dict[int, Features] = {}
-    iterator = iter(tables)
-    while batch := list(islice(iterator, CHUNK)):
-        parts = []
-        for _, chunk, slot in batch:
-            if chunk not in recent:
-                if len(recent) >= 8:
-                    recent.pop(next(iter(recent)))
-                recent[chunk] = read_chunk(layout.chunk(chunk))
-            parts.append(recent[chunk].take([slot]))
-        yield concatenate(parts)
-
-
 def _stream_columns(
     tables: list[tuple[int, int, int]], layout: Layout, evidence: Evidence | None, bert: LakeStates | None
 ) -> Iterator[tuple[Features, F32]]:
@@ -430,20 +443,21 @@ def _switch(
     named: Identifiers,
     trie: Trie,
     ids: NDArray[np.int32],
+    distance: F32,
     taught: Taught | None,
+    given: Given | None,
 ) -> None:
     """Write the next generation beside the current one, then switch."""
     generation = next_generation(layout)
-    config = {**config, "generation": generation}
     save_model(layout.model(generation), encoder, named.codebooks)
     trie.save(layout.trie(generation))
     if taught is not None and taught.report["shipped"]:
         taught.generator.save(layout.generator(generation))
     with catalogue.transaction():
-        catalogue.put_sids(ids.tolist(), named.codes, named.suffixes.tolist())
-        catalogue.put_meta("config", json.dumps(config))
-    write_config(layout, config)
-    with catalogue.transaction():
+        serial = catalogue.put_sids(ids.tolist(), named.codes, named.suffixes.tolist(), distance.tolist())
+        catalogue.put_labels(given.truth if given else {})
         catalogue.purge()
-    remove_other_generations(layout, generation)
+        numbers = {"generation": generation, "snapshot": generation, "serial": serial, "fitted": serial}
+        config = publish(layout, catalogue, {**config, **numbers})
+    settle(layout, config)
     remove_other_chunks(layout, catalogue.chunks())

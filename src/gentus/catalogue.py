@@ -1,13 +1,22 @@
-"""The catalogue: one row a table in SQLite, and where the features of each table lie in the cache."""
+"""The catalogue: one row a table in SQLite, and where the features of each table lie in the cache.
+
+It is the truth about an index: which tables there are, what they are called, and which files of the folder
+are current. Every change has a serial number, so that a reader can ask what is new since the one it knows.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from gentus.codes import U8
 from gentus.lake import Source
@@ -23,12 +32,26 @@ CREATE TABLE IF NOT EXISTS tables (
     size INTEGER, mtime_ns INTEGER, hash TEXT,
     rows INTEGER, columns INTEGER,  -- as sampled
     chunk INTEGER, slot INTEGER,    -- where its features lie in the cache
+    pending INTEGER DEFAULT 1,      -- its features are newer than its identifier
     codes BLOB, suffix INTEGER,     -- its identifier in the current generation
+    serial INTEGER, error REAL,     -- the change that gave it, and how far its codewords are from its latent
     skipped TEXT                    -- why it could not be read; neither this nor a chunk: it is gone
 );
 CREATE INDEX IF NOT EXISTS tables_real ON tables (real);
-CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE INDEX IF NOT EXISTS tables_chunk ON tables (chunk);
+CREATE INDEX IF NOT EXISTS tables_codes ON tables (codes);
+CREATE INDEX IF NOT EXISTS tables_serial ON tables (serial);
+CREATE TABLE IF NOT EXISTS removed (  -- identifiers of this generation that are never given again
+    codes BLOB NOT NULL, suffix INTEGER NOT NULL,
+    born INTEGER NOT NULL, serial INTEGER NOT NULL  -- the changes that gave it and took it
+);
+CREATE INDEX IF NOT EXISTS removed_codes ON removed (codes);
+CREATE INDEX IF NOT EXISTS removed_serial ON removed (serial);
+CREATE TABLE IF NOT EXISTS labels (query TEXT NOT NULL, candidate TEXT NOT NULL);  -- what a refit learns from
+CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value NOT NULL);
+INSERT OR IGNORE INTO meta VALUES ('serial', 0);
 """
+_TABLES = ("tables", "removed", "labels", "meta")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +69,15 @@ class Entry:
     chunk: int | None = None
     slot: int | None = None
     skipped: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Identified:
+    """Identifiers, and the tables that have them."""
+
+    codes: NDArray[np.unsignedinteger[Any]]  # (n, L)
+    suffixes: NDArray[np.int64]  # (n,)
+    tables: NDArray[np.int64]  # (n,) by id
 
 
 _FIELDS = tuple(Entry.__dataclass_fields__)
@@ -66,7 +98,7 @@ class Catalogue:
             if writable:
                 self.db.execute("PRAGMA journal_mode = WAL")
                 if found != FORMAT:  # of another version of gentus: what it knew is read again
-                    self.db.executescript("DROP TABLE IF EXISTS tables; DROP TABLE IF EXISTS meta;")
+                    self.db.executescript("".join(f"DROP TABLE IF EXISTS {name};" for name in _TABLES))
                 self.db.executescript(f"{_SCHEMA} PRAGMA user_version = {FORMAT};")
             elif found != FORMAT:
                 raise sqlite3.DatabaseError("it is not of this version of gentus")
@@ -79,15 +111,18 @@ class Catalogue:
         self.db.close()
 
     @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """All of it, or nothing."""
+    def transaction(self, read: bool = False) -> Iterator[None]:
+        """All of it, or nothing; for a reader, everything as of one moment."""
         with self.db:
+            if read:
+                self.db.execute("BEGIN")
             yield
 
     def put(self, entries: Iterable[Entry]) -> None:
-        """Insert or replace tables by name; ids stay, and identifiers until `put_sids` replaces them all."""
+        """Insert or replace tables by name; ids stay, and identifiers until others are given."""
         columns = (*_FIELDS, "real")
         updates = ", ".join(f"{column} = excluded.{column}" for column in columns[1:])
+        updates += ", pending = pending OR chunk IS NOT excluded.chunk OR slot IS NOT excluded.slot"
         self.db.executemany(
             f"INSERT INTO tables ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))}) "
             f"ON CONFLICT (name) DO UPDATE SET {updates}",
@@ -97,10 +132,21 @@ class Catalogue:
             ),
         )
 
-    def entries(self) -> dict[str, Entry]:
-        """Everything known, by name."""
-        found = self.db.execute(f"SELECT {', '.join(_FIELDS)} FROM tables")
+    def entries(self, names: Iterable[str] | None = None) -> dict[str, Entry]:
+        """What is known of some tables, or of all, by name."""
+        chosen = f"SELECT {', '.join(_FIELDS)} FROM tables"
+        if names is None:
+            found: Iterable[Any] = self.db.execute(chosen)
+        else:
+            found = self._among(f"{chosen} WHERE name IN", names)
         return {row[0]: Entry(row[0], os.fsdecode(row[1]), *row[2:]) for row in found}
+
+    def _among(self, statement: str, values: Iterable[Any]) -> Iterator[Any]:
+        """The rows of a statement that ends in `IN`, for any number of values."""
+        wanted = list(values)
+        for begin in range(0, len(wanted), _AT_ONCE):
+            some = wanted[begin : begin + _AT_ONCE]
+            yield from self.db.execute(f"{statement} ({','.join('?' * len(some))})", some)
 
     def retire(self, names: Iterable[str]) -> None:
         """Leave tables out of the next generation; until then the current one can still name them."""
@@ -126,35 +172,171 @@ class Catalogue:
             "SELECT id, chunk, slot FROM tables WHERE chunk IS NOT NULL ORDER BY name"
         ).fetchall()
 
-    def ids(self) -> dict[str, int]:
-        """The id of every table that was read, by name."""
-        return dict(self.db.execute("SELECT name, id FROM tables WHERE chunk IS NOT NULL"))
+    def ids(self, names: Iterable[str] | None = None) -> dict[str, int]:
+        """The id of every table that was read, or of some, by name."""
+        chosen = "SELECT name, id FROM tables WHERE chunk IS NOT NULL"
+        return dict(self.db.execute(chosen) if names is None else self._among(f"{chosen} AND name IN", names))
 
     def next_chunk(self) -> int:
         """A chunk number not used yet."""
         (highest,) = self.db.execute("SELECT max(chunk) FROM tables").fetchone()
         return 0 if highest is None else highest + 1
 
-    def put_sids(self, ids: Iterable[int], codes: U8, suffixes: Iterable[int]) -> None:
-        """Store identifiers; tables not named keep none."""
-        self.db.execute("UPDATE tables SET codes = NULL, suffix = NULL")
+    # --- identifiers -----------------------------------------------------------------------------------
+
+    def serial(self) -> int:
+        """The number of the last change."""
+        (value,) = self.db.execute("SELECT value FROM meta WHERE key = 'serial'").fetchone()
+        return int(value)
+
+    def _change(self) -> int:
+        self.db.execute("UPDATE meta SET value = value + 1 WHERE key = 'serial'")
+        return self.serial()
+
+    def put_sids(
+        self, ids: Iterable[int], codes: U8, suffixes: Iterable[int], errors: Iterable[float]
+    ) -> int:
+        """Begin a new generation of identifiers; tables not named have none. Returns the change's number."""
+        serial = self._change()
+        self.db.execute("DELETE FROM removed")
+        self.db.execute("UPDATE tables SET codes = NULL, suffix = NULL, serial = NULL, error = NULL")
         self.db.executemany(
-            "UPDATE tables SET codes = ?, suffix = ? WHERE id = ?",
-            ((row.tobytes(), int(s), int(i)) for i, row, s in zip(ids, codes, suffixes, strict=True)),
+            "UPDATE tables SET codes = ?, suffix = ?, serial = ?, error = ?, pending = 0 WHERE id = ?",
+            (
+                (row.tobytes(), int(suffix), serial, float(error), int(table))
+                for table, row, suffix, error in zip(ids, codes, suffixes, errors, strict=True)
+            ),
         )
+        return serial
+
+    def identify(self, ids: Sequence[int], codes: U8, errors: Sequence[float]) -> None:
+        """Give tables identifiers of this generation; one whose codes are what they were keeps its own."""
+        serial = self._change()
+        before = {row[0]: row[1:] for row in self._among("SELECT id, codes FROM tables WHERE id IN", ids)}
+        for table, row, error in zip(ids, codes, errors, strict=True):
+            code = row.tobytes()
+            if before[table][0] == code:
+                self.db.execute(
+                    "UPDATE tables SET error = ?, pending = 0 WHERE id = ?", (float(error), table)
+                )
+                continue
+            self._take_back([table], serial)
+            self.db.execute(
+                "UPDATE tables SET codes = ?1, suffix = (SELECT ifnull(max(suffix) + 1, 0) FROM ("
+                " SELECT max(suffix) AS suffix FROM tables WHERE codes = ?1"
+                " UNION ALL SELECT max(suffix) FROM removed WHERE codes = ?1)),"
+                " serial = ?2, error = ?3, pending = 0 WHERE id = ?4",
+                (code, serial, float(error), table),
+            )
+
+    def _take_back(self, ids: Sequence[int], serial: int) -> None:
+        """Remember identifiers as used up. The tables' own rows are for the caller to mend."""
+        self.db.executemany(
+            "INSERT INTO removed SELECT codes, suffix, serial, ? FROM tables"
+            " WHERE id = ? AND codes IS NOT NULL",
+            ((serial, table) for table in ids),
+        )
+
+    def unidentify(self, names: Iterable[str]) -> None:
+        """Take their identifiers from tables that cannot be read any more."""
+        found = self._among("SELECT id FROM tables WHERE codes IS NOT NULL AND name IN", names)
+        ids = [table for (table,) in found]
+        if not ids:
+            return
+        self._take_back(ids, self._change())
+        self.db.executemany(
+            "UPDATE tables SET codes = NULL, suffix = NULL, serial = NULL, error = NULL WHERE id = ?",
+            ((table,) for table in ids),
+        )
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Forget tables; what they were called is never given to another."""
+        listed = list(names)
+        ids = [table for (table,) in self._among("SELECT id FROM tables WHERE name IN", listed)]
+        self._take_back(ids, self._change())
+        self.db.executemany("DELETE FROM tables WHERE id = ?", ((table,) for table in ids))
+
+    def identifiers(self, levels: int, since: int = -1, until: int | None = None) -> Identified:
+        """All identifiers, or those given after one change and up to another."""
+        return _identified(
+            self.db.execute(
+                "SELECT id, codes, suffix FROM tables WHERE serial > ? AND serial <= ? AND codes IS NOT NULL",
+                (since, self.serial() if until is None else until),
+            ).fetchall(),
+            levels,
+        )
+
+    def gone(self, levels: int, since: int) -> Identified:
+        """Identifiers that were there at a change and are not any more."""
+        return _identified(
+            self.db.execute(
+                "SELECT -1, codes, suffix FROM removed WHERE serial > ?1 AND born <= ?1", (since,)
+            ).fetchall(),
+            levels,
+        )
+
+    def pending(self) -> list[tuple[int, int, int]]:
+        """(id, chunk, slot) of tables whose features are newer than their identifier."""
+        return self.db.execute(
+            "SELECT id, chunk, slot FROM tables WHERE pending AND chunk IS NOT NULL ORDER BY name"
+        ).fetchall()
+
+    def drift(self, fitted: int, usual: float) -> dict[str, Any]:
+        """What came and went since the change `fitted`, and how many exceed a `usual` error."""
+        count, error, beyond, shared, largest = self.db.execute(
+            "SELECT count(*), avg(error), total(error > ?2), total(bucket > 1), max(bucket) FROM ("
+            " SELECT error,"
+            " (SELECT count(*) FROM tables AS others WHERE others.codes = tables.codes) AS bucket"
+            " FROM tables WHERE serial > ?1 AND codes IS NOT NULL)",
+            (fitted, usual),
+        ).fetchone()
+        (left,) = self.db.execute("SELECT count(*) FROM removed WHERE born <= ?", (fitted,)).fetchone()
+        return {
+            "added": count,
+            "removed": left,
+            "error": error,
+            "beyond_usual": beyond / count if count else None,
+            "collision_rate": shared / count if count else None,
+            "largest_bucket": largest,
+        }
+
+    def small_chunks(self, few: int) -> list[tuple[int, int, int]]:
+        """(id, chunk, slot) of tables in chunks that hold fewer than so many."""
+        return self.db.execute(
+            "SELECT id, chunk, slot FROM tables WHERE chunk IN"
+            " (SELECT chunk FROM tables WHERE chunk IS NOT NULL GROUP BY chunk HAVING count(*) < ?)"
+            " ORDER BY chunk, slot",
+            (few,),
+        ).fetchall()
+
+    def move_features(self, places: Iterable[tuple[int, int, int]]) -> None:
+        """Note that the features of tables (id, chunk, slot) lie elsewhere now."""
+        self.db.executemany(
+            "UPDATE tables SET chunk = ?2, slot = ?3 WHERE id = ?1",
+            places,
+        )
+
+    def put_labels(self, truth: dict[str, list[str]]) -> None:
+        """Keep the annotated pairs, to learn from them again."""
+        self.db.execute("DELETE FROM labels")
+        self.db.executemany(
+            "INSERT INTO labels VALUES (?, ?)",
+            ((query, candidate) for query, found in truth.items() for candidate in found),
+        )
+
+    def labels(self) -> dict[str, list[str]]:
+        """The annotated pairs that were given."""
+        truth: dict[str, list[str]] = {}
+        for query, candidate in self.db.execute("SELECT query, candidate FROM labels ORDER BY rowid"):
+            truth.setdefault(query, []).append(candidate)
+        return truth
+
+    # --- names and places ------------------------------------------------------------------------------
 
     def names(self, ids: Iterable[int]) -> dict[int, tuple[str, str]]:
         """(name, path) of some tables by id."""
-        wanted = list(ids)
-        found: dict[int, tuple[str, str]] = {}
-        for begin in range(0, len(wanted), _AT_ONCE):
-            some = wanted[begin : begin + _AT_ONCE]
-            marks = ",".join("?" * len(some))
-            for i, name, path in self.db.execute(
-                f"SELECT id, name, path FROM tables WHERE id IN ({marks})", some
-            ):
-                found[i] = name, os.fsdecode(path)
-        return found
+        found = self._among("SELECT id, name, path FROM tables WHERE id IN", ids)
+        return {table: (name, os.fsdecode(path)) for table, name, path in found}
 
     def ids_at(self, path: str | os.PathLike[str], part: str | None = None) -> set[int]:
         """The tables read from this file, by whatever name; with `part`, only that one of them."""
@@ -200,6 +382,29 @@ class Catalogue:
     def put_meta(self, key: str, value: str) -> None:
         """Store a setting."""
         self.db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+
+    def config(self) -> dict[str, Any] | None:
+        """Which files are current and how they were made; None while the first build is not finished."""
+        text = self.get_meta("config")
+        return None if text is None else json.loads(text)
+
+    def put_config(self, config: dict[str, Any]) -> None:
+        """Switch over to other files."""
+        self.put_meta("config", json.dumps(config))
+
+    def version(self) -> int:
+        """A number that changes whenever another connection has changed something; costs next to nothing."""
+        (value,) = self.db.execute("PRAGMA data_version").fetchone()
+        return int(value)
+
+
+def _identified(rows: list[tuple[int, bytes, int]], levels: int) -> Identified:
+    tables, codes, suffixes = zip(*rows, strict=True) if rows else ((), (), ())
+    width = len(codes[0]) // levels if rows else 1
+    flat = np.frombuffer(b"".join(codes), {1: np.uint8, 4: np.uint32}[width])
+    return Identified(
+        flat.reshape(len(rows), levels), np.array(suffixes, np.int64), np.array(tables, np.int64)
+    )
 
 
 def _source(name: str, path: str, part: str | None, size: int | None, mtime_ns: int | None) -> Source:

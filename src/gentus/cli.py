@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import sqlite3
 import sys
 import time
@@ -15,9 +14,12 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import typer
 
 from gentus import __version__
+from gentus.cli_bench import bench_app
+from gentus.cli_changes import add_changes
+from gentus.cli_common import AsJson, Beam, Count, IndexPath, emit, open_index, say
 
 if TYPE_CHECKING:
-    from gentus.index import Hit, Index
+    from gentus.index import Hit
 
 app = typer.Typer(
     name="gentus",
@@ -26,30 +28,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-bench_app = typer.Typer(
-    help="Measure GenTUS beside other methods on lakes with ground truth.", no_args_is_help=True
-)
 app.add_typer(bench_app, name="bench")
-
-IndexPath = Annotated[Path, typer.Argument(metavar="INDEX", help="An index folder.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
-Beam = Annotated[int | None, typer.Option(min=1, help="Width of the search. Default: max(2k, 100).")]
-Count = Annotated[int, typer.Option("-k", min=1, help="How many tables to return.")]
-
-
-def say(text: str) -> None:
-    """Tell people something; stdout stays clean for data."""
-    print(text, file=sys.stderr)
-
-
-def emit(document: Any) -> None:
-    """One JSON document on stdout."""
-    text = json.dumps(document, indent=2, ensure_ascii=False)
-    try:
-        text.encode(sys.stdout.encoding or "ascii")
-    except UnicodeEncodeError:  # an old terminal, or a file name that is no Unicode
-        text = json.dumps(document, indent=2)
-    print(text)
+add_changes(app)
 
 
 @app.command()
@@ -205,7 +185,7 @@ def search(
     """Find the tables whose rows can be appended to yours, best first."""
     from gentus.lake import Unreadable
 
-    opened = _open(index)
+    opened = open_index(index)
     answers: list[dict[str, Any]] = []
     failed = False
     for query in queries:
@@ -283,7 +263,7 @@ def info(
             print(f"{entry['name']}: {entry['reason']}")
         say(f"{len(left_out):,} skipped")
         return
-    facts = _open(index).info()
+    facts = open_index(index).info()
     if as_json:
         emit(facts)
         return
@@ -305,12 +285,26 @@ def info(
         "perplexity": " ".join(f"{p:.0f}" for p in health["perplexity"]),
         "collisions": f"{health['collision_rate']:.2%} of tables; largest bucket {health['largest_bucket']}",
         "quantization error": f"{health['error']:.4f} (squared, latents have length 1)",
+        "since the fit": _drift_line(facts["drift"], str(index)),
         "search artifacts": f"{size['trie']:,} bytes, {facts['bytes_per_table']:.1f} a table",
         "model": f"{size['model']:,} bytes (learnt for this lake, of fixed size)",
         "catalogue, cache": f"{size['catalogue']:,} and {size['cache']:,} bytes (the cache may be deleted)",
     }
     for name, value in lines.items():
         print(f"{name:<20}{value}")
+
+
+def _drift_line(drift: dict[str, Any], index: str) -> str:
+    line = f"{drift['added']:,} tables added or replaced, {drift['removed']:,} gone"
+    if drift["added"]:
+        line += (
+            f"; of the added, quantization error {drift['error']:.4f}, "
+            f"{drift['beyond_usual']:.0%} beyond what 95% had at the fit, "
+            f"{drift['collision_rate']:.1%} share their codes (largest bucket {drift['largest_bucket']})"
+        )
+    if drift["refit_advised"]:
+        return f"{line}. A refit is advised: {'; '.join(drift['reasons'])}. Run: gentus refit {index}"
+    return f"{line}. No refit is needed"
 
 
 def _generator_line(facts: dict[str, Any]) -> str:
@@ -341,7 +335,7 @@ def evaluate(
     """Score an index against ground truth, after checking the ground truth against the lake."""
     from gentus.evaluate import evaluate_index
 
-    opened = _open(index)
+    opened = open_index(index)
     report = evaluate_index(opened, groundtruth, k, queries, beam)
     if not report.check.ok:
         say(report.check.summary())
@@ -371,7 +365,7 @@ def records(
     """Look at the training records that an index and its labels give."""
     from gentus.records import inspect
 
-    document = inspect(_open(index), labels, show, kind, seed)
+    document = inspect(open_index(index), labels, show, kind, seed)
     outside = document["pairs_outside_the_lake"]
     if outside:
         say(f"{outside:,} labelled pairs name tables that are not in the index; they were left out.")
@@ -411,72 +405,6 @@ def demo(
     facts = run(folder, console=None if as_json else Console())
     if as_json:
         emit(facts)
-
-
-@bench_app.command()
-def quality(
-    data: Annotated[
-        Path, typer.Option(help="Folder of lakes: NAME/datalake, NAME/groundtruth_dev.csv, NAME/query.")
-    ],
-    lake: Annotated[
-        list[str] | None, typer.Option(help="Which of them. Default: all the standard ones there.")
-    ] = None,
-    method: Annotated[list[str] | None, typer.Option(help="Which methods. Default: all.")] = None,
-    out: Annotated[Path, typer.Option(help="Where quality.json and quality.md go.")] = Path("results"),
-    as_json: AsJson = False,
-) -> None:
-    """Rank the lakes' queries by GenTUS and by baselines, side by side, and write a table."""
-    from gentus.bench.quality import main_table, markdown
-
-    document = main_table(data, lake, method, out)
-    if as_json:
-        emit(document)
-    else:
-        print(markdown(document))
-
-
-@bench_app.command()
-def parts(
-    index: IndexPath,
-    groundtruth: Annotated[
-        Path, typer.Option(help="CSV of query_table,candidate_table, queries in the lake.")
-    ],
-    k: Count = 10,
-    beam: Beam = None,
-    as_json: AsJson = False,
-) -> None:
-    """Rank by dense latents, prior, generator with and without the prefix tree, and by their sum."""
-    from gentus.bench.parts import markdown, measure_parts
-
-    document = measure_parts(_open(index), groundtruth, k, beam)
-    if as_json:
-        emit(document)
-    else:
-        print(markdown(document))
-
-
-@bench_app.command()
-def cold(
-    index: IndexPath,
-    query: Annotated[Path, typer.Argument(help="A table to search for.")],
-    runs: Annotated[int, typer.Option(min=1, help="How many times.")] = 9,
-    as_json: AsJson = False,
-) -> None:
-    """Time `gentus search` from the shell, imports and opening included."""
-    from gentus.bench.cold import cold_search
-
-    facts = cold_search(index, query, runs)
-    if as_json:
-        emit(facts)
-    else:
-        median, worst = facts["seconds_median"], facts["seconds_worst"]
-        print(f"median {median:.2f} s, worst {worst:.2f} s of {runs} cold searches")
-
-
-def _open(path: Path) -> Index:
-    from gentus.index import Index
-
-    return Index(path)
 
 
 def version_text() -> str:

@@ -13,32 +13,34 @@ from numpy.typing import NDArray
 
 from gentus.codes import Codebooks
 from gentus.evidence import F32
-from gentus.trie import I64, Trie
+from gentus.trie import I64, Tree
 
 
 class Decoder:
     """Codebooks and tree, ready to answer."""
 
-    def __init__(self, trie: Trie, codebooks: Codebooks) -> None:
+    def __init__(self, trie: Tree, codebooks: Codebooks) -> None:
         self.trie, self.codebooks = trie, codebooks
         self.squares = (codebooks.words**2).sum(2)  # (L, K)
 
     def search(self, latent: F32, beam: int) -> tuple[I64, F32]:
         """Rows of the nearest identifiers and their squared distances, nearest first."""
         trie = self.trie
-        nodes = np.zeros(1, np.int64)
+        if not len(trie):
+            return np.zeros(0, np.int64), np.zeros(0, np.float32)
+        nodes = np.array([trie.root])
         rest = latent[None]  # (B, d) what the codes written so far leave over
         left = (rest**2).sum(1)  # (B,)
         for level, book in enumerate(self.codebooks.words):
             parent, nodes = trie.expand(nodes)
-            code = trie.codes[trie.rows[nodes], level]
+            code = trie.code(trie.row(nodes), level)
             left = left[parent] - 2 * pair_products(rest, parent, book, code) + self.squares[level, code]
             if len(nodes) > beam:
                 best = np.argpartition(left, beam)[:beam]
                 parent, nodes, code, left = parent[best], nodes[best], code[best], left[best]
             rest = rest[parent] - book[code]
         parent, nodes = trie.expand(nodes)  # tables that only a suffix tells apart
-        rows, left = trie.rows[nodes].astype(np.int64), left[parent]
+        rows, left = trie.row(nodes), left[parent]
         order = np.lexsort((rows, left))
         return rows[order], left[order]
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from gentus.decode import pair_products
 from gentus.evidence import F32
-from gentus.trie import I64, Trie
+from gentus.trie import I64, Tree, Trie
 
 Softmax = Literal["children", "vocabulary"]
 Mask = NDArray[np.bool_]
@@ -58,7 +58,7 @@ class Found:
 
 def generate(
     scorer: Scorer,
-    trie: Trie,
+    trie: Tree,
     queries: int,
     beam: int,
     *,
@@ -78,18 +78,18 @@ def generate(
         raise ValueError("a mean log-probability cannot be added to a prior")
     if not len(trie) or not queries:
         return [_NOTHING] * queries
-    levels = trie.codes.shape[1]
+    levels = trie.levels
     logits = scorer.begin()  # (Q, V)
     eos = _eos(trie, codes, logits.shape[1] - codes - 1)
     owner = np.arange(queries)  # (n,) the query of each beam
-    nodes = np.zeros(queries, np.int64)
+    nodes = np.full(queries, trie.root)
     slot = np.arange(queries)  # (n,) its row in the scorer, -1 once its log-probability is final
     generator = np.zeros(queries, np.float32)
     rest = prior.latents if prior else np.zeros((queries, 0), np.float32)  # (n, d) not yet written
     left = (rest**2).sum(1)  # (n,)
     for level in range(levels + 2):
         parent, nodes = trie.expand(nodes)
-        symbols = _symbols(trie, trie.rows[nodes], level, codes, eos)
+        symbols = _symbols(trie, trie.row(nodes), level, codes, eos)
         owner, slot, generator, left = owner[parent], slot[parent], generator[parent], left[parent]
         asks = slot >= 0
         generator[asks] += _log_probabilities(logits, slot[asks], symbols[asks], softmax)
@@ -107,18 +107,18 @@ def generate(
             break
         logits = scorer.step(_tensor(slot[asks], logits), _tensor(symbols[asks], logits))  # (n, V)
         slot = np.where(asks, np.cumsum(asks) - 1, -1)
-    rows = trie.rows[nodes].astype(np.int64)
+    rows = trie.row(nodes)
     if prior and level + 1 < levels:  # every beam is one row by now: its remaining codewords at once
         for later in range(level + 1, levels):
-            rest = rest - prior.books[later, trie.codes[rows, later]]
+            rest = rest - prior.books[later, trie.code(rows, later)]
         left = (rest**2).sum(1)
-    length = levels + 1 + (trie.suffixes[rows] > 0) if length_normalised else 1
+    length = levels + 1 + (trie.suffix(rows) > 0) if length_normalised else 1
     scores = (weight * generator / length - left).astype(np.float32)
     return _split(owner, rows, scores, 0 - left, generator, np.zeros(queries, np.int64))
 
 
 def generate_unconstrained(
-    scorer: Scorer, trie: Trie, queries: int, beam: int, *, codes: int, depth: int | None = None
+    scorer: Scorer, trie: Tree, queries: int, beam: int, *, codes: int, depth: int | None = None
 ) -> list[Found]:
     """Plain beam search over all symbols, to see how much the tree is needed: most beams may be invalid.
 
@@ -126,7 +126,7 @@ def generate_unconstrained(
     """
     if not queries:
         return []
-    levels = trie.codes.shape[1]
+    levels = trie.levels
     depth = levels + 2 if depth is None else depth
     logits = scorer.begin()  # (Q, V)
     size = logits.shape[1]
@@ -175,7 +175,7 @@ def paths(trie: Trie, rows: I64, codes: int, suffixes: int, *, trim: bool = Fals
     D is L + 2, or with `trim` as far as any of the rows has a choice, but at least 1.
     """
     eos = _eos(trie, codes, suffixes)
-    depth = trie.codes.shape[1] + 2
+    depth = trie.levels + 2
     written = np.stack([_symbols(trie, rows, level, codes, eos) for level in range(depth)], axis=1)
     valid = np.zeros((len(rows), depth, eos + 1), bool)
     decisive = np.zeros(len(rows), np.int64)
@@ -184,7 +184,7 @@ def paths(trie: Trie, rows: I64, codes: int, suffixes: int, *, trim: bool = Fals
         if trie.single(nodes).all():
             break
         parent, below = trie.expand(nodes)
-        first = trie.rows[below]
+        first = trie.row(below)
         valid[parent, level, _symbols(trie, first, level, codes, eos)] = True
         decisive[np.bincount(parent, minlength=len(rows)) > 1] = level + 1
         # The child a row lies in is the last that begins at or before it; rows rise within a node.
@@ -201,23 +201,27 @@ _NONE = np.zeros(0, np.float32)
 _NOTHING = Found(np.zeros(0, np.int64), _NONE, _NONE, _NONE)
 
 
-def _eos(trie: Trie, codes: int, suffixes: int) -> int:
+def _eos(trie: Tree, codes: int, suffixes: int) -> int:
     """The symbol that ends an identifier, once it is sure that every suffix of the tree has a symbol."""
-    most = int(trie.suffixes.max(initial=0))
-    if most > suffixes:
-        raise ValueError(f"the tree has suffixes up to {most}, the generator only symbols for {suffixes}")
+    if suffixes == 0 and trie.highest_suffix:
+        raise ValueError(
+            f"the tree has suffixes up to {trie.highest_suffix}, the generator no symbol for any"
+        )
     return codes + suffixes
 
 
-def _symbols(trie: Trie, rows: NDArray[np.integer], level: int, codes: int, eos: int) -> I64:
-    """(n,) what each row's identifier has at one position, -1 after its end."""
-    levels = trie.codes.shape[1]
+def _symbols(trie: Tree, rows: I64, level: int, codes: int, eos: int) -> I64:
+    """(n,) what each row's identifier has at one position, -1 after its end.
+
+    A lake that grows may come to suffixes that the generator never met: they share its last symbol for one.
+    """
+    levels = trie.levels
     if level < levels:
-        code: I64 = trie.codes[rows, level].astype(np.int64)
+        code: I64 = trie.code(rows, level).astype(np.int64)
         return code
-    suffix = trie.suffixes[rows].astype(np.int64)
+    suffix = trie.suffix(rows)
     if level == levels:
-        return np.where(suffix > 0, codes + suffix - 1, eos)
+        return np.where(suffix > 0, np.minimum(codes + suffix, eos) - 1, eos)
     return np.where(suffix > 0, eos, -1)
 
 
@@ -265,9 +269,9 @@ def _split(owner: I64, rows: I64, scores: F32, prior: F32, generator: F32, inval
     ]
 
 
-def _lookup(trie: Trie, written: I64, codes: int, eos: int) -> I64:
+def _lookup(trie: Tree, written: I64, codes: int, eos: int) -> I64:
     """(n,) the row each string of symbols names, -1 where it names none."""
-    levels = trie.codes.shape[1]
+    levels = trie.levels
     tail, end = written[:, levels], written[:, levels + 1]
     plain = tail == eos
     suffixed = (tail >= codes) & (tail < eos) & (end == eos)
@@ -275,7 +279,7 @@ def _lookup(trie: Trie, written: I64, codes: int, eos: int) -> I64:
     formed = ((head >= 0) & (head < codes)).all(1) & (plain | suffixed)
     rows = np.full(len(written), -1, np.int64)
     suffixes = np.where(plain, 0, tail - codes + 1)[formed]
-    rows[formed] = trie.find(head[formed].astype(trie.codes.dtype), suffixes)
+    rows[formed] = trie.find(head[formed], suffixes)
     return rows
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 from safetensors.numpy import load_file, save
@@ -15,16 +17,30 @@ from safetensors.numpy import load_file, save
 from gentus.catalogue import Catalogue
 from gentus.codes import Codebooks, format_sid
 from gentus.decode import Decoder
+from gentus.drift import drift
 from gentus.encoder import Encoder, EncoderSettings, parameter_shapes
 from gentus.evidence import EVIDENCE, Evidence
 from gentus.lake import Limits, Source, from_frame, read, read_path
-from gentus.store import IndexFolderError, Layout, read_config, write_file
+from gentus.overlay import Overlay, lay_over
+from gentus.store import (
+    HASHED_AT_OPEN,
+    IndexFolderError,
+    Layout,
+    check_format,
+    read_config,
+    verify,
+    write_file,
+)
 from gentus.table import Table
-from gentus.trie import Trie
+from gentus.trie import Tree, Trie, build_trie
 
 if TYPE_CHECKING:
     from gentus.generator import Generator
+    from gentus.progress import Progress
+    from gentus.updating import Changes, Updater
 
+log = logging.getLogger("gentus")
+T = TypeVar("T")
 Query: TypeAlias = Any  # a path, a Table or Source, or a polars, pandas or Arrow table
 LEAST_BEAM = 100
 
@@ -46,46 +62,135 @@ class Hit:
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
+@dataclass(frozen=True, slots=True)
+class _Now:
+    """What an index is at one moment: all of it fits together, and none of it ever changes."""
+
+    config: dict[str, Any]
+    serial: int  # the last change that it knows
+    encoder: Encoder
+    base: Trie  # the snapshot ..
+    decoder: Decoder  # .. and with what came and went since
+
+
 class Index:
-    """A finished index folder. Open as many as you like, in as many processes as you like."""
+    """A finished index folder. Open as many as you like, in as many processes as you like.
+
+    An open index sees what others add and remove with its next search.
+    """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.layout = Layout(Path(path))
-        self.config = read_config(self.layout)
-        while True:
-            try:
-                self._load()
-                break
-            except IndexFolderError:
-                latest = read_config(self.layout)
-                if latest["generation"] == self.config["generation"]:
-                    raise
-                self.config = latest  # a build switched over between the two reads
+        read_config(self.layout)  # which says what is wrong
         self.layout = Layout(self.layout.root.absolute())  # the working folder may change
-
-    def _load(self) -> None:
-        layout, config = self.layout, self.config
-        damaged = f"Build the index again: gentus index {config['lake']} -o {layout.root}"
-        file = layout.config
+        self._lock = threading.RLock()
+        self._generator: tuple[int, Generator] | None = None  # with the generation it is of
+        self._tidying: threading.Thread | None = None
         try:
-            generation = int(config["generation"])
-            self.limits = Limits(**config["settings"]["limits"])
-            settings = EncoderSettings(**config["settings"]["encoder"])
-            file = layout.model(generation)
-            self.encoder, codebooks = load_model(file, settings)
-            self._generator: Generator | None = None
-            file = layout.trie(generation)
-            self.decoder = Decoder(Trie.load(file), codebooks)
-            if self.decoder.trie.codes.shape[1] != codebooks.levels:
-                raise ValueError(f"its identifiers do not have {codebooks.levels} codes")
-            file = layout.catalogue
-            self.catalogue = Catalogue(file)
-        except Exception as error:
-            missing = "" if file.exists() else "missing or "
-            raise IndexFolderError(f"{file} is {missing}damaged: {error}. {damaged}") from error
+            self.catalogue = Catalogue(self.layout.catalogue)
+            self._seen = self.catalogue.version()
+            self._now = self._load(None)
+        except sqlite3.Error as error:
+            raise _damaged(self.layout, self.layout.catalogue, error) from error
+
+    # --- the state of things ---------------------------------------------------------------------------
+
+    def _load(self, known: _Now | None) -> _Now:
+        """What the catalogue says is current, keeping of what is known all that still holds."""
+        config, tried = None, 0
+        while True:
+            before, config = config, self.catalogue.config()
+            if config is None:
+                raise IndexFolderError(
+                    f"{self.layout.catalogue} does not say which files are current. "
+                    f"Build the index again: gentus index LAKE -o {self.layout.root}"
+                )
+            check_format(self.layout, config["format"], config["lake"])
+            try:
+                return self._loaded(config, known)
+            except IndexFolderError:
+                tried += 1
+                if config == before or tried > 5:
+                    raise  # else a writer switched over between the two reads
+
+    def _loaded(self, config: dict[str, Any], known: _Now | None) -> _Now:
+        generation, snapshot = int(config["generation"]), int(config["snapshot"])
+        if known is not None and known.config["generation"] == generation:
+            encoder, codebooks = known.encoder, known.decoder.codebooks
+        else:
+            self._verify(config, self.layout.model(generation))
+            try:
+                settings = EncoderSettings(**config["settings"]["encoder"])
+                encoder, codebooks = load_model(self.layout.model(generation), settings)
+            except Exception as error:
+                raise _damaged(self.layout, self.layout.model(generation), error) from error
+        folder = self.layout.trie(snapshot)
+        if known is not None and known.config["snapshot"] == snapshot:
+            base = known.base
+        else:
+            self._verify(config, folder)
+            try:
+                base = Trie.load(folder)
+                if base.levels != codebooks.levels:
+                    raise ValueError(f"its identifiers do not have {codebooks.levels} codes")
+            except Exception as error:
+                raise _damaged(self.layout, folder, error) from error
+        with self.catalogue.transaction(read=True):  # what came and went, as of one moment
+            serial = self.catalogue.serial()
+            added, gone = (
+                build_trie(found.codes, found.suffixes, found.tables)
+                for found in (
+                    self.catalogue.identifiers(base.levels, since=config["serial"]),
+                    self.catalogue.gone(base.levels, since=config["serial"]),
+                )
+            )
+            if self.catalogue.config() != config:
+                raise IndexFolderError(f"{self.layout.root} is being changed without end; try again.")
+        return _Now(config, serial, encoder, base, Decoder(lay_over(base, added, gone), codebooks))
+
+    def _verify(self, config: dict[str, Any], path: Path) -> None:
+        """Compare a file, or the files of a folder, with their checksums; large trees by size only."""
+        name = path.relative_to(self.layout.root).as_posix()
+        files = {file: told for file, told in config["files"].items() if file.split("/")[0] == name}
+        whole = sum(told["bytes"] for told in files.values()) <= HASHED_AT_OPEN or not name.startswith("trie")
+        if not files:
+            raise _damaged(self.layout, self.layout.config, f"it lists no checksum of {name}")
+        for file, told in files.items():
+            wrong = verify(self.layout, file, told, whole)
+            if wrong:
+                raise _damaged(self.layout, self.layout.root / file, wrong)
+
+    def refresh(self) -> None:
+        """See what was changed by others, or by this index itself; every search does."""
+        with self._lock:
+            version = self.catalogue.version()
+            if version != self._seen:
+                self._now = self._load(self._now)
+                self._seen = version
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """How the index was made, and which files are current."""
+        return self._now.config
+
+    @property
+    def encoder(self) -> Encoder:
+        """Tables in, latents out."""
+        return self._now.encoder
+
+    @property
+    def decoder(self) -> Decoder:
+        """Latents in, identifiers out."""
+        return self._now.decoder
+
+    @property
+    def limits(self) -> Limits:
+        """How much of a table is read."""
+        return Limits(**self.config["settings"]["limits"])
 
     def close(self) -> None:
         """Close the catalogue; the index cannot be searched any more."""
+        self._tidied()
         self.catalogue.close()
 
     def __enter__(self) -> Index:
@@ -96,8 +201,77 @@ class Index:
         """Close the catalogue."""
         self.close()
 
+    # --- changing it -----------------------------------------------------------------------------------
+
+    def add(
+        self,
+        paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+        *,
+        progress: Progress | None = None,
+    ) -> Changes:
+        """Add files or whole folders; they can be found at once. What has changed is replaced."""
+        some = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+        return self._changed(lambda updater: updater.add(some), progress)
+
+    def remove(self, names: str | Iterable[str]) -> Changes:
+        """Remove tables by name; their identifiers are never given to others."""
+        some = [names] if isinstance(names, str) else list(names)
+        return self._changed(lambda updater: updater.remove(some))
+
+    def sync(
+        self,
+        lake: str | os.PathLike[str] | None = None,
+        *,
+        dry_run: bool = False,
+        force: bool = False,
+        progress: Progress | None = None,
+    ) -> Changes:
+        """Follow the lake: add new files, replace changed ones, remove those that have vanished.
+
+        `dry_run` only says what would happen; `force` removes even most of the index.
+        """
+        root = Path(self.config["lake"] if lake is None else lake)
+        return self._changed(lambda updater: updater.sync(root, dry_run, force), progress)
+
+    def compact(self) -> bool:
+        """Make one snapshot of everything. It happens by itself when much has changed."""
+        return self._changed(lambda updater: updater.compact())
+
+    def _changed(self, work: Callable[[Updater], T], progress: Progress | None = None) -> T:
+        from gentus.progress import Progress
+        from gentus.updating import Updater
+
+        self._tidied()
+        self.refresh()
+        now = self._now
+        done = work(
+            Updater(self.layout, now.config, now.encoder, now.decoder.codebooks, progress or Progress())
+        )
+        self.refresh()
+        tree = self.decoder.trie
+        if isinstance(tree, Overlay) and len(tree.added) + tree.gone > _most_changes(len(tree.base)):
+            self._tidying = threading.Thread(target=self._tidy, name="gentus compact")
+            self._tidying.start()
+        return done
+
+    def _tidy(self) -> None:
+        from gentus.updating import Updater
+
+        now = self._now
+        try:
+            Updater(self.layout, now.config, now.encoder, now.decoder.codebooks).compact()
+        except IndexFolderError as error:  # another writer is at work, or the disk is full: it can wait
+            log.info("not compacted: %s", error)
+
+    def _tidied(self) -> None:
+        """Wait for a compaction in the background."""
+        if self._tidying is not None:
+            self._tidying.join()
+            self._tidying = None
+
     def __len__(self) -> int:
         """How many tables can be found."""
+        self.refresh()
         return len(self.decoder.trie)
 
     def __repr__(self) -> str:
@@ -117,34 +291,36 @@ class Index:
         if k < 1:
             raise ValueError(f"k is {k}; ask for at least one table")
         table = self.read(query)
-        found = self._decode(table, beam or max(2 * k, LEAST_BEAM))
-        trie = self.decoder.trie
+        self.refresh()
+        now = self._now  # what others change from here on is for the next search
+        found = self._decode(now, table, beam or max(2 * k, LEAST_BEAM))
+        trie = now.decoder.trie
+        tables = trie.table(np.array([hit[0] for hit in found], np.int64)).tolist()
         itself = self._itself(query)
-        chosen = [hit for hit in found[: k + len(itself)] if int(trie.tables[hit[0]]) not in itself][:k]
-        names = self.catalogue.names(int(trie.tables[row]) for row, *_ in chosen)
+        chosen = [(hit, own) for hit, own in zip(found, tables, strict=True) if own not in itself][:k]
+        names = self.catalogue.names(own for _, own in chosen)
         hits: list[Hit] = []
-        for row, score, *parts in chosen:
-            table_id = int(trie.tables[row])
-            if table_id in names:  # else it has left the lake since this index was opened
-                name, path = names[table_id]
-                sid = format_sid(trie.codes[row], int(trie.suffixes[row]))
-                hits.append(Hit(len(hits) + 1, name, round(score, 6), sid, path, *parts))
+        for (row, score, *parts), own in chosen:
+            if own in names:  # else it was removed a moment ago
+                name, path = names[own]
+                hits.append(Hit(len(hits) + 1, name, round(score, 6), sid_of(trie, row), path, *parts))
         return hits
 
-    def _decode(self, table: Table, beam: int) -> list[tuple[Any, ...]]:
+    def _decode(self, now: _Now, table: Table, beam: int) -> list[tuple[Any, ...]]:
         """(row, score, parts of the score ..) of what is found, best first."""
-        self._prepare()
-        hidden, latent = self.encoder.read(table)
-        generator = self.generator
+        self._prepare(now)
+        hidden, latent = now.encoder.read(table)
+        generator = self._generator_of(now)
+        trie, codebooks = now.decoder.trie, now.decoder.codebooks
         if generator is None:
-            rows, left = self.decoder.search(latent, beam)
+            rows, left = now.decoder.search(latent, beam)
             return [(row, 1 - rest / 2) for row, rest in zip(rows.tolist(), left.tolist(), strict=True)]
         from gentus.answer import decode, query_inputs
 
         inputs = query_inputs(generator, table, hidden, latent)
-        weight: float | None = self.config["generator"]["weight"]
-        softmax = self.config["settings"]["generation"]["softmax"]
-        (found,) = decode(generator, inputs, self.decoder.trie, self.decoder.codebooks, weight, beam, softmax)
+        weight: float | None = now.config["generator"]["weight"]
+        softmax = now.config["settings"]["generation"]["softmax"]
+        (found,) = decode(generator, inputs, trie, codebooks, weight, beam, softmax)
         if weight is None:
             scores = zip(found.rows.tolist(), found.scores.tolist(), strict=True)
             return [(row, score, None, round(score, 6)) for row, score in scores]
@@ -159,19 +335,28 @@ class Index:
     @property
     def generator(self) -> Generator | None:
         """The generator, loaded when it is first needed; None where the prior alone ranks."""
-        if self._generator is None and (self.config["generator"] or {}).get("shipped"):
-            from gentus.generator import Generator
+        return self._generator_of(self._now)
 
-            self._generator = Generator.load(self.layout.generator(int(self.config["generation"])))
-        return self._generator
+    def _generator_of(self, now: _Now) -> Generator | None:
+        if not (now.config["generator"] or {}).get("shipped"):
+            return None
+        generation = int(now.config["generation"])
+        with self._lock:
+            if self._generator is None or self._generator[0] != generation:
+                from gentus.generator import Generator
 
-    def _prepare(self) -> None:
+                folder = self.layout.generator(generation)
+                self._verify(now.config, folder)
+                self._generator = generation, Generator.load(folder)
+            return self._generator[1]
+
+    def _prepare(self, now: _Now) -> None:
         """Load the language model that reads columns, if this index was made with one."""
-        checkpoint = self.config["settings"]["bert"]
-        if checkpoint is not None and self.encoder.states is None:
+        checkpoint = now.config["settings"]["bert"]
+        if checkpoint is not None and now.encoder.states is None:
             from gentus.bert import BertColumns
 
-            self.encoder.states = BertColumns.load(checkpoint).states
+            now.encoder.states = BertColumns.load(checkpoint).states
 
     def read(self, query: Query) -> Table:
         """A query as the pipeline sees it."""
@@ -205,9 +390,9 @@ class Index:
 
     def info(self) -> dict[str, Any]:
         """What the index is made of, how large it is, and how healthy its identifiers are."""
-        generation = int(self.config["generation"])
         tables = len(self)
-        trie = sum(path.stat().st_size for path in self.layout.trie(generation).iterdir())
+        generation, snapshot = int(self.config["generation"]), int(self.config["snapshot"])
+        trie = sum(path.stat().st_size for path in self.layout.trie(snapshot).iterdir())
         model = self.layout.model(generation).stat().st_size
         folder = self.layout.generator(generation)
         shipped = sum(path.stat().st_size for path in folder.iterdir()) if folder.is_dir() else 0
@@ -225,6 +410,7 @@ class Index:
             "identifiers": self.config["settings"]["identifiers"],
             "evidence_weights": self.config["evidence_weights"],
             "health": self.config["health"],
+            "drift": drift(self.config, self.catalogue),
             "bytes": {
                 "trie": trie,
                 "model": model,
@@ -232,11 +418,30 @@ class Index:
                 "catalogue": self.layout.catalogue.stat().st_size,
                 "cache": cache,
             },
-            "bytes_per_table": round(trie / tables, 1),
-            "bytes_per_table_with_model": round((trie + model + shipped) / tables, 1),
+            "bytes_per_table": round(trie / max(tables, 1), 1),
+            "bytes_per_table_with_model": round((trie + model + shipped) / max(tables, 1), 1),
             "format": self.config["format"],
             "version": self.config["version"],
         }
+
+
+def sid_of(trie: Tree, row: int) -> str:
+    """The identifier of a row, as people see it."""
+    rows = np.array([row])
+    codes = np.array([trie.code(rows, level)[0] for level in range(trie.levels)])
+    return format_sid(codes, int(trie.suffix(rows)[0]))
+
+
+def _damaged(layout: Layout, path: Path, reason: object) -> IndexFolderError:
+    missing = "" if path.exists() else "missing or "
+    return IndexFolderError(
+        f"{path} is {missing}damaged: {reason}. See what can be mended: gentus check {layout.root}"
+    )
+
+
+def _most_changes(snapshot: int) -> int:
+    """How many tables may come and go before a new snapshot is made of so many."""
+    return max(1000, min(snapshot // 8, 20_000))
 
 
 def skipped(path: str | os.PathLike[str]) -> list[tuple[str, str]]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
-from itertools import takewhile
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import TypeAlias
 
@@ -20,13 +20,30 @@ from gentus.features import VERSION as FEATURES
 from gentus.features import Features, concatenate, featurize
 from gentus.lake import Limits, Skipped, Source, Unreadable, each, fingerprint, scan
 from gentus.progress import Progress
-from gentus.store import Layout, write_chunk
+from gentus.store import IndexFolderError, Layout, read_chunk, write_chunk
 from gentus.table import Table
 
 CHUNK = 256  # tables whose features are written together ...
 SECONDS = 10.0  # ... or those read in this time: what a kill can cost
 
 _Result: TypeAlias = tuple[Source, tuple[Features, int, int] | Skipped]
+Stored = Callable[[list[Entry], Features], None]  # called in the transaction that stores what was read
+
+
+@dataclass(slots=True)
+class Plan:
+    """How a lake differs from what the catalogue knows of it."""
+
+    new: list[Source] = field(default_factory=list)
+    changed: list[Source] = field(default_factory=list)
+    touched: list[Entry] = field(default_factory=list)  # another date on the same content
+    unreadable: list[Skipped] = field(default_factory=list)
+    vanished: list[str] = field(default_factory=list)
+    unchanged: int = 0
+
+    def to_read(self) -> list[Source]:
+        """What is new or changed, in the order of the lake."""
+        return sorted(self.new + self.changed, key=lambda source: source.name)
 
 
 def read_lake(
@@ -39,40 +56,115 @@ def read_lake(
 ) -> None:
     """Bring catalogue and cache up to date with the lake; what is unchanged is not read again."""
     _check_cache(catalogue, limits)
-    known = catalogue.entries()
-    found: set[str] = set()
-    sources: list[Source] = []
-    changes: list[Entry] = []
-    for item in _tables_of(root, layout):
-        found.add(item.name)
+    plan = compare(tables_of(root, layout), catalogue.entries(), layout, whole=True)
+    with catalogue.transaction():
+        catalogue.put(refusals(plan.unreadable) + plan.touched)
+        catalogue.retire(plan.vanished)
+    read_sources(plan.to_read(), layout, catalogue, limits, workers, progress)
+
+
+def compare(
+    found: Iterable[Source | Skipped], known: dict[str, Entry], layout: Layout, whole: bool = False
+) -> Plan:
+    """What is new, changed or gone. Of a `whole` lake, what is not found has vanished.
+
+    Tables from outside the lake are named by their full path; they are nobody's to miss.
+    """
+    plan = Plan()
+    seen: set[str] = set()
+    for item in found:
+        seen.add(item.name)
         entry = known.get(item.name)
         if isinstance(item, Skipped):
-            changes.append(Entry(item.name, str(item.path), skipped=item.reason))
-        elif entry is None or not _unchanged(item, entry, layout):
-            sources.append(item)
-        elif entry.mtime_ns != item.mtime_ns:  # touched, not changed: next time the date will do
-            changes.append(replace(entry, mtime_ns=item.mtime_ns))
-    with catalogue.transaction():
-        catalogue.put(changes)
-        catalogue.retire(known.keys() - found)
+            plan.unreadable.append(item)
+        elif entry is None or (entry.chunk is None and entry.skipped is None):
+            plan.new.append(item)
+        elif not _unchanged(item, entry, layout):
+            plan.changed.append(item)
+        else:
+            plan.unchanged += 1
+            if entry.mtime_ns != item.mtime_ns or entry.path != str(item.path):
+                plan.touched.append(replace(entry, mtime_ns=item.mtime_ns, path=str(item.path)))
+    if whole:
+        plan.vanished = [name for name in known if name not in seen and not os.path.isabs(name)]
+    return plan
+
+
+def read_sources(
+    sources: Sequence[Source],
+    layout: Layout,
+    catalogue: Catalogue,
+    limits: Limits,
+    workers: int,
+    progress: Progress,
+    stored: Stored = lambda entries, features: None,
+) -> list[Skipped]:
+    """Read tables into catalogue and cache, some hundred at a time; returns those that could not be read."""
+    refused: list[Skipped] = []
     if not sources:
-        return
+        return refused
     # A worker takes a second to start; few tables are read sooner without.
     workers = min(workers, 1 + len(sources) // 200)
     number = catalogue.next_chunk()
     batch: list[_Result] = []
-    stored = time.monotonic()
+    last = time.monotonic()
     with progress.stage("Reading tables", len(sources)) as tick:
         try:
             for result in each(sources, examine, workers, limits):
                 batch.append(result)
-                if len(batch) >= CHUNK or time.monotonic() - stored > SECONDS:
-                    _store(batch, layout, catalogue, number)
-                    number, batch, stored = number + 1, [], time.monotonic()
+                if isinstance(result[1], Skipped):
+                    refused.append(result[1])
+                if len(batch) >= CHUNK or time.monotonic() - last > SECONDS:
+                    some, batch = batch, []
+                    _store(some, layout, catalogue, number, stored)
+                    number, last = number + 1, time.monotonic()
                 tick(1)
         finally:  # stopped or not: what was read is kept
             if batch:
-                _store(batch, layout, catalogue, number)
+                _store(batch, layout, catalogue, number, stored)
+    return refused
+
+
+def restore_features(
+    layout: Layout,
+    catalogue: Catalogue,
+    limits: Limits,
+    workers: int,
+    progress: Progress,
+) -> int:
+    """Read again what the cache has lost; what cannot be read any more is noted as such. Returns how many."""
+    lost = set(damaged_chunks(layout, catalogue))
+    entries = [entry for entry in catalogue.entries().values() if entry.chunk in lost]
+    sources = [
+        Source(entry.name, Path(entry.path), entry.part, entry.size or 0, entry.mtime_ns or 0)
+        for entry in entries
+    ]
+    read_sources(sources, layout, catalogue, limits, workers, progress)
+    return len(sources)
+
+
+def damaged_chunks(layout: Layout, catalogue: Catalogue) -> Iterator[int]:
+    """Chunks of the cache that are missing or cannot be read whole."""
+    for number in sorted(catalogue.chunks()):
+        try:
+            read_chunk(layout.chunk(number))
+        except IndexFolderError:
+            yield number
+
+
+def stream_features(tables: Iterable[tuple[int, int, int]], layout: Layout) -> Iterator[Features]:
+    """Features of tables (id, chunk, slot) in their order, some hundred at a time and few chunks at once."""
+    recent: dict[int, Features] = {}
+    iterator = iter(tables)
+    while batch := list(islice(iterator, CHUNK)):
+        parts = []
+        for _, chunk, slot in batch:
+            if chunk not in recent:
+                if len(recent) >= 8:
+                    recent.pop(next(iter(recent)))
+                recent[chunk] = read_chunk(layout.chunk(chunk))
+            parts.append(recent[chunk].take([slot]))
+        yield concatenate(parts)
 
 
 def _check_cache(catalogue: Catalogue, limits: Limits) -> None:
@@ -84,7 +176,7 @@ def _check_cache(catalogue: Catalogue, limits: Limits) -> None:
             catalogue.put_meta("features", made)
 
 
-def _tables_of(root: Path, layout: Layout) -> Iterator[Source | Skipped]:
+def tables_of(root: Path, layout: Layout) -> Iterator[Source | Skipped]:
     """What is in the lake; an index that lies in it, this one or another, is no part of it."""
     own, top = layout.root.resolve(), root.resolve()
 
@@ -96,6 +188,11 @@ def _tables_of(root: Path, layout: Layout) -> Iterator[Source | Skipped]:
         folders = takewhile(lambda folder: folder != top, item.path.parents)
         if not (top in item.path.parents and any(map(is_index, folders))):
             yield item
+
+
+def refusals(skipped: Iterable[Skipped]) -> list[Entry]:
+    """What the catalogue notes of tables that cannot be read."""
+    return [Entry(item.name, str(item.path), skipped=item.reason) for item in skipped]
 
 
 def examine(table: Table) -> tuple[Features, int, int]:
@@ -118,12 +215,7 @@ def _unchanged(source: Source, entry: Entry, layout: Layout) -> bool:
         return False
 
 
-def _store(
-    batch: list[_Result],
-    layout: Layout,
-    catalogue: Catalogue,
-    number: int,
-) -> None:
+def _store(batch: list[_Result], layout: Layout, catalogue: Catalogue, number: int, stored: Stored) -> None:
     """Features first, then the rows that point to them: a kill between the two only repeats work."""
     entries: list[Entry] = []
     features: list[Features] = []
@@ -142,10 +234,12 @@ def _store(
             evidence, rows, columns = result
             entries.append(replace(entry, rows=rows, columns=columns, chunk=number, slot=len(features)))
             features.append(evidence)
+    together = concatenate(features)
     if features:
-        write_chunk(layout.chunk(number), concatenate(features))
+        write_chunk(layout.chunk(number), together)
     with catalogue.transaction():
         catalogue.put(entries)
+        stored(entries, together)
 
 
 def _hash_or_none(source: Source) -> str | None:

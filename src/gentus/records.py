@@ -22,6 +22,7 @@ from gentus.codes import format_sid
 from gentus.evaluate import load_groundtruth
 from gentus.features import BUCKETS, KINDS, Features
 from gentus.lake import Source, Unreadable
+from gentus.reading import stream_features
 from gentus.store import IndexFolderError
 from gentus.table import Column, Table
 
@@ -269,23 +270,23 @@ def inspect(
         raise ValueError(f"there are no {kind} records; there are {', '.join(get_args(Kind))}")
     known_labels = index.config["labels"] or {}
     held = set() if labels else set(known_labels.get("held_out", ()))  # they were never trained on
-    labels = labels or known_labels.get("file")
-    if labels is None:
+    given = load_groundtruth(labels) if labels else index.catalogue.labels()
+    if not given:
         raise ValueError(
             f"No labels are known to {index.layout.root}. Give a CSV of query_table,candidate_table: --labels"
         )
     generation = index.config["settings"]["generation"]
     settings = settings or RecordSettings(**(generation["records"] if generation else {}))
-    trie = index.decoder.trie
-    row_of = {table: row for row, table in enumerate(trie.tables.tolist())}
+    found = index.catalogue.identifiers(index.config["levels"])
+    row_of = {table: row for row, table in enumerate(found.tables.tolist())}
     # A build that was interrupted may have read tables that have no identifier yet.
     tables = [table for table in index.catalogue.featurized() if table[0] in row_of]
     known = index.catalogue.names(table for table, _, _ in tables)
     names = [known[table][0] for table, _, _ in tables]
-    truth = {query: found for query, found in load_groundtruth(labels).items() if query not in held}
+    truth = {query: right for query, right in given.items() if query not in held}
     pairs, outside = label_pairs(truth, {name: at for at, name in enumerate(names)})
     if not len(pairs):
-        raise ValueError(f"{labels}: none of its {outside:,} pairs names two tables of the index")
+        raise ValueError(f"{labels or 'labels'}: none of its {outside:,} pairs names two tables of the index")
     parts: list[Integers] = []
     profiles = word_profiles(_features(index, tables, parts), settings.tokens)
     negatives = mine_negatives(profiles, pairs, settings.negatives)
@@ -296,7 +297,7 @@ def inspect(
 
     def named(at: int) -> dict[str, Any]:
         row = row_of[tables[at][0]]
-        return {"table": names[at], "sid": format_sid(trie.codes[row], int(trie.suffixes[row]))}
+        return {"table": names[at], "sid": format_sid(found.codes[row], int(found.suffixes[row]))}
 
     def described(record: Record) -> dict[str, Any]:
         query = record.view.table
@@ -324,8 +325,6 @@ def _features(
     index: Index, tables: Sequence[tuple[int, int, int]], widths: list[Integers]
 ) -> Iterator[Features]:
     """Cached features of all tables; notes their widths in passing, so that the cache is read once."""
-    from gentus.building import stream_features  # it needs torch, which records do not
-
     layout = index.layout
     if not all(layout.chunk(chunk).is_file() for chunk in {chunk for _, chunk, _ in tables}):
         raise IndexFolderError(

@@ -1,12 +1,13 @@
-"""The index folder: which file is what, how features are cached, and how a new generation takes over.
+"""The index folder: which file is what, how files are written so that none is ever half there.
 
-Everything a search needs belongs to one generation, named in `config.json`. A build writes the files of
-the next generation beside the old ones, then switches by one transaction of the catalogue; a reader sees
-the old index or the new one, never a mixture.
+What a search needs are a model and a snapshot of the prefix tree, each with a number. A change writes the
+next ones beside the old, then switches by one transaction of the catalogue; a reader sees the old index or
+the new one, never a mixture. `config.json` says the same as the catalogue, with the checksums of all files.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
@@ -15,19 +16,25 @@ import sqlite3
 import zipfile
 import zlib
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from gentus.features import Features
 
-FORMAT = 3
+FORMAT = 4
+HASHED_AT_OPEN = 64 << 20  # larger trees are only hashed by `gentus check`; opening them is to be instant
 _FEATURES = tuple(field.name for field in fields(Features))
 _NEEDED = (
+    "edition",
     "generation",
+    "snapshot",
+    "serial",
+    "fitted",
+    "files",
     "version",
     "lake",
     "settings",
@@ -64,9 +71,9 @@ class Layout:
         """Encoder weights and codebooks."""
         return self.root / f"model-{generation}.safetensors"
 
-    def trie(self, generation: int) -> Path:
+    def trie(self, snapshot: int) -> Path:
         """Folder of the prefix tree's arrays."""
-        return self.root / f"trie-{generation}"
+        return self.root / f"trie-{snapshot}"
 
     def generator(self, generation: int) -> Path:
         """Folder of the generator, where one is shipped."""
@@ -87,28 +94,52 @@ class Layout:
 
 
 @contextmanager
-def build_lock(layout: Layout) -> Iterator[None]:
-    """Keep other builds out. SQLite's locks work on every system and end with the process."""
-    with closing(sqlite3.connect(layout.root / "build.lock", timeout=0, isolation_level=None)) as lock:
+def write_lock(layout: Layout, wait: float = 0.0) -> Iterator[None]:
+    """Keep other writers out. SQLite's locks work on every system and end with the process."""
+    with closing(sqlite3.connect(layout.root / "write.lock", timeout=wait, isolation_level=None)) as lock:
         try:
             lock.execute("BEGIN EXCLUSIVE")
         except sqlite3.OperationalError as error:
             if "locked" not in str(error):
                 raise
             raise IndexFolderError(
-                f"{layout.root} is being built by another process. Wait for it, or stop it."
+                f"{layout.root} is being changed by another process. It can be searched meanwhile; "
+                "to change it, wait for the other, or stop it."
             ) from error
         yield
 
 
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A file to write, which takes its place in one step once its bytes are on the disk."""
+    temporary = path.with_name(path.name + ".part")
+    try:
+        with temporary.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            temporary.unlink()
+        raise OSError(error.errno, error.strerror, str(path)) from error
+    _settle(path.parent)
+
+
+def _settle(folder: Path) -> None:
+    """Put the names in a folder on the disk, where the system has that."""
+    if hasattr(os, "O_DIRECTORY"):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
 def write_file(path: Path, data: bytes) -> None:
     """Replace a file in one step, once its bytes are on the disk."""
-    temporary = path.with_name(path.name + ".part")
-    with temporary.open("wb") as file:
+    with replacing(path) as file:
         file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
 
 
 def write_chunk(path: Path, features: Features) -> None:
@@ -132,8 +163,46 @@ def read_chunk(path: Path) -> Features:
 
 
 def write_config(layout: Layout, config: dict[str, Any]) -> None:
-    """Replace `config.json` in one step."""
-    write_file(layout.config, (json.dumps(config, indent=2) + "\n").encode())
+    """Replace `config.json` in one step, sealed by a checksum of its own."""
+    sealed = {**config, "checksum": _seal(config)}
+    write_file(layout.config, (json.dumps(sealed, indent=2) + "\n").encode())
+
+
+def _seal(config: dict[str, Any]) -> str:
+    text = json.dumps({key: value for key, value in config.items() if key != "checksum"}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def digests(layout: Layout, generation: int, snapshot: int) -> dict[str, dict[str, Any]]:
+    """Size and SHA-256 of every file that the catalogue's current configuration stands on."""
+    files = [layout.model(generation)]
+    for folder in (layout.generator(generation), layout.trie(snapshot)):
+        files += sorted(path for path in folder.glob("*") if path.is_file())
+    return {
+        path.relative_to(layout.root).as_posix(): {"bytes": path.stat().st_size, "sha256": _digest(path)}
+        for path in files
+    }
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def verify(layout: Layout, name: str, expected: dict[str, Any], whole: bool = True) -> str | None:
+    """What is wrong with a file, in words; None if it is as it was written."""
+    path = layout.root / name
+    try:
+        size = path.stat().st_size
+        if size != expected["bytes"]:
+            return f"it has {size:,} bytes instead of {expected['bytes']:,}"
+        if whole and _digest(path) != expected["sha256"]:
+            return "its content is not what was written (the checksum differs)"
+    except FileNotFoundError:
+        return "it is missing"
+    except OSError as error:
+        return f"it cannot be read: {error.strerror}"
+    return None
 
 
 def read_config(layout: Layout) -> dict[str, Any]:
@@ -147,20 +216,28 @@ def read_config(layout: Layout) -> dict[str, Any]:
         raise IndexFolderError(
             f"{layout.root} is not a finished index. {hint}: gentus index LAKE -o {layout.root}"
         )
-    again = f"Build the index again: gentus index LAKE -o {layout.root}"
+    repair = f"Mend it: gentus check {layout.root} --repair"
     try:
         config: dict[str, Any] = json.loads(layout.config.read_text("utf-8"))
         version = config["format"]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise IndexFolderError(f"{layout.config} is damaged ({_reason(error)}). {again}") from error
-    if version != FORMAT:
-        raise IndexFolderError(
-            f"{layout.root} has index format {version}, this version of gentus reads {FORMAT}. {again}"
-        )
+        raise IndexFolderError(f"{layout.config} is damaged ({_reason(error)}). {repair}") from error
+    check_format(layout, version, config.get("lake"))
     missing = [key for key in _NEEDED if key not in config]
     if missing:
-        raise IndexFolderError(f"{layout.config} is damaged (it lacks {', '.join(missing)}). {again}")
+        raise IndexFolderError(f"{layout.config} is damaged (it lacks {', '.join(missing)}). {repair}")
+    if config.get("checksum") != _seal(config):
+        raise IndexFolderError(f"{layout.config} was altered (its checksum differs). {repair}")
     return config
+
+
+def check_format(layout: Layout, version: object, lake: object) -> None:
+    """Refuse an index of another format, with the command that makes one of this."""
+    if version != FORMAT:
+        raise IndexFolderError(
+            f"{layout.root} has index format {version}, this version of gentus reads {FORMAT}. "
+            f"Build the index again: gentus index {lake or 'LAKE'} -o {layout.root}"
+        )
 
 
 def _reason(error: Exception) -> str:
@@ -177,14 +254,21 @@ def next_generation(layout: Layout) -> int:
     return max(found, default=0) + 1
 
 
-def remove_other_generations(layout: Layout, current: int) -> None:
-    """Delete files of generations that no reader will open any more."""
-    for path in layout.root.glob("model-*"):
-        if path != layout.model(current):
-            path.unlink(missing_ok=True)
-    for path in (*layout.root.glob("trie-*"), *layout.root.glob("generator-*")):
-        if path not in (layout.trie(current), layout.generator(current)):
+def superseded(layout: Layout, generation: int, snapshot: int) -> list[Path]:
+    """Files and folders that no reader will open any more, or that a stopped writer left half done."""
+    current = (layout.model(generation), layout.generator(generation), layout.trie(snapshot))
+    numbered = (path for kind in ("model-*", "trie-*", "generator-*") for path in layout.root.glob(kind))
+    return [path for path in (*numbered, *layout.root.glob("*.part")) if path not in current]
+
+
+def remove_superseded(layout: Layout, generation: int, snapshot: int) -> None:
+    """Delete them. A reader that still has one open keeps it; where the system forbids that, it stays."""
+    for path in superseded(layout, generation, snapshot):
+        if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
+        else:
+            with suppress(OSError):
+                path.unlink()
 
 
 def remove_other_chunks(layout: Layout, used: set[int]) -> None:

@@ -80,7 +80,7 @@ class Supervision:
 
     def suffixes(self) -> int:
         """Suffix symbols: those in use, and some for tables to come."""
-        return int(self.trie.suffixes.max(initial=0)) + SPARE_SUFFIXES
+        return self.trie.highest_suffix + SPARE_SUFFIXES
 
     # --- batches ---------------------------------------------------------------------------------------
 

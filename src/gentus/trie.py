@@ -9,14 +9,66 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gentus.codes import U8
+from gentus.store import replacing
 
 I64 = NDArray[np.int64]
+
+
+class Tree(Protocol):
+    """What decoding needs of a prefix tree: nodes lead to children, single nodes to rows, rows to tables."""
+
+    @property
+    def root(self) -> int:
+        """The node where every identifier begins."""
+        ...
+
+    @property
+    def levels(self) -> int:
+        """L, the codes of an identifier."""
+        ...
+
+    @property
+    def highest_suffix(self) -> int:
+        """The highest suffix in use, or a bound of it."""
+        ...
+
+    def __len__(self) -> int:
+        """How many identifiers there are."""
+        ...
+
+    def single(self, nodes: I64) -> NDArray[np.bool_]:
+        """Whether each node is one row, whose remaining codes need no tree."""
+        ...
+
+    def expand(self, nodes: I64) -> tuple[I64, I64]:
+        """All children of some nodes, and the entry each comes from; a single row is its own child."""
+        ...
+
+    def row(self, nodes: I64) -> I64:
+        """A row below each node; of a single node, the row that it is."""
+        ...
+
+    def code(self, rows: I64, level: int) -> NDArray[np.unsignedinteger[Any]]:
+        """The code each row has at one level."""
+        ...
+
+    def suffix(self, rows: I64) -> I64:
+        """The suffix of each row, 0 where codes alone say which table."""
+        ...
+
+    def table(self, rows: I64) -> I64:
+        """The table of each row."""
+        ...
+
+    def find(self, codes: U8, suffixes: NDArray[np.integer]) -> I64:
+        """(n,) the row of each identifier, -1 where there is none."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +84,21 @@ class Trie:
     def __len__(self) -> int:
         """How many identifiers there are."""
         return len(self.codes)
+
+    @property
+    def root(self) -> int:
+        """The node where every identifier begins."""
+        return 0
+
+    @property
+    def levels(self) -> int:
+        """L, the codes of an identifier."""
+        return int(self.codes.shape[1])
+
+    @property
+    def highest_suffix(self) -> int:
+        """The highest suffix in use."""
+        return int(self.suffixes.max(initial=0))
 
     @property
     def nbytes(self) -> int:
@@ -54,11 +121,31 @@ class Trie:
         offset = np.arange(len(parent)) - np.repeat(np.cumsum(count) - count, count)
         return parent, first[parent] + offset
 
+    def row(self, nodes: I64) -> I64:
+        """The first row below each node."""
+        first: I64 = self.rows[nodes].astype(np.int64)
+        return first
+
+    def code(self, rows: I64, level: int) -> NDArray[np.unsignedinteger[Any]]:
+        """The code each row has at one level."""
+        codes: NDArray[np.unsignedinteger[Any]] = self.codes[rows, level]
+        return codes
+
+    def suffix(self, rows: I64) -> I64:
+        """The suffix of each row, 0 where codes alone say which table."""
+        suffixes: I64 = self.suffixes[rows].astype(np.int64)
+        return suffixes
+
+    def table(self, rows: I64) -> I64:
+        """The table of each row."""
+        tables: I64 = self.tables[rows].astype(np.int64)
+        return tables
+
     def find(self, codes: U8, suffixes: NDArray[np.integer]) -> I64:
         """(n,) the row of each identifier, -1 where there is none."""
         if not len(self) or not len(codes):
             return np.full(len(codes), -1, np.int64)
-        known, wanted = _keys(self.codes, self.suffixes), _keys(codes, suffixes)
+        known, wanted = _keys(self.codes, self.suffixes), _keys(codes.astype(self.codes.dtype), suffixes)
         rows = np.minimum(np.searchsorted(known, wanted), len(self) - 1)
         return np.where(known[rows] == wanted, rows, -1)
 
@@ -66,7 +153,8 @@ class Trie:
         """Write one `.npy` an array."""
         folder.mkdir(parents=True, exist_ok=True)
         for field in fields(self):
-            np.save(folder / f"{field.name}.npy", getattr(self, field.name), allow_pickle=False)
+            with replacing(folder / f"{field.name}.npy") as file:
+                np.save(file, getattr(self, field.name), allow_pickle=False)
 
     @classmethod
     def load(cls, folder: Path) -> Trie:

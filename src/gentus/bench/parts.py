@@ -11,12 +11,12 @@ import numpy as np
 
 from gentus.answer import decode, query_inputs
 from gentus.bench.machine import describe, sentence
-from gentus.building import stream_features
 from gentus.evaluate import Metrics, load_groundtruth, score
 from gentus.evidence import F32
 from gentus.generate import generate_unconstrained
 from gentus.generator import DecodingSession, Inputs
 from gentus.index import LEAST_BEAM, Index
+from gentus.reading import stream_features
 
 Answer = tuple[list[int], int, int]  # tables by catalogue id, identifiers that do not exist, all of them
 
@@ -24,10 +24,8 @@ Answer = tuple[list[int], int, int]  # tables by catalogue id, identifiers that 
 def measure_parts(index: Index, groundtruth: Path, k: int, beam: int | None = None) -> dict[str, Any]:
     """Rank the ground truth's queries, tables of the lake, by every part of an index in turn."""
     beam = beam or max(2 * k, LEAST_BEAM)
-    name_of = {
-        table: name for table, (name, _) in index.catalogue.names(index.decoder.trie.tables.tolist()).items()
-    }
-    ids = {name: table for table, name in name_of.items()}
+    ids = index.catalogue.ids(index.tables())
+    name_of = {table: name for name, table in ids.items()}
     truth = {
         ids[query]: [ids[table] for table in tables if table in ids]
         for query, tables in load_groundtruth(groundtruth).items()
@@ -50,7 +48,7 @@ def measure_parts(index: Index, groundtruth: Path, k: int, beam: int | None = No
 
     def prior(at: int) -> Answer:
         found, _ = index.decoder.search(queries[at][2], beam)
-        return trie.tables[found].tolist(), 0, len(found)
+        return trie.table(found).tolist(), 0, len(found)
 
     ways: dict[str, Callable[[int], Answer]] = {"dense latents": dense, "prior": prior}
     generator = index.generator
@@ -64,14 +62,14 @@ def measure_parts(index: Index, groundtruth: Path, k: int, beam: int | None = No
         def led(chosen: float | None) -> Callable[[int], Answer]:
             def by(at: int) -> Answer:
                 (found,) = decode(generator, inputs(at), trie, codebooks, chosen, beam, softmax)
-                return trie.tables[found.rows].tolist(), 0, len(found.rows)
+                return trie.table(found.rows).tolist(), 0, len(found.rows)
 
             return by
 
         def free(at: int) -> Answer:
             session = DecodingSession(generator, generator.encode(inputs(at)))
             (found,) = generate_unconstrained(session, trie, 1, beam, codes=codebooks.size)
-            return trie.tables[found.rows].tolist(), found.invalid, found.invalid + len(found.rows)
+            return trie.table(found.rows).tolist(), found.invalid, found.invalid + len(found.rows)
 
         ways["generator"] = led(None)
         ways["generator, no prefix tree"] = free

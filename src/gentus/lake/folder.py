@@ -6,6 +6,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -35,6 +36,37 @@ def scan(lake: Path) -> Iterator[Source | Skipped]:
         yield Skipped(_readable(lake.name), lake, explain(error))
         return
     yield from _tables(root, "" if kind in (Kind.DATABASE, Kind.EXCEL) else root.name, kind, entry)
+
+
+def locate(path: Path, lake: Path) -> Iterator[Source | Skipped]:
+    """Yield the tables of a file or folder that a person names.
+
+    They are called what a scan of the lake calls them; outside of it, their full path.
+    """
+    lake, full = Path(lake).resolve(), Path(os.path.abspath(path))
+    if full.resolve() == lake:
+        yield from scan(lake)
+        return
+    full = full.parent.resolve() / full.name
+    inside = lake.is_dir() and full.is_relative_to(lake)
+    name = _readable(full.relative_to(lake).as_posix() if inside else full.as_posix())
+    try:
+        if full.is_dir():
+            for item in scan(full):
+                yield replace(item, name=f"{name}/{item.name}")
+        elif (kind := kind_of(full.name)) is None:
+            full.stat()
+            yield Skipped(
+                name, full, "its name does not end like that of a table (.csv, .parquet, ..); rename it"
+            )
+        elif inside and full.is_symlink():
+            yield from _link(full, lake, name)
+        else:
+            yield from _file(full, name, kind)
+    except FileNotFoundError:
+        yield Skipped(name, full, "there is no such file")
+    except OSError as error:
+        yield Skipped(name, full, explain(error))
 
 
 def fingerprint(source: Source) -> str:

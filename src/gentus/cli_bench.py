@@ -1,0 +1,74 @@
+"""`gentus bench`: every figure that the project claims, measured by a command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gentus.cli_common import AsJson, Beam, Count, IndexPath, emit, open_index
+
+bench_app = typer.Typer(
+    help="Measure GenTUS beside other methods on lakes with ground truth.", no_args_is_help=True
+)
+
+
+@bench_app.command()
+def quality(
+    data: Annotated[
+        Path, typer.Option(help="Folder of lakes: NAME/datalake, NAME/groundtruth_dev.csv, NAME/query.")
+    ],
+    lake: Annotated[
+        list[str] | None, typer.Option(help="Which of them. Default: all the standard ones there.")
+    ] = None,
+    method: Annotated[list[str] | None, typer.Option(help="Which methods. Default: all.")] = None,
+    out: Annotated[Path, typer.Option(help="Where quality.json and quality.md go.")] = Path("results"),
+    as_json: AsJson = False,
+) -> None:
+    """Rank the lakes' queries by GenTUS and by baselines, side by side, and write a table."""
+    from gentus.bench.quality import main_table, markdown
+
+    document = main_table(data, lake, method, out)
+    if as_json:
+        emit(document)
+    else:
+        print(markdown(document))
+
+
+@bench_app.command()
+def parts(
+    index: IndexPath,
+    groundtruth: Annotated[
+        Path, typer.Option(help="CSV of query_table,candidate_table, queries in the lake.")
+    ],
+    k: Count = 10,
+    beam: Beam = None,
+    as_json: AsJson = False,
+) -> None:
+    """Rank by dense latents, prior, generator with and without the prefix tree, and by their sum."""
+    from gentus.bench.parts import markdown, measure_parts
+
+    document = measure_parts(open_index(index), groundtruth, k, beam)
+    if as_json:
+        emit(document)
+    else:
+        print(markdown(document))
+
+
+@bench_app.command()
+def cold(
+    index: IndexPath,
+    query: Annotated[Path, typer.Argument(help="A table to search for.")],
+    runs: Annotated[int, typer.Option(min=1, help="How many times.")] = 9,
+    as_json: AsJson = False,
+) -> None:
+    """Time `gentus search` from the shell, imports and opening included."""
+    from gentus.bench.cold import cold_search
+
+    facts = cold_search(index, query, runs)
+    if as_json:
+        emit(facts)
+    else:
+        median, worst = facts["seconds_median"], facts["seconds_worst"]
+        print(f"median {median:.2f} s, worst {worst:.2f} s of {runs} cold searches")

@@ -1,0 +1,262 @@
+"""A living index: add, remove and follow a lake, with encoder and codes as they were learnt. No torch here.
+
+A table is stored by one transaction of the catalogue. From then on it can be found, whatever happens next;
+before, it is not there at all. All other identifiers stay as they are.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gentus.catalogue import Catalogue, Entry
+from gentus.codes import Codebooks
+from gentus.encoder import Encoder
+from gentus.features import Features
+from gentus.lake import Limits, locate
+from gentus.progress import Progress
+from gentus.reading import (
+    CHUNK,
+    Plan,
+    compare,
+    read_sources,
+    refusals,
+    stream_features,
+    tables_of,
+)
+from gentus.store import IndexFolderError, Layout, next_generation, remove_other_chunks, write_chunk
+from gentus.trie import build_trie
+from gentus.writing import publish, settle, writer
+
+GROWING = ("shaped", "ordinary")  # identifiers that a new table can be given
+
+
+@dataclass(slots=True)
+class Changes:
+    """What an update did, or would do; tables by name."""
+
+    added: list[str] = field(default_factory=list)
+    replaced: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    unreadable: dict[str, str] = field(default_factory=dict)  # and why
+    unchanged: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+    def __len__(self) -> int:
+        """How many tables are not as they were."""
+        return len(self.added) + len(self.replaced) + len(self.removed)
+
+
+@dataclass(slots=True)
+class Namer:
+    """Gives tables that were just read their identifiers, in the transaction that stores them."""
+
+    layout: Layout
+    catalogue: Catalogue
+    config: dict[str, Any]
+    encoder: Encoder
+    codebooks: Codebooks
+    _states: Any = None  # of a language model, where one reads the columns
+
+    def __call__(self, entries: list[Entry], features: Features) -> None:
+        """Name what could be read; what could not be has no name any more."""
+        read = [entry for entry in entries if entry.chunk is not None]
+        ids = self.catalogue.ids(entry.name for entry in read)
+        self.name([(ids[e.name], e.chunk or 0, e.slot or 0) for e in read], features)
+        self.catalogue.unidentify(entry.name for entry in entries if entry.skipped)
+
+    def name(self, tables: list[tuple[int, int, int]], features: Features) -> None:
+        """Encode, quantize, and give a suffix where codes are taken."""
+        if not tables:
+            return
+        latents = self._latents(tables, features)
+        codes = self.codebooks.encode(latents)
+        errors = ((latents - self.codebooks.decode(codes)) ** 2).sum(1)
+        self.catalogue.identify([table for table, _, _ in tables], codes, errors.tolist())
+
+    def _latents(self, tables: list[tuple[int, int, int]], features: Features) -> Any:
+        checkpoint = self.config["settings"]["bert"]
+        if checkpoint is None:
+            return self.encoder.encode(features)
+        if self._states is None:
+            from gentus.lake_states import LakeStates
+
+            limits = Limits(**self.config["settings"]["limits"])
+            self._states = LakeStates(checkpoint, self.layout, self.catalogue, limits, download=False)
+        self._states.read(tables, Progress())
+        inputs = self.encoder.inputs(self._states.columns(tables), features)
+        return self.encoder.latents(inputs, np.diff(features.tables))
+
+
+@dataclass(slots=True)
+class Updater:
+    """An index folder that is to change, with the model that names its tables."""
+
+    layout: Layout
+    config: dict[str, Any]
+    encoder: Encoder
+    codebooks: Codebooks
+    progress: Progress = field(default_factory=Progress)
+    workers: int | None = None
+
+    def add(self, paths: Iterable[str | os.PathLike[str]]) -> Changes:
+        """Add files, or whole folders of them; one that is there already and has changed is replaced."""
+        lake = Path(self.config["lake"])
+        items = {item.name: item for path in paths for item in locate(Path(path), lake)}
+        with writer(self.layout) as catalogue:
+            namer = self._namer(catalogue)
+            plan = compare(items.values(), catalogue.entries(items), self.layout)
+            with catalogue.transaction():
+                catalogue.put(plan.touched)
+            return self._apply(plan, namer)
+
+    def remove(self, names: Sequence[str]) -> Changes:
+        """Remove tables by name: all of them, or none if one is not there."""
+        with writer(self.layout) as catalogue:
+            known = catalogue.entries(names)
+            missing = [name for name in names if name not in known]
+            if missing:
+                raise ValueError(_unknown(missing, catalogue))
+            with catalogue.transaction():
+                catalogue.remove(known)
+        return Changes(removed=list(known))
+
+    def sync(self, lake: Path, dry_run: bool = False, force: bool = False) -> Changes:
+        """Follow a lake: add what is new, replace what has changed, remove what has vanished."""
+        if not lake.exists():
+            raise FileNotFoundError(f"There is no lake at {lake}. Is it mounted?")
+        if dry_run:
+            catalogue = Catalogue(self.layout.catalogue)
+            try:
+                return _foreseen(
+                    compare(tables_of(lake, self.layout), catalogue.entries(), self.layout, True)
+                )
+            finally:
+                catalogue.close()
+        with writer(self.layout) as catalogue:
+            namer = self._namer(catalogue)
+            known = catalogue.entries()
+            plan = compare(tables_of(lake, self.layout), known, self.layout, whole=True)
+            lost = len(plan.vanished)
+            if lost > max(10, len(known) // 2) and not force:
+                raise ValueError(
+                    f"{lost:,} of {len(known):,} tables are not in {lake.resolve()} any more. Is it the "
+                    f"right folder, and mounted? See what would go with --dry-run; remove them with --force. "
+                    "Nothing was changed."
+                )
+            with catalogue.transaction():
+                catalogue.put(plan.touched)
+                catalogue.put(refusals(plan.unreadable))
+                catalogue.unidentify(item.name for item in plan.unreadable)
+            changes = self._apply(plan, namer)
+            if plan.vanished:
+                with catalogue.transaction():
+                    catalogue.remove(plan.vanished)
+                changes.removed = [name for name in plan.vanished if known[name].skipped is None]
+            if str(lake.resolve()) != namer.config["lake"]:
+                with catalogue.transaction():
+                    config = publish(self.layout, catalogue, {**namer.config, "lake": str(lake.resolve())})
+                settle(self.layout, config)
+        return changes
+
+    def _namer(self, catalogue: Catalogue) -> Namer:
+        config = catalogue.config()
+        if config is None or config["generation"] != self.config["generation"]:
+            raise IndexFolderError(
+                f"{self.layout.root} was learnt anew meanwhile; run the same command again."
+            )
+        kind = config["settings"]["identifiers"]
+        if kind not in GROWING:
+            raise ValueError(f"{kind} identifiers are for ablations and cannot be given to new tables.")
+        return Namer(self.layout, catalogue, config, self.encoder, self.codebooks)
+
+    def _apply(self, plan: Plan, namer: Namer) -> Changes:
+        catalogue, limits = namer.catalogue, Limits(**namer.config["settings"]["limits"])
+        workers = self.workers or os.cpu_count() or 1
+        refused = [
+            *plan.unreadable,
+            *read_sources(plan.to_read(), self.layout, catalogue, limits, workers, self.progress, namer),
+        ]
+        waiting = catalogue.pending()  # a build read them and was stopped before it could name them
+        for begin, features in zip(
+            range(0, len(waiting), CHUNK), stream_features(waiting, self.layout), strict=True
+        ):
+            with catalogue.transaction():
+                namer.name(waiting[begin : begin + CHUNK], features)
+        changes = _foreseen(plan)
+        changes.removed = []
+        changes.unreadable = {item.name: item.reason for item in refused}
+        changes.added = [name for name in changes.added if name not in changes.unreadable]
+        changes.replaced = [name for name in changes.replaced if name not in changes.unreadable]
+        return changes
+
+    def compact(self) -> bool:
+        """Write all identifiers as one new snapshot of the tree, and tidy the cache. False: nothing to do."""
+        with writer(self.layout) as catalogue:
+            config = catalogue.config()
+            assert config is not None
+            if config["settings"]["identifiers"] not in GROWING:
+                return False
+            tidied = tidy_cache(self.layout, catalogue)
+            if catalogue.serial() == config["serial"]:
+                return tidied
+            write_snapshot(self.layout, catalogue, config)
+            return True
+
+
+def write_snapshot(layout: Layout, catalogue: Catalogue, config: dict[str, Any]) -> dict[str, Any]:
+    """All identifiers as a new tree, switched to in one step; returns the configuration that names it."""
+    serial = catalogue.serial()
+    everything = catalogue.identifiers(config["levels"])
+    snapshot = next_generation(layout)
+    build_trie(everything.codes, everything.suffixes, everything.tables).save(layout.trie(snapshot))
+    with catalogue.transaction():
+        config = publish(layout, catalogue, {**config, "snapshot": snapshot, "serial": serial})
+    settle(layout, config)
+    return config
+
+
+def tidy_cache(layout: Layout, catalogue: Catalogue) -> bool:
+    """Join small chunks of features into larger ones, and drop those of tables that are gone."""
+    small = catalogue.small_chunks(CHUNK // 4)
+    moved = [entry for entry in small if layout.chunk(entry[1]).is_file()]
+    several = len({chunk for _, chunk, _ in moved}) > 1
+    if several:
+        number = catalogue.next_chunk()
+        for at, features in enumerate(stream_features(moved, layout)):
+            write_chunk(layout.chunk(number + at), features)
+        with catalogue.transaction():
+            catalogue.move_features(
+                (table, number + at // CHUNK, at % CHUNK) for at, (table, _, _) in enumerate(moved)
+            )
+    remove_other_chunks(layout, catalogue.chunks())
+    return several
+
+
+def _foreseen(plan: Plan) -> Changes:
+    return Changes(
+        [source.name for source in plan.new],
+        [source.name for source in plan.changed],
+        plan.vanished,
+        {item.name: item.reason for item in plan.unreadable},
+        plan.unchanged,
+    )
+
+
+def _unknown(missing: list[str], catalogue: Catalogue) -> str:
+    known = catalogue.table_names()
+    told = []
+    for name in missing[:5]:
+        close = difflib.get_close_matches(name, known, n=1)
+        told.append(f"{name} (did you mean {close[0]}?)" if close else name)
+    more = f" and {len(missing) - 5:,} more" if len(missing) > 5 else ""
+    return f"Not in the index: {', '.join(told)}{more}. Nothing was removed."
