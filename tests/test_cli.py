@@ -42,7 +42,14 @@ Run = Callable[..., Ran]
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    monkeypatch.setattr(building, "BuildSettings", lambda **more: replace(QUICK, **more))
+    usual = building.preset_settings
+
+    def quick(preset: building.Preset, seed: int = 0, t5: str | None = None) -> building.BuildSettings:
+        settings = usual(preset, seed, t5)
+        quantizer = settings.quantizer if preset == "paper" else QUICK.quantizer
+        return replace(settings, latent=QUICK.latent, quantizer=quantizer)
+
+    monkeypatch.setattr(building, "preset_settings", quick)
 
     def run(*arguments: object) -> Ran:
         monkeypatch.setattr(sys, "argv", ["gentus", *map(str, arguments)])

@@ -72,3 +72,65 @@ def cold(
     else:
         median, worst = facts["seconds_median"], facts["seconds_worst"]
         print(f"median {median:.2f} s, worst {worst:.2f} s of {runs} cold searches")
+
+
+@bench_app.command()
+def incremental(
+    data: Annotated[Path, typer.Option(help="Folder of lakes: NAME/datalake, NAME/groundtruth_dev.csv.")],
+    lake: Annotated[list[str], typer.Option(help="Which of them.")],
+    labels: Annotated[
+        bool, typer.Option("--labels", help="Train on NAME/groundtruth_train.csv, at first on D0's pairs.")
+    ] = False,
+    time_budget: Annotated[
+        float | None, typer.Option(min=0, help="Minutes that training a generator may take at most.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Which tables come first, and the seed of all learning.")] = 0,
+    out: Annotated[Path, typer.Option(help="Where the results go.")] = Path("results"),
+    as_json: AsJson = False,
+) -> None:
+    """Learn from half a lake, add the rest in five steps, and compare with learning from everything."""
+    from gentus.bench.incremental import incremental, markdown
+    from gentus.bench.quality import LAKES
+    from gentus.progress import terminal_progress
+
+    documents = []
+    for name in lake:
+        folder = data / name
+        documents.append(
+            incremental(
+                folder / "datalake",
+                folder / "groundtruth_dev.csv",
+                LAKES.get(name, 10),
+                out,
+                queries=folder / "query" if (folder / "query").is_dir() else None,
+                labels=folder / "groundtruth_train.csv" if labels else None,
+                name=name,
+                seed=seed,
+                progress=terminal_progress(),
+                **({} if time_budget is None else {"time_budget": 60 * time_budget}),
+            )
+        )
+        if not as_json:
+            print(markdown(documents[-1]), end="\n\n")
+    if as_json:
+        emit(documents)
+
+
+@bench_app.command()
+def updates(
+    index: Annotated[list[Path], typer.Argument(metavar="INDEX", help="Index folders, smallest first.")],
+    tables: Annotated[Path, typer.Option(help="A folder of tables that are in none of them.")],
+    count: Annotated[int, typer.Option("-n", min=100, help="How many of them to add.")] = 1000,
+    seconds: Annotated[
+        float, typer.Option(min=0, help="How long two readers watch a writer at the end; 0: not at all.")
+    ] = 60,
+    as_json: AsJson = False,
+) -> None:
+    """Time additions to copies of indexes: one table until it is found, and many, side by side."""
+    from gentus.bench.updates import markdown, measure_updates
+
+    document = measure_updates(index, tables, count, seconds=seconds)
+    if as_json:
+        emit(document)
+    else:
+        print(markdown(document))

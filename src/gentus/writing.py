@@ -22,7 +22,7 @@ PATIENCE = 5.0  # seconds to wait for another writer before giving up
 
 
 @contextmanager
-def writer(layout: Layout, create: bool = False, wait: float = PATIENCE) -> Iterator[Catalogue]:
+def writer(layout: Layout, create: bool = False) -> Iterator[Catalogue]:
     """The catalogue, for this process alone to write.
 
     What was committed stays whatever happens; a full disk or a folder that cannot be written is said as such.
@@ -33,7 +33,7 @@ def writer(layout: Layout, create: bool = False, wait: float = PATIENCE) -> Iter
     try:
         if create:
             layout.root.mkdir(parents=True, exist_ok=True)
-        with write_lock(layout, wait), closing(Catalogue(layout.catalogue, writable=True)) as catalogue:
+        with write_lock(layout, PATIENCE), closing(Catalogue(layout.catalogue, writable=True)) as catalogue:
             opened = True
             yield catalogue
     except sqlite3.OperationalError as error:

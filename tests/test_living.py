@@ -1,0 +1,480 @@
+"""An index that lives: tables come, go and change; other identifiers stay, and readers see it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import QUICK, make_lake, rows_of, subject_of, write_pairs, write_table
+from test_cli import Run, run
+
+import gentus
+from gentus import building, reading
+from gentus.checking import check
+from gentus.features import Features
+from gentus.index import Index
+from gentus.overlay import Overlay
+from gentus.store import IndexFolderError, Layout, read_config, write_lock
+from gentus.table import Table
+from gentus.updating import Changes
+
+__all__ = ["run"]
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    return make_lake(tmp_path / "lake", subjects=("cities", "fish", "films"), slices=4)
+
+
+@pytest.fixture
+def path(lake: Path, tmp_path: Path, built: Path) -> Path:
+    """An index of the lake: a copy of one that was built once, with the lake where it is now."""
+    shutil.copytree(built, tmp_path / "index")
+    with gentus.open(tmp_path / "index") as index:
+        index.sync(lake)
+    return tmp_path / "index"
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("living")
+    lake = make_lake(root / "lake", subjects=("cities", "fish", "films"), slices=4)
+    gentus.build(lake, root / "index", settings=QUICK).close()
+    return root / "index"
+
+
+def sids(index: Index) -> dict[str, str]:
+    """Every table's identifier, as its catalogue has it."""
+    levels = index.config["levels"]
+    found = index.catalogue.identifiers(levels)
+    names = index.catalogue.names(found.tables.tolist())
+    return {
+        names[table][0]: f"{codes.tolist()}+{suffix}"
+        for table, codes, suffix in zip(
+            found.tables.tolist(), found.codes, found.suffixes.tolist(), strict=True
+        )
+    }
+
+
+def tables(index: Index, query: Path, k: int = 50) -> list[str]:
+    return [hit.table for hit in index.search(query, k=k)]
+
+
+def test_a_table_added_is_found_at_once_and_others_keep_their_identifiers(lake: Path, path: Path) -> None:
+    with gentus.open(path) as index, gentus.open(path) as other:
+        before = sids(index)
+        new = write_table(lake / "fresh" / "fish_20.csv", rows_of("fish", 20))
+        assert index.add(new) == Changes(added=["fresh/fish_20.csv"])
+        assert "fresh/fish_20.csv" in tables(index, lake / "fish_0.csv")
+        assert "fresh/fish_20.csv" in tables(other, lake / "fish_0.csv")  # opened before, told nothing
+        assert len(other) == len(before) + 1
+        assert {name: sid for name, sid in sids(index).items() if name in before} == before
+        assert isinstance(other.decoder.trie, Overlay)
+        # A query in the lake is never its own answer, also when it is new.
+        assert "fresh/fish_20.csv" not in tables(index, new)
+    with gentus.open(path) as again:
+        assert "fresh/fish_20.csv" in again.tables()
+        assert check(path) == []
+
+
+def test_adding_twice_changes_nothing_and_a_changed_file_is_replaced(lake: Path, path: Path) -> None:
+    with gentus.open(path) as index:
+        before = sids(index)
+        assert index.add(lake / "fish_0.csv") == Changes(unchanged=1)
+        assert index.add([lake]) == Changes(unchanged=12)  # a whole folder
+        write_table(lake / "fish_0.csv", rows_of("cities", 99))
+        assert index.add(lake / "fish_0.csv") == Changes(replaced=["fish_0.csv"])
+        after = sids(index)
+        assert [name for name in before if before[name] != after[name]] == ["fish_0.csv"]
+        near = [subject_of(name) for name in tables(index, lake / "fish_0.csv", k=3)]
+        assert set(near) == {"cities"}
+
+
+def test_equal_tables_get_suffixes_and_a_used_identifier_is_never_given_again(lake: Path, path: Path) -> None:
+    rows = rows_of("films", 77)
+    with gentus.open(path) as index:
+        seen: set[str] = set()
+        for turn in range(3):
+            for twin in range(3):
+                write_table(lake / f"twin_{twin}.csv", rows)
+            index.add([lake / f"twin_{twin}.csv" for twin in range(3)])
+            now = {name: sid for name, sid in sids(index).items() if name.startswith("twin")}
+            assert len(set(now.values())) == 3, turn
+            assert not seen & set(now.values()), turn
+            seen |= set(now.values())
+            assert {"twin_0.csv", "twin_1.csv", "twin_2.csv"} <= set(tables(index, lake / "films_0.csv"))
+            index.remove(list(now))
+            assert not {"twin_0.csv", "twin_1.csv", "twin_2.csv"} & set(tables(index, lake / "films_0.csv"))
+            if turn == 1:
+                assert index.compact()
+        assert len({sid.split("+")[0] for sid in seen}) == 1  # same codes, nine suffixes
+
+
+def test_removing_is_all_or_nothing(lake: Path, path: Path) -> None:
+    with gentus.open(path) as index:
+        with pytest.raises(
+            ValueError, match=r"fish_O.csv \(did you mean fish_0.csv\?\). Nothing was removed"
+        ):
+            index.remove(["films_0.csv", "fish_O.csv"])
+        assert "films_0.csv" in index.tables()
+        assert index.remove(["films_0.csv", "fish_0.csv"]).removed == ["films_0.csv", "fish_0.csv"]
+        assert "films_0.csv" not in index.tables()
+        assert "films_0.csv" not in tables(index, lake / "cities_0.csv")
+
+
+def test_everything_can_go_and_come_back(lake: Path, path: Path) -> None:
+    with gentus.open(path) as index:
+        names = index.tables()
+        index.remove(names)
+        assert (len(index), index.search(lake / "fish_0.csv")) == (0, [])
+        assert index.info()["drift"]["refit_advised"] is False  # twelve tables say nothing
+        index.compact()
+        assert (len(index), index.search(lake / "fish_0.csv")) == (0, [])
+        assert check(path) == []
+        index.add(lake)
+        assert index.tables() == names
+        assert len(tables(index, lake / "fish_0.csv")) == 11
+
+
+def test_compacting_changes_no_answer(lake: Path, path: Path) -> None:
+    for seed in range(30, 36):
+        write_table(lake / f"fish_{seed}.csv", rows_of("fish", seed))
+    with gentus.open(path) as index, gentus.open(path) as other:
+        index.add(lake)
+        index.remove(["fish_0.csv", "cities_0.csv"])
+        queries = sorted(lake.glob("*.csv"))
+        before = [[(hit.table, hit.sid, hit.score) for hit in index.search(q, k=50)] for q in queries]
+        assert index.compact()
+        assert not index.compact()  # nothing left to do
+        for one in (index, other):
+            after = [[(hit.table, hit.sid, hit.score) for hit in one.search(q, k=50)] for q in queries]
+            assert [sorted(found) for found in after] == [sorted(found) for found in before]
+            assert not isinstance(one.decoder.trie, Overlay)
+        assert check(path) == []
+        assert len(list(path.glob("trie-*"))) == 1
+
+
+def test_much_change_is_compacted_in_the_background(
+    lake: Path, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gentus.index._most_changes", lambda snapshot: 2)
+    with gentus.open(path) as index:
+        snapshot = index.config["snapshot"]
+        index.remove(["fish_0.csv", "cities_0.csv", "films_0.csv"])
+        deadline = time.monotonic() + 10
+        while index.config["snapshot"] == snapshot and time.monotonic() < deadline:
+            time.sleep(0.01)
+            index.refresh()
+        assert index.config["snapshot"] > snapshot
+        index.add(lake / "fish_0.csv")
+        assert "fish_0.csv" in index.tables()
+
+
+# --- following a lake ----------------------------------------------------------------------------------
+
+
+def test_sync_follows_a_lake(lake: Path, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    examine = reading.examine
+
+    def noted(table: Table) -> tuple[Features, int, int]:
+        read.append(table.name)
+        return examine(table)
+
+    monkeypatch.setattr(reading, "examine", noted)
+    with gentus.open(path) as index:
+        before = sids(index)
+        assert len(index.sync()) == 0
+        os.utime(lake / "cities_0.csv", ns=(5, 5))
+        write_table(lake / "films_0.csv", rows_of("fish", 55))
+        write_table(lake / "new" / "fish_40.csv", rows_of("fish", 40))
+        (lake / "fish_0.csv").unlink()
+        (lake / "broken.parquet").write_bytes(b"PAR1 no")
+        foreseen = index.sync(dry_run=True)
+        assert sids(index) == before
+        assert read == []
+        changes = index.sync()
+        for one in (foreseen, changes):
+            assert (one.added[-1:], one.replaced) == (["new/fish_40.csv"], ["films_0.csv"])
+            assert (one.removed, one.unchanged) == (["fish_0.csv"], 10)
+        assert list(changes.unreadable) == ["broken.parquet"]
+        assert sorted(read) == ["films_0.csv", "new/fish_40.csv"]
+        after = sids(index)
+        assert {name for name in before if after.get(name) != before[name]} == {"films_0.csv", "fish_0.csv"}
+        assert index.catalogue.entries()["cities_0.csv"].mtime_ns == 5
+        assert "broken.parquet" in dict(index.skipped())
+        assert len(index.sync()) == 0
+        # A table that was there and cannot be read any more is not an answer any more.
+        (lake / "films_0.csv").write_bytes(b"")
+        assert list(index.sync().unreadable) == ["broken.parquet", "films_0.csv"]
+        assert "films_0.csv" not in index.tables()
+        assert check(path) == []
+
+
+def test_an_unmounted_lake_does_not_empty_the_index(lake: Path, path: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with gentus.open(path) as index:
+        with pytest.raises(ValueError, match=r"12 of 12 tables are not in .*mounted"):
+            index.sync(tmp_path / "empty")
+        assert len(index) == 12
+        with pytest.raises(FileNotFoundError, match="mounted"):
+            index.sync(tmp_path / "nowhere")
+        assert len(index.sync(tmp_path / "empty", force=True).removed) == 12
+
+
+def test_a_lake_that_moved_is_followed(lake: Path, path: Path, tmp_path: Path) -> None:
+    with gentus.open(path) as index:
+        before = sids(index)
+        lake.rename(tmp_path / "moved")
+        assert len(index.sync(tmp_path / "moved")) == 0
+        assert sids(index) == before
+        assert index.config["lake"] == str(tmp_path / "moved")
+        assert "fish_0.csv" not in tables(index, tmp_path / "moved" / "fish_0.csv")
+
+
+def test_tables_from_outside_the_lake_stay(lake: Path, path: Path, tmp_path: Path) -> None:
+    outside = write_table(tmp_path / "elsewhere" / "fish_60.csv", rows_of("fish", 60))
+    with gentus.open(path) as index:
+        assert index.add(outside).added == [str(outside)]
+        index.sync()
+        assert str(outside) in tables(index, lake / "fish_0.csv")
+    gentus.build(lake, path, settings=QUICK).close()
+    with gentus.open(path) as index:
+        assert str(outside) in index.tables()
+        index.remove(str(outside))
+        assert len(index) == 12
+
+
+def test_what_an_interrupted_build_had_read_is_named_by_a_sync(
+    lake: Path, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_table(lake / "fish_0.csv", rows_of("cities", 3))
+    write_table(lake / "fish_90.csv", rows_of("fish", 90))
+
+    def stopped(*arguments: object, **options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(building, "fit", stopped)
+    with gentus.open(path) as index:
+        before = sids(index)
+        with pytest.raises(KeyboardInterrupt):
+            gentus.build(lake, path, settings=QUICK)
+        assert sids(index) == before
+        index.sync()
+        after = sids(index)
+        assert after.keys() - before.keys() == {"fish_90.csv"}
+        assert [name for name in before if before[name] != after[name]] == ["fish_0.csv"]
+
+
+# --- several at once -----------------------------------------------------------------------------------
+
+
+def test_a_second_writer_is_told(lake: Path, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with gentus.open(path) as index:
+        held = threading.Event()
+        release = threading.Event()
+
+        def hold() -> None:
+            with write_lock(Layout(path)):
+                held.set()
+                release.wait(30)
+
+        thread = threading.Thread(target=hold)
+        thread.start()
+        held.wait()
+        try:
+            monkeypatch.setattr("gentus.writing.PATIENCE", 0.1)
+            with pytest.raises(IndexFolderError, match="being changed by another process"):
+                index.remove("fish_0.csv")
+            assert tables(index, lake / "cities_0.csv")
+        finally:
+            release.set()
+            thread.join()
+        index.remove("fish_0.csv")
+
+
+# --- drift and refit -----------------------------------------------------------------------------------
+
+
+def test_drift_is_told_in_plain_words(lake: Path, path: Path, run: Run) -> None:
+    assert "0 tables added or replaced, 0 gone. No refit is needed" in run("info", path).out
+    strange = lake / "strange"
+    for seed in range(24):
+        chance = np.random.default_rng(seed)
+        rows = [[f"{chance.integers(1 << 60):x}" for _ in range(9)] for _ in range(12)]
+        write_table(strange / f"hex_{seed}.csv", [[f"c{i}" for i in range(9)], *rows])
+    ran = run("sync", path)
+    assert "24 added" in ran.err
+    assert "A refit is advised: " in ran.err
+    assert f"gentus refit {path}" in ran.err
+    drift = run("info", path, "--json").json()["drift"]
+    assert drift["added"] == 24
+    assert drift["refit_advised"]
+    assert "24 tables came to the 12 it was learnt from" in drift["reasons"]
+
+
+def test_refit_learns_anew_without_reading(
+    lake: Path, path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for seed in range(40, 46):
+        write_table(lake / f"fish_{seed}.csv", rows_of("fish", seed))
+    with gentus.open(path) as index:
+        index.add(lake)
+        index.remove(["cities_0.csv"])
+        before = sids(index)
+        read: list[str] = []
+        monkeypatch.setattr(reading, "examine", lambda table: read.append(table.name))
+        ran = run("refit", path, "--json")
+        assert ran.code == 0, ran.err
+        assert read == []
+        facts = ran.json()
+        assert facts["tables"] == 17
+        assert (facts["drift"]["added"], facts["drift"]["removed"]) == (0, 0)
+        after = sids(index)
+        assert after.keys() == before.keys()
+        assert after != before
+        assert "fish_40.csv" in tables(index, lake / "fish_0.csv")  # opened before the refit
+        assert "cities_0.csv" not in index.tables()
+        assert index.config["settings"]["latent"] == read_config(Layout(path))["settings"]["latent"]
+        assert check(path) == []
+
+
+def test_refit_reads_what_the_cache_has_lost(lake: Path, path: Path, run: Run) -> None:
+    shutil.rmtree(path / "cache")
+    (lake / "cities_0.csv").unlink()
+    assert run("refit", path).code == 0
+    with gentus.open(path) as index:
+        assert "cities_0.csv" not in index.tables()
+        assert "no longer there" in dict(index.skipped())["cities_0.csv"]
+        assert len(index) == 11
+
+
+def test_refit_keeps_the_labels_it_was_built_with(tmp_path: Path) -> None:
+    lake = make_lake(tmp_path / "lake", subjects=("cities", "fish", "films"), slices=4)
+    names = sorted(p.relative_to(lake).as_posix() for p in lake.rglob("*") if p.is_file())
+    pairs = [(a, b) for a in names for b in names if a != b and subject_of(a) == subject_of(b)]
+    labels = write_pairs(tmp_path / "labels.csv", pairs)
+    gentus.build(lake, tmp_path / "index", labels, settings=QUICK).close()
+    labels.unlink()
+    with building.refit(tmp_path / "index", time_budget=1) as index:
+        assert index.config["labels"]["pairs"] == len(pairs)
+        assert index.config["generator"] is not None  # labels were given, and a build with them has one
+
+
+# --- check and repair ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("file", "mended"),
+    [
+        ("config.json", True),
+        ("trie-1/codes.npy", True),
+        ("trie-1/children.npy", True),
+        ("cache/features-000000.npz", True),
+        ("model-1.safetensors", False),
+    ],
+)
+@pytest.mark.parametrize("harm", ["cut", "flipped", "missing"])
+def test_a_damaged_file_is_found_named_and_mended(
+    lake: Path, path: Path, run: Run, file: str, mended: bool, harm: str
+) -> None:
+    with gentus.open(path) as index:
+        answer = tables(index, lake / "fish_0.csv")
+    data = bytearray((path / file).read_bytes())
+    data[len(data) // 2] ^= 0x10
+    if harm == "missing":
+        (path / file).unlink()
+    else:
+        (path / file).write_bytes(bytes(data) if harm == "flipped" else bytes(data[:-7]))
+    ran = run("check", path)
+    if (file.split("/")[0], harm) == ("cache", "missing"):
+        assert (ran.code, ran.out) == (0, "")  # a cache may be deleted
+        return
+    assert ran.code == 1
+    assert file in ran.out
+    if not file.startswith("cache"):
+        assert file in run("search", path, lake / "fish_0.csv").err or harm == "missing"
+    ran = run("check", path, "--repair")
+    assert ran.code == (0 if mended else 1), ran.out
+    assert ("(mended)" in ran.out) == mended
+    if mended:
+        assert run("check", path).code == 0
+    else:
+        assert f"gentus refit {path}" in ran.out
+        assert run("refit", path).code == 0  # what it says helps
+        assert run("check", path).code == 0
+    with gentus.open(path) as index:
+        assert sorted(tables(index, lake / "fish_0.csv")) == sorted(answer)
+
+
+def test_leftovers_are_named_and_removed(path: Path, run: Run) -> None:
+    (path / "model-9.safetensors.part").write_bytes(b"half")
+    (path / "trie-9").mkdir()
+    ran = run("check", path, "--json")
+    assert {problem["file"] for problem in ran.json()["problems"]} == {"model-9.safetensors.part", "trie-9"}
+    assert run("check", path, "--repair").code == 0
+    assert not (path / "trie-9").exists()
+
+
+def test_a_tree_swapped_with_that_of_another_index_is_noticed(path: Path, tmp_path: Path, lake: Path) -> None:
+    gentus.build(lake, tmp_path / "other", settings=QUICK, seed=5).close()
+    shutil.rmtree(path / "trie-1")
+    shutil.copytree(tmp_path / "other" / "trie-1", path / "trie-1")
+    with pytest.raises(IndexFolderError, match=r"trie-1.*damaged.*gentus check"):
+        gentus.open(path)
+    assert all(problem.mended for problem in check(path, repair=True))
+    with gentus.open(path) as index:
+        assert len(index) == 12
+
+
+# --- the command line ----------------------------------------------------------------------------------
+
+
+def test_the_commands_of_a_living_index(lake: Path, path: Path, run: Run, tmp_path: Path) -> None:
+    write_table(lake / "fish_50.csv", rows_of("fish", 50))
+    ran = run("add", path, lake / "fish_50.csv", lake / "nothing.csv")
+    assert ran.code == 1  # one of the two could not be added
+    assert ran.out == "+ fish_50.csv\n"
+    assert "nothing.csv: there is no such file" in ran.err
+    assert "1 added, 0 replaced, 0 removed, 0 unchanged, 1 unreadable" in ran.err
+    ran = run("remove", path, "fish_50.csv", "--json")
+    assert ran.json()["removed"] == ["fish_50.csv"]
+    assert f"still in {lake}: gentus sync would add them again" in ran.err
+    ran = run("sync", path, "--dry-run")
+    assert (ran.out, "1 would be added" in ran.err) == ("+ fish_50.csv\n", True)
+    assert run("sync", path, lake).code == 0
+    assert "fish_50.csv" in [
+        row["table"] for row in run("search", path, lake / "fish_0.csv", "--json").json()["results"]
+    ]
+    assert "in one snapshot" in run("compact", path).err
+    assert "Nothing to do" in run("compact", path).err
+    ran = run("remove", path, "nothing.csv")
+    assert (ran.code, "Not in the index: nothing.csv" in ran.err) == (1, True)
+    assert run("add", tmp_path / "nowhere", lake / "fish_0.csv").code == 1
+    assert json.loads(run("check", path, "--json").out) == {"problems": []}
+
+
+def test_names_that_cannot_be_added_say_why(lake: Path, path: Path, run: Run) -> None:
+    (lake / "notes.docx").write_bytes(b"x")
+    (lake / "link.csv").symlink_to("/etc/hostname")
+    ran = run("add", path, lake / "notes.docx", lake / "link.csv")
+    assert ran.code == 1
+    assert "notes.docx: its name does not end like that of a table" in ran.err
+    assert "link.csv: it is a link out of the lake" in ran.err
+
+
+def test_ablation_identifiers_do_not_grow(lake: Path, tmp_path: Path, run: Run) -> None:
+    from dataclasses import replace
+
+    settings = replace(QUICK, identifiers="no-suffix")
+    gentus.build(lake, tmp_path / "ablation", settings=settings).close()
+    write_table(lake / "fish_50.csv", rows_of("fish", 50))
+    ran = run("add", tmp_path / "ablation", lake / "fish_50.csv")
+    assert (ran.code, "no-suffix identifiers are for ablations" in ran.err) == (1, True)
+    assert run("check", tmp_path / "ablation").code == 0
