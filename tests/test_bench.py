@@ -12,13 +12,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import QUICK, make_lake, rows_of, subject_of, write_pairs, write_table
 
 import gentus
 from gentus import static
 from gentus.bench import Retriever, TfidfChars, TfidfWords, machine, ours, quality
 from gentus.bench.baselines import best, distinct
 from gentus.bench.cold import cold_search
+from gentus.bench.incremental import incremental, labels_within
 from gentus.bench.minilm import MiniLMColumns
+from gentus.bench.updates import markdown as updates_markdown
+from gentus.bench.updates import measure_updates
+from gentus.evaluate import load_groundtruth
 from gentus.table import Column, Table
 
 CITIES = [["Berlin", "Paris", "Rome", "Madrid"], ["3.6", "2.1", "2.8", "3.3"]]
@@ -284,3 +289,49 @@ def test_cold_search_times_a_whole_process(tmp_path: Path, monkeypatch: pytest.M
     assert all("search" in call and str(tmp_path / "i") in call for call in calls)
     assert facts["runs"] == 3
     assert 0 <= facts["seconds_median"] <= facts["seconds_worst"]
+
+
+def test_the_incremental_protocol(tmp_path: Path) -> None:
+    lake = make_lake(tmp_path / "small" / "datalake", subjects=("cities", "fish", "films"))
+    names = sorted(path.relative_to(lake).as_posix() for path in lake.rglob("*") if path.is_file())
+    pairs = [(a, b) for a in names for b in names if a != b and subject_of(a) == subject_of(b)]
+    truth = write_pairs(tmp_path / "truth.csv", pairs)
+    document = incremental(lake, truth, 5, tmp_path / "out", name="small", settings=QUICK)
+    assert [row["tables"] for row in document["steps"]] == [9, 11, 13, 14, 16, 18]
+    assert [row["step"] for row in document["steps"]] == ["D0", "D1", "D2", "D3", "D4", "D5"]
+    assert document["everything"]["tables"] == 18
+    assert document["share_kept"] == document["steps"][-1]["map"] / document["everything"]["map"]
+    assert document["steps"][-1]["map"] > 0.5
+    assert all(row["seconds_to_first_query"] > 0 for row in document["steps"][1:])
+    assert document["drift"]["added"] == 9
+    assert json.loads((tmp_path / "out" / "incremental-small.json").read_text()) == document
+    assert "| D5 | 18 |" in (tmp_path / "out" / "incremental-small.md").read_text()
+    for ending in ("png", "svg"):
+        assert (tmp_path / "out" / f"incremental-small.{ending}").stat().st_size > 1000
+
+
+def test_d0_learns_from_its_own_labels_only(tmp_path: Path) -> None:
+    for name in ("a.csv", "b.csv"):
+        write_table(tmp_path / "pool" / name, rows_of("fish", 1))
+    labels = write_pairs(tmp_path / "all.csv", [("a.csv", "b.csv"), ("a.csv", "c.csv"), ("c.csv", "a.csv")])
+    known = labels_within(labels, tmp_path / "pool", tmp_path / "some.csv")
+    assert known is not None
+    assert load_groundtruth(known) == {"a.csv": ["b.csv"]}
+
+
+def test_updates_are_timed_and_watched(tmp_path: Path) -> None:
+    lake = make_lake(tmp_path / "lake", subjects=("cities", "fish"), slices=4)
+    gentus.build(lake, tmp_path / "index", settings=QUICK).close()
+    for seed in range(120):
+        write_table(tmp_path / "more" / f"films_{seed}.csv", rows_of("films", seed, 4))
+    document = measure_updates([tmp_path / "index"] * 2, tmp_path / "more", 100, 20, seconds=2)
+    assert [(row["tables"], row["found"]) for row in document["rows"]] == [(8, 20), (8, 20)]
+    watched = document["watched"]
+    assert watched["errors"] == []
+    assert watched["stale"] == 0
+    assert watched["searches"] > 0
+    assert "Two readers beside a writer for 2 s" in updates_markdown(document)
+    with gentus.open(tmp_path / "index") as index:
+        assert len(index) == 8  # copies were changed, not this
+    with pytest.raises(ValueError, match="120 tables; 1,020 are needed"):
+        measure_updates([tmp_path / "index"], tmp_path / "more")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 __version__ = "0.1.0"
-__all__ = ["Hit", "Index", "build", "open"]
+__all__ = ["Hit", "Index", "build", "open", "refit"]
 
 if TYPE_CHECKING:
     from gentus.index import Hit, Index
@@ -38,6 +38,15 @@ def open(path: str | os.PathLike[str]) -> Index:
     from gentus.index import Index
 
     return Index(path)
+
+
+def refit(
+    index: str | os.PathLike[str], labels: str | os.PathLike[str] | None = None, **options: Any
+) -> Index:
+    """Learn an index anew from the tables it has now. Options are those of `gentus.building.refit`."""
+    from gentus.building import refit
+
+    return refit(index, labels, **options)
 
 
 def __getattr__(name: str) -> Any:

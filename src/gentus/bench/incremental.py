@@ -57,7 +57,7 @@ def incremental(
     with tempfile.TemporaryDirectory(prefix="gentus-incremental-") as scratch:
         pool, index_path = Path(scratch, "lake"), Path(scratch, "index")
         _link([files[at] for at in order[: bounds[0]]], root, pool)
-        known = _labels_within(labels, pool, Path(scratch, "labels.csv"))
+        known = labels_within(labels, pool, Path(scratch, "labels.csv"))
         started = time.perf_counter()
         index = gentus.build(pool, index_path, known, seed=seed, progress=progress, **options)
         learnt = time.perf_counter() - started
@@ -114,7 +114,7 @@ def _link(files: Iterable[Path], root: Path, pool: Path) -> list[Path]:
     return placed
 
 
-def _labels_within(labels: Path | None, pool: Path, out: Path) -> Path | None:
+def labels_within(labels: Path | None, pool: Path, out: Path) -> Path | None:
     """The labelled pairs among the tables of the pool; the others are not known yet."""
     if labels is None:
         return None
