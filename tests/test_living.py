@@ -11,8 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from conftest import QUICK, make_lake, rows_of, subject_of, write_pairs, write_table
 from test_cli import Run, run
+from torch.nn import functional
 
 import gentus
 from gentus import building, reading
@@ -20,6 +22,7 @@ from gentus.checking import check
 from gentus.features import Features
 from gentus.index import Index
 from gentus.overlay import Overlay
+from gentus.quantizer import quantize, residual_kmeans, unseen_error
 from gentus.store import IndexFolderError, Layout, read_config, write_lock
 from gentus.table import Table
 from gentus.updating import Changes
@@ -478,3 +481,28 @@ def test_ablation_identifiers_do_not_grow(lake: Path, tmp_path: Path, run: Run) 
     ran = run("add", tmp_path / "ablation", lake / "fish_50.csv")
     assert (ran.code, "no-suffix identifiers are for ablations" in ran.err) == (1, True)
     assert run("check", tmp_path / "ablation").code == 0
+
+
+def test_the_error_to_expect_of_new_tables_is_that_of_tables_left_out() -> None:
+    """On latents drawn alike, what is expected is what comes; on others, more comes than was expected."""
+    random = torch.Generator().manual_seed(0)
+    centres = torch.randn(40, 16, generator=random)
+
+    def drawn(count: int, spread: float) -> torch.Tensor:
+        chosen = centres[torch.randint(len(centres), (count,), generator=random)]
+        return functional.normalize(chosen + spread * torch.randn(count, 16, generator=random), dim=1)
+
+    old, shape = drawn(600, 0.3), (3, 16)
+    expected, usual = unseen_error(old, shape, random)
+    books = residual_kmeans(old, [None] * shape[0], shape[1], rounds=4)
+
+    def error(latents: torch.Tensor) -> torch.Tensor:
+        return quantize(latents, books)[1][-1]
+
+    assert float(error(old).mean()) < expected
+    assert float(error(drawn(600, 0.3)).mean()) == pytest.approx(expected, rel=0.2)
+    assert float((error(drawn(600, 0.3)) > usual).float().mean()) == pytest.approx(0.05, abs=0.05)
+    assert (
+        float(error(functional.normalize(torch.randn(600, 16, generator=random), dim=1)).mean())
+        > 1.5 * expected
+    )

@@ -266,7 +266,12 @@ def fit(
             at_table += len(features)
             tick(len(features))
     ids = np.array([i for i, _, _ in tables], np.int32)
-    report = asdict(health(codes, fitted.codebooks.size, distance))
+    mean, usual = fitted.unseen or (None, None)
+    report = {
+        **asdict(health(codes, fitted.codebooks.size, distance)),
+        "unseen_error": mean,  # what to expect of tables that come later,
+        "unseen_usual": usual,  # and what 95 of 100 stay below
+    }
     named = make_identifiers(settings.identifiers, codes, distance, fitted.codebooks, random)
     shown = named.reachable
     trie = build_trie(named.codes[shown], named.suffixes[shown], ids[shown])

@@ -10,7 +10,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
@@ -89,22 +89,22 @@ class Catalogue:
 
     def __init__(self, path: Path, writable: bool = False) -> None:
         self.path = path
-        uri = f"{path.resolve().as_uri()}?mode={'rwc' if writable else 'ro'}"
-        if not writable and _settled(path):
-            uri += "&immutable=1"
-        self.db = sqlite3.connect(uri, uri=True, check_same_thread=False)
+        self._frozen: tuple[int, ...] | None = None  # what the files were when they were taken for unchanging
+        self._opened = 0
+        self.db = self._open(writable)
+
+    def _open(self, writable: bool) -> sqlite3.Connection:
+        """Connect; where SQLite cannot have its files beside a catalogue, read it for as long as it stays."""
+        self._opened += 1
+        self._frozen = None
         try:
-            (found,) = self.db.execute("PRAGMA user_version").fetchone()
-            if writable:
-                self.db.execute("PRAGMA journal_mode = WAL")
-                if found != FORMAT:  # of another version of gentus: what it knew is read again
-                    self.db.executescript("".join(f"DROP TABLE IF EXISTS {name};" for name in _TABLES))
-                self.db.executescript(f"{_SCHEMA} PRAGMA user_version = {FORMAT};")
-            elif found != FORMAT:
-                raise sqlite3.DatabaseError("it is not of this version of gentus")
-        except BaseException:
-            self.db.close()
-            raise
+            if writable or not _settled(self.path):
+                return _connect(self.path, "rwc" if writable else "ro")
+        except sqlite3.OperationalError:  # such as on a full disk
+            if writable or _logged(self.path):
+                raise
+        self._frozen = _stamp(self.path)
+        return _connect(self.path, "ro&immutable=1")
 
     def close(self) -> None:
         """Close the database."""
@@ -281,7 +281,7 @@ class Catalogue:
             "SELECT id, chunk, slot FROM tables WHERE pending AND chunk IS NOT NULL ORDER BY name"
         ).fetchall()
 
-    def drift(self, fitted: int, usual: float) -> dict[str, Any]:
+    def drift(self, fitted: int, usual: float | None) -> dict[str, Any]:
         """What came and went since the change `fitted`, and how many exceed a `usual` error."""
         count, error, beyond, shared, largest = self.db.execute(
             "SELECT count(*), avg(error), total(error > ?2), total(bucket > 1), max(bucket) FROM ("
@@ -295,7 +295,7 @@ class Catalogue:
             "added": count,
             "removed": left,
             "error": error,
-            "beyond_usual": beyond / count if count else None,
+            "beyond_usual": beyond / count if count and usual is not None else None,
             "collision_rate": shared / count if count else None,
             "largest_bucket": largest,
         }
@@ -392,10 +392,29 @@ class Catalogue:
         """Switch over to other files."""
         self.put_meta("config", json.dumps(config))
 
-    def version(self) -> int:
-        """A number that changes whenever another connection has changed something; costs next to nothing."""
+    def version(self) -> tuple[int, int]:
+        """Changes whenever another connection has changed something; costs next to nothing."""
+        if self._frozen is not None and self._frozen != _stamp(self.path):
+            self.db = self._open(writable=False)  # whoever is reading by the old connection still has it
         (value,) = self.db.execute("PRAGMA data_version").fetchone()
-        return int(value)
+        return self._opened, int(value)
+
+
+def _connect(path: Path, mode: str) -> sqlite3.Connection:
+    db = sqlite3.connect(f"{path.resolve().as_uri()}?mode={mode}", uri=True, check_same_thread=False)
+    try:
+        (found,) = db.execute("PRAGMA user_version").fetchone()
+        if mode == "rwc":
+            db.execute("PRAGMA journal_mode = WAL")
+            if found != FORMAT:  # new, or of another version of gentus: what it knew is read again
+                db.executescript("".join(f"DROP TABLE IF EXISTS {name};" for name in _TABLES))
+                db.executescript(f"{_SCHEMA} PRAGMA user_version = {FORMAT};")
+        elif found != FORMAT:
+            raise sqlite3.DatabaseError("it is not of this version of gentus")
+    except BaseException:
+        db.close()
+        raise
+    return db
 
 
 def _identified(rows: list[tuple[int, bytes, int]], levels: int) -> Identified:
@@ -413,8 +432,23 @@ def _source(name: str, path: str, part: str | None, size: int | None, mtime_ns: 
 
 def _settled(path: Path) -> bool:
     """Whether the file is all there is and nobody here can write it: then SQLite needs no files beside it."""
+    return not os.access(path.parent, os.W_OK) and not _logged(path)
+
+
+def _logged(path: Path) -> bool:
+    """Whether there are changes that lie in SQLite's log yet."""
     log = path.with_name(path.name + "-wal")
-    return not os.access(path.parent, os.W_OK) and not (log.exists() and log.stat().st_size)
+    return log.exists() and log.stat().st_size > 0
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    """What changes with the files of a catalogue."""
+    stamp: list[int] = []
+    for file in (path, path.with_name(path.name + "-wal")):
+        with suppress(FileNotFoundError):
+            found = file.stat()
+            stamp += (found.st_ino, found.st_size, found.st_mtime_ns)
+    return tuple(stamp)
 
 
 def _stored(path: str) -> str | bytes:

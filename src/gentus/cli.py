@@ -285,7 +285,7 @@ def info(
         "perplexity": " ".join(f"{p:.0f}" for p in health["perplexity"]),
         "collisions": f"{health['collision_rate']:.2%} of tables; largest bucket {health['largest_bucket']}",
         "quantization error": f"{health['error']:.4f} (squared, latents have length 1)",
-        "since the fit": _drift_line(facts["drift"], str(index)),
+        "since the fit": _drift_line(facts["drift"], health, str(index)),
         "search artifacts": f"{size['trie']:,} bytes, {facts['bytes_per_table']:.1f} a table",
         "model": f"{size['model']:,} bytes (learnt for this lake, of fixed size)",
         "catalogue, cache": f"{size['catalogue']:,} and {size['cache']:,} bytes (the cache may be deleted)",
@@ -294,17 +294,24 @@ def info(
         print(f"{name:<20}{value}")
 
 
-def _drift_line(drift: dict[str, Any], index: str) -> str:
+def _drift_line(drift: dict[str, Any], health: dict[str, Any], index: str) -> str:
     line = f"{drift['added']:,} tables added or replaced, {drift['removed']:,} gone"
     if drift["added"]:
         line += (
-            f"; of the added, quantization error {drift['error']:.4f}, "
-            f"{drift['beyond_usual']:.0%} beyond what 95% had at the fit, "
+            f"; of the added, quantization error {drift['error']:.4f}{_expected(drift, health)}, "
             f"{drift['collision_rate']:.1%} share their codes (largest bucket {drift['largest_bucket']})"
         )
     if drift["refit_advised"]:
         return f"{line}. A refit is advised: {'; '.join(drift['reasons'])}. Run: gentus refit {index}"
     return f"{line}. No refit is needed"
+
+
+def _expected(drift: dict[str, Any], health: dict[str, Any]) -> str:
+    if health["unseen_error"] is None:
+        return ""
+    return (
+        f" ({health['unseen_error']:.4f} expected; {drift['beyond_usual']:.0%} beyond the usual, expected 5%)"
+    )
 
 
 def _generator_line(facts: dict[str, Any]) -> str:

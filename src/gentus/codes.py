@@ -85,7 +85,6 @@ class Health:
     collision_rate: float  # share of the tables that share their codes with another
     largest_bucket: int  # tables on the most crowded code
     error: float  # mean squared distance of a latent to its codewords (latents have length one)
-    usual: float  # the distance that 95 of 100 tables stay below
 
 
 def health(codes: U8, size: int, distance: F32) -> Health:
@@ -104,5 +103,4 @@ def health(codes: U8, size: int, distance: F32) -> Health:
         round(collided / max(len(codes), 1), 6),
         int(buckets.max(initial=0)),
         round(float(distance.mean()) if len(distance) else 0.0, 6),
-        round(float(np.quantile(distance, 0.95)) if len(distance) else 0.0, 6),
     )

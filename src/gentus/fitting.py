@@ -26,7 +26,7 @@ from gentus.judge import Judge, learn_judge
 from gentus.labels import Labels
 from gentus.latent import Batches, LatentSettings, Network, Objective, learn_latent, principal_basis
 from gentus.progress import Progress
-from gentus.quantizer import QuantizerSettings, all_latents, learn_codes
+from gentus.quantizer import QuantizerSettings, all_latents, learn_codes, unseen_error
 from gentus.store import write_file
 from gentus.teacher import (
     I64,
@@ -41,6 +41,7 @@ from gentus.teacher import (
 )
 
 _CSR = ("data", "indices", "indptr")
+ENOUGH = 50  # tables, to say what to expect of new ones
 PLACES = 12  # with labels the network is told where columns stand; whether that means anything it learns
 
 
@@ -67,6 +68,7 @@ class Fitted:
     codebooks: Codebooks
     soft: sp.csr_matrix | None  # (T, T) who is unionable with whom, by labels or else by the teacher
     report: dict[str, Any]  # what was chosen, and by which figures
+    unseen: tuple[float, float] | None = None  # error to expect of new tables: mean, and of 95 in 100
 
 
 def fit_lake(
@@ -110,13 +112,15 @@ def fit_lake(
         if settings.variant == "ordinary":
             batches.objective = Objective(teacher=0.0, union=0.0)
         codebooks = learn_codes(network, batches, settings.quantizer, shape, generator, tick)
+        unseen = unseen_error(all_latents(network, batches), shape, generator) if total >= ENOUGH else None
     if labels:
         report["latents_by"] = "labels" if led else "teacher"
         report["held_out_map"] = {
             **report["held_out_map"],
             **{f"latents by {k}": v for k, v in figures.items()},
         }
-    return Fitted(network.export(basis), encoder, evidence, codebooks, _soft(batches, labels), report)
+    soft = _soft(batches, labels)
+    return Fitted(network.export(basis), encoder, evidence, codebooks, soft, report, unseen)
 
 
 def remember_fit(path: Path, fitted: Fitted, key: str) -> None:
@@ -128,6 +132,7 @@ def remember_fit(path: Path, fitted: Fitted, key: str) -> None:
     if fitted.soft is not None:
         arrays |= {f"soft {part}": getattr(fitted.soft, part) for part in _CSR}
     about = {"key": key, "encoder": json.dumps(asdict(fitted.encoder)), "report": json.dumps(fitted.report)}
+    about["unseen"] = json.dumps(fitted.unseen)
     write_file(path, save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, about))
 
 
@@ -149,7 +154,10 @@ def recall_fit(path: Path, key: str) -> Fitted | None:
         soft = sp.csr_matrix(parts, (total, total))
     encoder = EncoderSettings(**json.loads(about["encoder"]))
     codebooks = Codebooks(arrays["codebooks"])
-    return Fitted(weights, encoder, arrays.get("evidence"), codebooks, soft, json.loads(about["report"]))
+    report, unseen = json.loads(about["report"]), json.loads(about.get("unseen", "null"))
+    return Fitted(
+        weights, encoder, arrays.get("evidence"), codebooks, soft, report, tuple(unseen) if unseen else None
+    )
 
 
 def choose_judge(

@@ -93,6 +93,20 @@ def quantize(latents: Tensor, books: Tensor) -> tuple[Tensor, Tensor]:
     return total, torch.stack(errors)
 
 
+def unseen_error(latents: Tensor, shape: tuple[int, int], generator: torch.Generator) -> tuple[float, float]:
+    """How far tables lie from codewords that were not fitted to them: the mean, and what 95 of 100 stay below.
+
+    Codes know the tables they were learnt from nearly by heart, so their own error says little about those
+    to come. A tenth is left out of codebooks made for this only.
+    """
+    order = torch.randperm(len(latents), generator=generator)
+    out, fitted = order[: len(order) // 10], order[len(order) // 10 :]
+    levels, size = shape
+    books = residual_kmeans(latents[fitted], [None] * levels, min(size, len(fitted)), rounds=4)
+    errors = quantize(latents[out], books)[1][-1]
+    return float(errors.mean()), float(errors.quantile(0.95))
+
+
 def learn_codes(
     network: Network,
     batches: Batches,

@@ -14,6 +14,7 @@ from gentus.store import (
     digests,
     read_config,
     remove_superseded,
+    superseded,
     write_config,
     write_lock,
 )
@@ -35,9 +36,10 @@ def writer(layout: Layout, create: bool = False) -> Iterator[Catalogue]:
             layout.root.mkdir(parents=True, exist_ok=True)
         with write_lock(layout, PATIENCE), closing(Catalogue(layout.catalogue, writable=True)) as catalogue:
             opened = True
+            _finish(layout, catalogue)
             yield catalogue
     except sqlite3.OperationalError as error:
-        raise IndexFolderError(_refused(layout, opened, error)) from error
+        raise IndexFolderError(_refused(layout, opened or not create, error)) from error
     except sqlite3.DatabaseError as error:
         raise IndexFolderError(
             f"{layout.catalogue} is damaged ({error}). Delete {layout.root} and index the lake again."
@@ -45,11 +47,24 @@ def writer(layout: Layout, create: bool = False) -> Iterator[Catalogue]:
     except OSError as error:
         if opened and error.filename and not str(error.filename).startswith(str(layout.root)):
             raise  # it is about some other file
-        raise IndexFolderError(_refused(layout, opened, error.strerror or error)) from error
+        raise IndexFolderError(_refused(layout, opened or not create, error.strerror or error)) from error
 
 
-def _refused(layout: Layout, opened: bool, reason: object) -> str:
-    if not opened:
+def _finish(layout: Layout, catalogue: Catalogue) -> None:
+    """Do what a writer that was killed has left to do after its switch, and clear away what it never used."""
+    config = catalogue.config()
+    if config is None:
+        return
+    try:
+        told = read_config(layout)["edition"] == config["edition"]
+    except IndexFolderError:
+        told = False
+    if not told or superseded(layout, config["generation"], config["snapshot"]):
+        settle(layout, config)
+
+
+def _refused(layout: Layout, exists: bool, reason: object) -> str:
+    if not exists:
         return f"Cannot write the index to {layout.root}: {reason}"
     return (
         f"Cannot write to {layout.root}: {reason}. The index is as it was, with all that had been stored; "
