@@ -94,7 +94,7 @@ def quantize(latents: Tensor, books: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def unseen_error(latents: Tensor, shape: tuple[int, int], generator: torch.Generator) -> tuple[float, float]:
-    """How far tables lie from codewords that were not fitted to them: the mean, and what 95 of 100 stay below.
+    """How far tables lie from codewords not fitted to them: the mean, and what 95 of 100 stay below.
 
     Codes know the tables they were learnt from nearly by heart, so their own error says little about those
     to come. A tenth is left out of codebooks made for this only.
