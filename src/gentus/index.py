@@ -7,6 +7,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -21,7 +22,7 @@ from gentus.drift import drift
 from gentus.encoder import Encoder, EncoderSettings, parameter_shapes
 from gentus.evidence import EVIDENCE, Evidence
 from gentus.lake import Limits, Source, from_frame, read, read_path
-from gentus.overlay import Overlay, lay_over
+from gentus.overlay import lay_over
 from gentus.store import (
     HASHED_AT_OPEN,
     IndexFolderError,
@@ -32,7 +33,7 @@ from gentus.store import (
     write_file,
 )
 from gentus.table import Table
-from gentus.trie import Tree, Trie, build_trie
+from gentus.trie import I64, Tree, Trie, build_trie
 
 if TYPE_CHECKING:
     from gentus.generator import Generator
@@ -69,8 +70,9 @@ class _Now:
     config: dict[str, Any]
     serial: int  # the last change that it knows
     encoder: Encoder
-    base: Trie  # the snapshot ..
-    decoder: Decoder  # .. and with what came and went since
+    base: Trie  # the snapshot
+    changes: int  # how much came and went since
+    decoder: Decoder  # what there is now
 
 
 class Index:
@@ -86,10 +88,17 @@ class Index:
         self._lock = threading.RLock()
         self._generator: tuple[int, Generator] | None = None  # with the generation it is of
         self._tidying: threading.Thread | None = None
+        self._changes = False  # whether we made any
         try:
             self.catalogue = Catalogue(self.layout.catalogue)
             self._seen = self.catalogue.version()
             self._now = self._load(None)
+        except sqlite3.OperationalError as error:
+            if not self.layout.catalogue.exists():
+                raise _damaged(self.layout, self.layout.catalogue, error) from error
+            raise IndexFolderError(
+                f"{self.layout.catalogue} cannot be read: {error}. Is the disk full, or a permission missing?"
+            ) from error
         except sqlite3.Error as error:
             raise _damaged(self.layout, self.layout.catalogue, error) from error
 
@@ -146,7 +155,8 @@ class Index:
             )
             if self.catalogue.config() != config:
                 raise IndexFolderError(f"{self.layout.root} is being changed without end; try again.")
-        return _Now(config, serial, encoder, base, Decoder(lay_over(base, added, gone), codebooks))
+        tree = lay_over(base, added, gone)
+        return _Now(config, serial, encoder, base, len(added) + len(gone), Decoder(tree, codebooks))
 
     def _verify(self, config: dict[str, Any], path: Path) -> None:
         """Compare a file, or the files of a folder, with their checksums; large trees by size only."""
@@ -192,6 +202,10 @@ class Index:
         """Close the catalogue; the index cannot be searched any more."""
         self._tidied()
         self.catalogue.close()
+        if self._changes:  # we were readers beside the writer that made them, so SQLite kept its log
+            with suppress(sqlite3.Error), closing(Catalogue(self.layout.catalogue, writable=True)) as last:
+                last.empty_log()
+            self._changes = False
 
     def __enter__(self) -> Index:
         """For `with`: closes at the end."""
@@ -243,13 +257,13 @@ class Index:
 
         self._tidied()
         self.refresh()
+        self._changes = True
         now = self._now
         done = work(
             Updater(self.layout, now.config, now.encoder, now.decoder.codebooks, progress or Progress())
         )
         self.refresh()
-        tree = self.decoder.trie
-        if isinstance(tree, Overlay) and len(tree.added) + tree.gone > _most_changes(len(tree.base)):
+        if self._now.changes > _most_changes(len(self._now.base)):
             self._tidying = threading.Thread(target=self._tidy, name="gentus compact")
             self._tidying.start()
         return done
@@ -299,11 +313,12 @@ class Index:
         itself = self._itself(query)
         chosen = [(hit, own) for hit, own in zip(found, tables, strict=True) if own not in itself][:k]
         names = self.catalogue.names(own for _, own in chosen)
+        sids = sids_of(trie, np.array([row for (row, *_), _ in chosen], np.int64))
         hits: list[Hit] = []
-        for (row, score, *parts), own in chosen:
+        for ((_, score, *parts), own), sid in zip(chosen, sids, strict=True):
             if own in names:  # else it was removed a moment ago
                 name, path = names[own]
-                hits.append(Hit(len(hits) + 1, name, round(score, 6), sid_of(trie, row), path, *parts))
+                hits.append(Hit(len(hits) + 1, name, round(score, 6), sid, path, *parts))
         return hits
 
     def _decode(self, now: _Now, table: Table, beam: int) -> list[tuple[Any, ...]]:
@@ -425,11 +440,10 @@ class Index:
         }
 
 
-def sid_of(trie: Tree, row: int) -> str:
-    """The identifier of a row, as people see it."""
-    rows = np.array([row])
-    codes = np.array([trie.code(rows, level)[0] for level in range(trie.levels)])
-    return format_sid(codes, int(trie.suffix(rows)[0]))
+def sids_of(trie: Tree, rows: I64) -> list[str]:
+    """The identifiers of some rows, as people see them."""
+    codes = np.stack([trie.code(rows, level) for level in range(trie.levels)], axis=1)
+    return [format_sid(code, suffix) for code, suffix in zip(codes, trie.suffix(rows).tolist(), strict=True)]
 
 
 def _damaged(layout: Layout, path: Path, reason: object) -> IndexFolderError:
