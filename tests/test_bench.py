@@ -17,10 +17,9 @@ from conftest import QUICK, make_lake, rows_of, subject_of, write_pairs, write_t
 import gentus
 from gentus import static
 from gentus.bench import Retriever, TfidfChars, TfidfWords, machine, ours, quality
-from gentus.bench.baselines import best, distinct
+from gentus.bench.baselines import MiniLMColumns, best, distinct
 from gentus.bench.cold import cold_search
 from gentus.bench.incremental import incremental, labels_within
-from gentus.bench.minilm import MiniLMColumns
 from gentus.bench.updates import markdown as updates_markdown
 from gentus.bench.updates import measure_updates
 from gentus.evaluate import load_groundtruth

@@ -12,9 +12,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from gentus.bench.baselines import Reports, Retriever, TfidfChars, TfidfWords
+from gentus.bench.baselines import (
+    D3L,
+    LIFTus,
+    MiniLMColumns,
+    Reports,
+    Retriever,
+    Santos,
+    Sato,
+    Sherlock,
+    Starmie,
+    Tactus,
+    TfidfChars,
+    TfidfWords,
+)
 from gentus.bench.machine import describe, sentence
-from gentus.bench.minilm import MiniLMColumns
 from gentus.bench.ours import GenTUS
 from gentus.evaluate import check, load_groundtruth, score
 from gentus.lake import Skipped, Source, each, scan
@@ -44,6 +56,13 @@ METHODS: dict[str, Callable[[Lake], Retriever | None]] = {  # None: it cannot be
     "tfidf-words": lambda lake: TfidfWords(),
     "tfidf-chars": lambda lake: TfidfChars(),
     "minilm": lambda lake: MiniLMColumns(),
+    "sherlock": lambda lake: Sherlock(),
+    "sato": lambda lake: Sato(),
+    "starmie": lambda lake: Starmie(),
+    "liftus": lambda lake: LIFTus(),
+    "tactus": lambda lake: Tactus(),
+    "santos": lambda lake: Santos(),
+    "d3l": lambda lake: D3L(),
     "gentus": lambda lake: GenTUS(lake.tables, lake.index, lake.queries),
     "gentus-labels": lambda lake: (
         GenTUS(lake.tables, lake.index, lake.queries, lake.labels, "GenTUS, labels") if lake.labels else None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from gentus.bench.baselines import VALUES, best, distinct
+from gentus.bench.baselines.base import VALUES, best, distinct
 from gentus.static import weights_file
 from gentus.table import Table
 

@@ -1,0 +1,34 @@
+"""What a ranking is compared with: lexical and language-model baselines, and research methods by type.
+
+A method "of the X type" is written from what its paper says, with its own kind of components; its module
+says what is as in the paper, what had to be replaced, and why.
+"""
+
+from gentus.bench.baselines.base import VALUES, Reports, Retriever, best, distinct
+from gentus.bench.baselines.d3l import D3L
+from gentus.bench.baselines.lexical import TfidfChars, TfidfWords
+from gentus.bench.baselines.liftus import LIFTus
+from gentus.bench.baselines.minilm import MiniLMColumns
+from gentus.bench.baselines.santos import Santos
+from gentus.bench.baselines.sato import Sato
+from gentus.bench.baselines.sherlock import Sherlock
+from gentus.bench.baselines.starmie import Starmie
+from gentus.bench.baselines.tactus import Tactus
+
+__all__ = [
+    "D3L",
+    "VALUES",
+    "LIFTus",
+    "MiniLMColumns",
+    "Reports",
+    "Retriever",
+    "Santos",
+    "Sato",
+    "Sherlock",
+    "Starmie",
+    "Tactus",
+    "TfidfChars",
+    "TfidfWords",
+    "best",
+    "distinct",
+]

@@ -1,0 +1,56 @@
+"""The columns of many tables side by side, as the column-centric baselines see them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gentus.bench.baselines.base import VALUES
+from gentus.features import Features, concatenate, featurize
+from gentus.lake.base import spread
+from gentus.table import Table
+
+F32 = NDArray[np.float32]
+I64 = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The C non-empty columns of T tables; no name of a column is in here."""
+
+    names: list[str]
+    starts: I64  # (T + 1,) where each table's columns begin
+    values: list[list[str]]  # (C,) distinct values, spread evenly over the column
+    features: Features  # of the same columns; empty if they were not asked for
+
+    @property
+    def owner(self) -> I64:
+        """(C,) the table of every column."""
+        return np.repeat(np.arange(len(self.names)), np.diff(self.starts))
+
+
+def gather(tables: Iterable[Table], *, values: int = VALUES, features: bool = True) -> Columns:
+    """Go through tables once and keep of every column what baselines learn from."""
+    names: list[str] = []
+    starts = [0]
+    kept: list[list[str]] = []
+    parts: list[Features] = []
+    for table in tables:
+        names.append(table.name)
+        for column in table.columns:
+            if column.cells:
+                every = list(dict.fromkeys(column.cells))
+                kept.append([every[place] for place in spread(len(every), values)])
+        starts.append(len(kept))
+        if features:
+            parts.append(featurize(table))
+    return Columns(names, np.array(starts, np.int64), kept, concatenate(parts))
+
+
+def unit(vectors: F32) -> F32:
+    """Rows scaled to length one; rows of zeros stay."""
+    length = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.where(length > 1e-9, length, 1), np.float32)
