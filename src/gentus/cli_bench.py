@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from gentus.cli_common import AsJson, Beam, Count, IndexPath, emit, open_index
+from gentus.cli_common import AsJson, Beam, Count, IndexPath, emit, open_index, say
 
 bench_app = typer.Typer(
     help="Measure GenTUS beside other methods on lakes with ground truth.", no_args_is_help=True
@@ -17,19 +17,39 @@ bench_app = typer.Typer(
 @bench_app.command()
 def quality(
     data: Annotated[
-        Path, typer.Option(help="Folder of lakes: NAME/datalake, NAME/groundtruth_dev.csv, NAME/query.")
+        Path,
+        typer.Option(
+            help="Folder of lakes: NAME/datalake, NAME/groundtruth_dev.csv, NAME/query. Or the folder of one"
+            " benchmark (TUS, SANTOS, wiki_union, LakeBench) as it was unpacked."
+        ),
     ],
     lake: Annotated[
         list[str] | None, typer.Option(help="Which of them. Default: all the standard ones there.")
     ] = None,
     method: Annotated[list[str] | None, typer.Option(help="Which methods. Default: all.")] = None,
     out: Annotated[Path, typer.Option(help="Where quality.json and quality.md go.")] = Path("results"),
+    k: Annotated[
+        int | None,
+        typer.Option("-k", min=1, help="Answers that count, of one benchmark. Default: its usual k."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Rank the lakes' queries by GenTUS and by baselines, side by side, and write a table."""
-    from gentus.bench.quality import main_table, markdown
+    from gentus.bench.quality import LAKES, main_table, markdown
 
-    document = main_table(data, lake, method, out)
+    if lake or any((data / name).is_dir() for name in LAKES):
+        if k is not None:
+            raise typer.BadParameter("the standard lakes have their own k", param_hint="-k")
+        document = main_table(data, lake, method, out)
+    else:
+        from gentus.bench.benchmarks import recognise
+        from gentus.bench.single import measure_benchmark
+
+        benchmark = recognise(data, k)
+        say(f"{benchmark.name}, k = {benchmark.k}: recognised by {benchmark.evidence}.")
+        for note in benchmark.notes:
+            say(f"Note: {note}.")
+        document = measure_benchmark(benchmark, method, out)
     if as_json:
         emit(document)
     else:
@@ -134,3 +154,71 @@ def updates(
         emit(document)
     else:
         print(markdown(document))
+
+
+@bench_app.command("make-lake")
+def make_lake(
+    base: Annotated[
+        Path, typer.Argument(metavar="BASE_TABLES", help="A table, or a folder of tables to cut.")
+    ],
+    out: Annotated[Path, typer.Option("-o", "--out", help="Folder that the lake goes to.")],
+    slices: Annotated[int, typer.Option(min=2, help="Tables cut from each base table.")] = 10,
+    columns: Annotated[
+        float,
+        typer.Option(min=0, max=1, help="Least share of the columns in a slice, which has two at least."),
+    ] = 0.5,
+    rows: Annotated[
+        int | None, typer.Option(min=2, help="Most rows of a slice. Default: its part of the base table.")
+    ] = None,
+    overlap: Annotated[
+        float, typer.Option(min=0, max=1, help="Rows that are other slices' too, as a share. 0: disjoint.")
+    ] = 0.0,
+    runs: Annotated[
+        bool, typer.Option("--runs", help="Slices are runs of rows, instead of rows from anywhere.")
+    ] = False,
+    distractors: Annotated[
+        int, typer.Option(min=0, help="For each base table: tables that share one column, not the subject.")
+    ] = 2,
+    typos: Annotated[float, typer.Option(min=0, max=1, help="Chance of a cell to get a typing error.")] = 0.0,
+    missing: Annotated[float, typer.Option(min=0, max=1, help="Chance of a cell to be emptied.")] = 0.0,
+    case: Annotated[float, typer.Option(min=0, max=1, help="Chance of a column of other letter case.")] = 0.0,
+    numbers: Annotated[
+        float, typer.Option(min=0, max=1, help="Chance of a column of numbers to be written otherwise.")
+    ] = 0.0,
+    dates: Annotated[
+        float, typer.Option(min=0, max=1, help="Chance of a column of dates to be written otherwise.")
+    ] = 0.0,
+    headers: Annotated[
+        str, typer.Option(help="Column names: keep, mangle, number (col_1, ..), drop, or mix.")
+    ] = "keep",
+    dev: Annotated[
+        float, typer.Option(min=0, max=1, help="Share of the base tables in groundtruth_dev.csv.")
+    ] = 0.3,
+    most_rows: Annotated[
+        int, typer.Option(min=4, help="Rows used of a base table, the first ones.")
+    ] = 20_000,
+    seed: Annotated[int, typer.Option(help="The same seed and tables give the same lake.")] = 0,
+    force: Annotated[bool, typer.Option("--force", help="Replace a lake that was made before.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Cut tables into a lake with known answers: slices that can be unioned, and distractors."""
+    from gentus.bench.make_lake import make_lake
+    from gentus.bench.noise import Headers, Noise
+    from gentus.bench.slicing import LakeOptions
+    from gentus.progress import terminal_progress
+
+    if headers not in list(Headers):
+        raise typer.BadParameter(f"{headers} is none of {', '.join(Headers)}", param_hint="--headers")
+    noise = Noise(typos, missing, case, numbers, dates, Headers(headers))
+    options = LakeOptions(seed, slices, columns, rows, overlap, runs, distractors, dev, most_rows, noise)
+    facts = make_lake(base, out, options, force=force, progress=terminal_progress())
+    if as_json:
+        emit(facts)
+        return
+    print(
+        f"{out}: {facts['tables']:,} tables from {facts['base_tables']:,} base tables,"
+        f" {facts['distractors']:,} of them distractors;"
+        f" {facts['queries']:,} queries with {facts['pairs']:,} answers"
+    )
+    for name, reason in facts["skipped"].items():
+        say(f"Left out: {name}: {reason}.")

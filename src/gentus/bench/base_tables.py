@@ -25,6 +25,11 @@ from gentus.lake.kinds import SQLITE, Kind, kind_inside
 from gentus.lake.typed import quoted
 
 _BYTES = 256 << 20  # of text; what is longer is cut off there
+_ALONE: dict[str, str | bool | int | float | list[str]] = {
+    "threads": 1,
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +50,7 @@ def read_whole(source: Source, most_rows: int) -> BaseTable:
     """Read the first rows of a table, columns without any value left out; raises `Unreadable` only."""
     try:
         header, rows = _rows(source.path, source.part, most_rows)
-        return _table(source.name, header, rows)
+        return _table(source.name, header, rows[:most_rows])
     except Unreadable:
         raise
     except Exception as error:  # as for all readers: what parsers raise is not to be foreseen
@@ -127,7 +132,9 @@ def _sheet(path: Path, part: str, most: int) -> tuple[list[str], list[list[str |
         book = openpyxl.load_workbook(file, read_only=True, data_only=True)
         try:
             found = islice(book[part].iter_rows(values_only=True), most + 1)
-            rows = [[_value(value) for value in row] for row in found]
+            rows = [
+                [_value(value) for value in row] for row in found if any(value is not None for value in row)
+            ]
         finally:
             book.close()
     return [name or "" for name in rows[0]] if rows else [], rows[1:]
@@ -141,8 +148,9 @@ def _query(path: Path, part: str, most: int) -> tuple[list[str], list[list[str |
             return header, [[_value(value) for value in row] for row in cursor]
     import duckdb
 
-    with closing(duckdb.connect(str(path), read_only=True)) as duck:
-        found = duck.execute(f"SELECT * FROM {part if '.' in part else quoted(part)} LIMIT {most}")
+    with closing(duckdb.connect(str(path), read_only=True, config=_ALONE)) as duck:
+        table = part if "." in part or '"' in part else quoted(part)  # those are quoted already
+        found = duck.execute(f"SELECT * FROM {table} LIMIT {most}")
         header = [str(column[0]) for column in found.description or []]
         return header, [[_value(value) for value in row] for row in found.fetchall()]
 

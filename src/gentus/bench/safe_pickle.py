@@ -57,6 +57,13 @@ _CONTAINERS: dict[str, Callable[..., Any]] = {
 }
 
 
+def _refusal(path: Path, wanted: str) -> UnsafePickleError:
+    hint = ""
+    if wanted.partition(".")[0] in ("numpy", "pandas"):
+        hint = "; where it was made, save plain lists of str instead: {str(q): [str(c) for c in found], ..}"
+    return UnsafePickleError(f"{path} asks for {wanted}, and only plain containers are loaded{hint}")
+
+
 class _Plain(pickle.Unpickler):
     """Knows containers only."""
 
@@ -66,14 +73,9 @@ class _Plain(pickle.Unpickler):
 
     def find_class(self, module: str, name: str, /) -> Any:
         wanted = f"{module}.{name}"
-        if wanted in _CONTAINERS:
-            return _CONTAINERS[wanted]
-        hint = ""
-        if module.partition(".")[0] in ("numpy", "pandas"):
-            hint = (
-                "; where it was made, save plain lists of str instead: {str(q): [str(c) for c in found], ..}"
-            )
-        raise UnsafePickleError(f"{self.path} asks for {wanted}, and only plain containers are loaded{hint}")
+        if wanted not in _CONTAINERS:
+            raise _refusal(self.path, wanted)
+        return _CONTAINERS[wanted]
 
     def persistent_load(self, pid: Any, /) -> Any:
         raise UnsafePickleError(f"{self.path} refers to things outside of it")
@@ -86,14 +88,7 @@ def load_plain(path: Path, most_bytes: int = MOST_BYTES) -> Any:
         raise UnsafePickleError(f"{path} has {size:,} bytes, more than the {most_bytes:,} that are loaded")
     data = path.read_bytes()
     try:
-        for count, (instruction, argument, at) in enumerate(pickletools.genops(data)):
-            if instruction.name in _NUMBERED and int(argument or 0) > count:
-                raise UnsafePickleError(f"{path} asks for more memory at byte {at} than it can fill")
-            if instruction.name not in _INSTRUCTIONS:
-                raise UnsafePickleError(
-                    f"{path} has the instruction {instruction.name} at byte {at}: it holds more than dicts,"
-                    " lists, sets and text, and is not loaded"
-                )
+        _look_through(data, path)
         return _Plain(data, path).load()
     except UnsafePickleError:
         raise
@@ -101,6 +96,29 @@ def load_plain(path: Path, most_bytes: int = MOST_BYTES) -> Any:
         raise UnsafePickleError(f"{path} is nested too deeply") from error
     except Exception as error:  # a damaged stream can raise nearly anything
         raise ValueError(f"{path} is no pickle, or is cut off or damaged ({error})") from error
+
+
+def _look_through(data: bytes, path: Path) -> None:
+    """Refuse instructions that plain containers do not need, and places in memory that were never filled."""
+    texts: list[str] = []
+    asked: list[str] = []  # classes, as far as one can tell without running it: good enough for a message
+    for count, (instruction, argument, at) in enumerate(pickletools.genops(data)):
+        name = instruction.name
+        if name in ("GLOBAL", "INST"):
+            asked.append(str(argument).replace(" ", ".", 1))
+        elif name == "STACK_GLOBAL":
+            asked.append(".".join(texts[-2:]))
+        elif isinstance(argument, str):
+            texts = [*texts[-1:], argument]
+        if name in _NUMBERED and int(argument or 0) > count:
+            raise UnsafePickleError(f"{path} asks for more memory at byte {at} than it can fill")
+        if name not in _INSTRUCTIONS:
+            if strange := [wanted for wanted in asked if wanted not in _CONTAINERS]:
+                raise _refusal(path, strange[0])
+            raise UnsafePickleError(
+                f"{path} has the instruction {name} at byte {at}: it holds more than dicts, lists, sets and"
+                " text, and is not loaded"
+            )
 
 
 def load_truth_pickle(path: Path) -> dict[str, list[str]]:
