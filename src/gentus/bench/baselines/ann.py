@@ -43,7 +43,10 @@ class Neighbours:
         if count >= distinct:  # a graph is no help when everything is asked for
             return np.arange(len(self.rows))
         found = self._graph.search(queries, count, threads=1)
-        places = np.unique(found.keys[np.arange(count) < found.counts[:, None]]).astype(np.int64)
+        keys = found.keys  # of one query (n,), of more (q, count) with what is missing at the end
+        if keys.ndim == 2:
+            keys = keys[np.arange(count) < found.counts[:, None]]
+        places = np.unique(keys).astype(np.int64)
         return np.sort(_ranges(self._members, self._starts[places], self._starts[places + 1]))
 
     @property

@@ -70,7 +70,9 @@ class ColumnFeatures:
         weighed = self._tfidf(words)
         rank = max(1, min(PARAGRAPH, min(weighed.shape) - 1))
         analysis = TruncatedSVD(rank, n_iter=3, random_state=int(random.integers(1 << 31)))
-        self._basis: F32 = analysis.fit(weighed).components_.T.astype(np.float32)  # (words, rank)
+        with np.errstate(invalid="ignore"):  # shares of a variance that one column does not have
+            analysis.fit(weighed)
+        self._basis: F32 = analysis.components_.T.astype(np.float32)  # (words, rank)
         self._scales: list[tuple[F32, F32]] = []
         groups = self.groups(columns, self.rows)
         for number, group in enumerate(groups):

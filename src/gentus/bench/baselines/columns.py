@@ -31,6 +31,19 @@ class Columns:
         """(C,) the table of every column."""
         return np.repeat(np.arange(len(self.names)), np.diff(self.starts))
 
+    def some(self, rows: slice) -> Features:
+        """Features of a range of columns, as if each were a table."""
+        features = self.features
+        starts = features.starts[rows.start : rows.stop + 1]
+        return Features(
+            np.arange(len(starts), dtype=np.int32),
+            starts - starts[0],
+            features.ids[starts[0] : starts[-1]],
+            features.counts[starts[0] : starts[-1]],
+            features.profile[rows],
+            features.places[rows],
+        )
+
 
 def gather(tables: Iterable[Table], *, values: int = VALUES, features: bool = True) -> Columns:
     """Go through tables once and keep of every column what baselines learn from."""

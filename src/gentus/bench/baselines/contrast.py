@@ -61,8 +61,9 @@ class ColumnEncoder(nn.Module):
             assert isinstance(block, nn.TransformerEncoderLayer)
             nn.init.zeros_(block.self_attn.out_proj.weight)
             nn.init.zeros_(block.linear2.weight)
-        self.attend = nn.Sequential(nn.Linear(width, width // 2), nn.Tanh(), nn.Linear(width // 2, 1))
-        nn.init.zeros_(self.attend[2].weight)  # begins as the mean
+        last = nn.Linear(width // 2, 1)
+        nn.init.zeros_(last.weight)  # pooling begins as the mean
+        self.attend = nn.Sequential(nn.Linear(width, width // 2), nn.Tanh(), last)
 
     def forward(
         self, pieces: torch.Tensor, begins: torch.Tensor, kept: torch.Tensor, places: torch.Tensor

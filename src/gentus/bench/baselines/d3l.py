@@ -11,33 +11,24 @@ as half of all columns share them; distances are combined for each pair of colum
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from gentus.bench.baselines.ann import Neighbours
+from gentus.bench.baselines.column_features import CHUNK
 from gentus.bench.baselines.columns import F32, I64, gather
+from gentus.bench.baselines.formats import grams, informative_words, pattern
 from gentus.bench.baselines.matching import CANDIDATES, FEWEST, top_tables
 from gentus.bench.baselines.minhash import U32, MinHash, Postings, bands, hashes, jaccard
 from gentus.bench.baselines.numbers import QUANTILES, kolmogorov_smirnov, quantiles
 from gentus.evidence import BLOCKS, Evidence
-from gentus.table import Column, Table
+from gentus.features import Features
+from gentus.table import Table
 from gentus.teacher import column_ids
 
 ROWS = 4  # places of a signature a band: sets that share two fifths are likely found
-_WORD = re.compile(r"\w+")
-_FORMATS = [  # D3L's primitives, the most special first
-    (re.compile(r"[A-Z][a-z]+"), "\x01"),
-    (re.compile(r"[A-Z]+"), "\x02"),
-    (re.compile(r"[a-z]+"), "\x03"),
-    (re.compile(r"[0-9]+"), "\x04"),
-    (re.compile(r"[^\W\x01-\x04]+"), "\x05"),
-    (re.compile(r"[^\w\s\x01-\x05]+"), "\x06"),
-]
-_REPEATED = re.compile(r"([\x01-\x06]\s*)\1+")
 
 
 class D3L:
@@ -68,8 +59,8 @@ class D3L:
         if lake.values:
             self._evidence = Evidence.fit([lake.features])
             count = len(lake.values)
-            parts = [self._embed(lake.features.take([table])) for table in range(len(lake.names))]
-            self._index = Neighbours(np.concatenate(parts))
+            ranges = [slice(begin, min(begin + CHUNK, count)) for begin in range(0, count, CHUNK)]
+            self._index = Neighbours(np.concatenate([self._embed(lake.some(rows)) for rows in ranges]))
             keys = bands(self._columns.words, ROWS)
             full = self._columns.words[:, 0] != 0xFFFFFFFF
             owners = np.repeat(np.arange(count)[full], keys.shape[1])
@@ -101,7 +92,7 @@ class D3L:
         note = f"{left}{' evidence;' if self.headers else ''} equal weights of evidence"
         return {"bytes_per_table": size / max(1, len(self.names)), "note": note}
 
-    def _embed(self, features: Any) -> F32:
+    def _embed(self, features: Features) -> F32:
         return np.ascontiguousarray(self._evidence.blocks(features)[:, BLOCKS["pieces"]])
 
     def _similarity(self, own: Evidences, vectors: F32, at: I64) -> F32:
@@ -136,10 +127,12 @@ class D3L:
             for column, is_number in zip(columns, numeric, strict=True)
         ]
         formats = [hashes({pattern(cell) for cell in dict.fromkeys(column.cells)}) for column in columns]
-        names = [hashes(_grams(column.name)) if self.headers else empty for column in columns]
+        names = [hashes(grams(column.name)) if self.headers else empty for column in columns]
         none = np.zeros(QUANTILES, np.float32)
         return Evidences(
-            *(self._minhash.signatures(sets) for sets in (words, formats, names)),
+            self._minhash.signatures(words),
+            self._minhash.signatures(formats),
+            self._minhash.signatures(names)[:, : self._minhash.size * self.headers],
             np.array([none if found is None else found for found in numbers]).reshape(-1, QUANTILES),
             np.array(numeric, bool),
         )
@@ -149,7 +142,7 @@ class Evidences:
     """What is known of C columns beside their embeddings."""
 
     def __init__(self, words: U32, formats: U32, headers: U32, numbers: F32, numeric: Any) -> None:
-        self.words, self.formats, self.headers = words, formats, headers  # (C, size) signatures
+        self.words, self.formats, self.headers = words, formats, headers  # (C, size) signatures, if used
         self.numbers = numbers  # (C, QUANTILES)
         self.numeric: np.ndarray[tuple[int], np.dtype[np.bool_]] = numeric  # (C,)
 
@@ -170,30 +163,5 @@ class Evidences:
 
     @property
     def nbytes(self) -> int:
-        """Bytes on disk; unused signatures of names are not saved."""
-        used = (
-            self._arrays()
-            if (self.headers != 0xFFFFFFFF).any()
-            else [*self._arrays()[:2], *self._arrays()[3:]]
-        )
-        return sum(int(array.nbytes) for array in used)
-
-
-def informative_words(column: Column) -> set[str]:
-    """Of every value the word that is rarest in the column: the others say what kind of column it is."""
-    values = [_WORD.findall(value.lower()) for value in dict.fromkeys(column.cells)]
-    counts = Counter(word for words in values for word in words)
-    return {min(words, key=lambda word: counts[word]) for words in values if words}
-
-
-def pattern(cell: str) -> str:
-    """The format of a cell: its runs of capitalised, upper, lower, digits, mixed and punctuation."""
-    for expression, letter in _FORMATS:
-        cell = expression.sub(letter, cell)
-    return _REPEATED.sub(r"\1+", cell)
-
-
-def _grams(name: str, size: int = 4) -> set[str]:
-    """Character q-grams of a column name, as D3L compares names."""
-    name = name.lower()
-    return {name[place : place + size] for place in range(max(1, len(name) - size + 1))}
+        """Bytes on disk."""
+        return sum(int(array.nbytes) for array in self._arrays())

@@ -15,13 +15,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from gentus.bench.baselines.column_features import FITTED, sparse_counts
+from gentus.bench.baselines.column_features import CHUNK, FITTED, sparse_counts
 from gentus.bench.baselines.columns import F32, Columns, unit
 from gentus.bench.baselines.matching import MatchedColumns, cosine
 from gentus.evidence import BLOCKS, Evidence
-from gentus.features import KINDS, Features
+from gentus.features import KINDS
 
-CHUNK = 4096
 RANK = {"words": 96, "grams": 96, "shapes": 64}
 
 
@@ -44,7 +43,8 @@ class LIFTus(MatchedColumns):
         for kind, rank in RANK.items():
             weighed = self._tfidf(counts, kind)
             rank = max(1, min(rank, min(weighed.shape) - 1))
-            analysis = TruncatedSVD(rank, n_iter=3, random_state=self.seed).fit(weighed)
+            with np.errstate(invalid="ignore"):  # shares of a variance that one column does not have
+                analysis = TruncatedSVD(rank, n_iter=3, random_state=self.seed).fit(weighed)
             # Directions that vary much are tempered: else one frequent word would be all that is compared.
             strength = np.sqrt(np.maximum(analysis.singular_values_, 1e-6))
             self._bases[kind] = (analysis.components_.T / strength).astype(np.float32)
@@ -53,7 +53,7 @@ class LIFTus(MatchedColumns):
         parts = []
         for begin in range(0, len(columns.values), CHUNK):
             rows = slice(begin, min(begin + CHUNK, len(columns.values)))
-            blocks = self._evidence.blocks(_rows(columns, rows))
+            blocks = self._evidence.blocks(columns.some(rows))
             counts = sparse_counts(columns.features, rows)
             aspects = {"pieces": blocks[:, BLOCKS["pieces"]], "profile": blocks[:, BLOCKS["profile"]]}
             for kind, basis in self._bases.items():
@@ -80,17 +80,3 @@ def aggregate(aspects: dict[str, F32], profile: F32) -> F32:
         "profile": 0.10 + 0.35 * numbers,
     }
     return unit(np.hstack([np.sqrt(weights[aspect]) * unit(vectors) for aspect, vectors in aspects.items()]))
-
-
-def _rows(columns: Columns, rows: slice) -> Features:
-    """The features of some columns, as if each were a table."""
-    features = columns.features
-    starts = features.starts[rows.start : rows.stop + 1]
-    return Features(
-        np.arange(len(starts), dtype=np.int32),
-        starts - starts[0],
-        features.ids[starts[0] : starts[-1]],
-        features.counts[starts[0] : starts[-1]],
-        features.profile[rows],
-        features.places[rows],
-    )

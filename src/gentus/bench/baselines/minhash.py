@@ -75,9 +75,10 @@ def jaccard(own: U32, theirs: U32) -> NDArray[np.float32]:
 def bands(signatures: U32, rows: int) -> U64:
     """(n, bands) a key for every `rows` places of a signature; likely shared by similar sets only."""
     count = signatures.shape[1] // rows
-    keys = np.zeros((len(signatures), count), np.uint64)
+    keys: U64 = np.zeros((len(signatures), count), np.uint64)
     for place in range(rows):
-        keys = scatter(keys ^ signatures[:, place : count * rows : rows].astype(np.uint64), place + 1)
+        part: U64 = signatures[:, place : count * rows : rows].astype(np.uint64)
+        keys = scatter(np.bitwise_xor(keys, part), place + 1)
     return keys + np.arange(count, dtype=np.uint64)  # equal content in different bands is no likeness
 
 

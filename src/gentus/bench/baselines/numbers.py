@@ -46,4 +46,4 @@ def kolmogorov_smirnov(own: F32, theirs: F32) -> F32:
     at_own = np.zeros(len(theirs))
     for point, share in zip(points, shares, strict=True):
         at_own = np.maximum(at_own, np.abs((theirs <= point).mean(1) - share))
-    return np.maximum(at_theirs, at_own).astype(np.float32)
+    return np.asarray(np.maximum(at_theirs, at_own), np.float32)

@@ -78,7 +78,7 @@ class Santos:
         tables = np.union1d(self._owner[alike.any(0)], np.flatnonzero(relations))
         at, counts = column_ids(self._starts, tables)
         # Both kinds of semantics count alike: a mean over columns, and one over pairs.
-        places, scores = top_tables(alike[:, at] / len(own), counts, k, offsets=relations[tables])
+        places, scores = top_tables(alike[:, at] / np.float32(len(own)), counts, k, offsets=relations[tables])
         return [self.names[tables[place]] for place in places[scores > 0]]
 
     def facts(self) -> dict[str, Any]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 HIDDEN = 128
 EPOCHS = 8
 BATCH = 256
+FEWEST_STEPS = 200
 
 
 class Sherlock(MatchedColumns):
@@ -48,7 +49,7 @@ class Sherlock(MatchedColumns):
 
     def _encode(self, columns: Columns) -> F32:
         types, hidden = self._types(columns)
-        return np.hstack([np.sqrt(types), unit(hidden)]) / np.float32(np.sqrt(2))
+        return np.asarray(np.hstack([np.sqrt(types), unit(hidden)]) / np.sqrt(2), np.float32)
 
     def _types(self, columns: Columns) -> tuple[F32, F32]:
         """(C, types) distributions and (C, HIDDEN) last hidden layers."""
@@ -79,6 +80,8 @@ def pseudo_types(groups: list[F32], count: int, seed: int) -> np.ndarray[tuple[i
     from sklearn.cluster import MiniBatchKMeans
     from sklearn.decomposition import PCA
 
+    if len(groups[0]) < 3:  # too few to differ in kind
+        return np.zeros(len(groups[0]), np.int64)
     parts = []
     for group in groups:
         rank = min(50, *group.shape)
@@ -119,12 +122,13 @@ def train(
         network = Network()
         inputs, wanted = [torch.from_numpy(group) for group in groups], torch.from_numpy(labels)
         optimizer = torch.optim.AdamW(network.parameters(), lr=1e-3)
-        for _ in range(max(EPOCHS, 200 * BATCH // max(1, len(labels)) if len(labels) < BATCH else EPOCHS)):
-            for rows in torch.randperm(len(labels)).split(BATCH):
+        steps = -(-len(labels) // BATCH)  # an epoch
+        for _ in range(max(EPOCHS, FEWEST_STEPS // steps)):
+            for rows in torch.split(torch.randperm(len(labels)), BATCH):
                 logits, _ = network(*(x[rows] for x in inputs))
                 # Smoothed: a sure network would know one type a column and nothing of the next best.
                 loss = nn.functional.cross_entropy(logits, wanted[rows], label_smoothing=0.1)
                 optimizer.zero_grad()
-                loss.backward()
+                loss.backward()  # type: ignore[no-untyped-call]
                 optimizer.step()
     return network.eval()

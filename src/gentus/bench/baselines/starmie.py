@@ -78,7 +78,7 @@ def train(
             found, there = encoder(*batch_of(tokens, parts, _dropping(settings.drop_cells, random)))
             views.append(found[there])  # (columns of the view, width)
             held.append(np.concatenate(parts))
-        _, first, second = np.intersect1d(*held, return_indices=True)
+        _, first, second = np.intersect1d(held[0], held[1], return_indices=True)
         if len(first) < 2:
             continue
         everyone = torch.ones(len(first), len(first), dtype=torch.bool)

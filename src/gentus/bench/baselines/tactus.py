@@ -126,7 +126,7 @@ def train(
             views.append(found[there])
             held.append(np.concatenate(parts))
         unlike = torch.from_numpy(before[batch] @ before[batch].T < LATENT)
-        _, first, second = np.intersect1d(*held, return_indices=True)
+        _, first, second = np.intersect1d(held[0], held[1], return_indices=True)
         everyone = torch.ones(len(first), len(first), dtype=torch.bool)
         loss = info_nce(pooled[0], pooled[1], settings.temperature, unlike)
         if len(first) > 1:  # columns, which rerank, learn along

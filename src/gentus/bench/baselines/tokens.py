@@ -41,9 +41,8 @@ def tokenize(values: list[list[str]]) -> Tokens:
     for begin in range(0, len(flat), BATCH):
         found = load_tokenizer().encode_batch_fast(flat[begin : begin + BATCH], add_special_tokens=False)
         for encoding in found:
-            ids = encoding.ids[:LONGEST]
-            parts.append(np.array(ids, np.int32))
-            lengths.append(len(ids))
+            parts.append(np.array(encoding.ids[:LONGEST], np.int32))
+            lengths.append(len(parts[-1]))
     per_value = np.array(lengths, np.int64)
     ends = np.append(0, np.cumsum(per_value))
     first = np.append(0, np.cumsum([len(column) for column in values])).astype(np.int64)

@@ -1,0 +1,311 @@
+"""The research baselines: on small lakes, each alone, and the pieces they share."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gentus import static
+from gentus.bench import quality
+from gentus.bench.baselines import (
+    D3L,
+    LIFTus,
+    Reports,
+    Retriever,
+    Santos,
+    Sato,
+    Sherlock,
+    Starmie,
+    Tactus,
+)
+from gentus.bench.baselines.ann import Neighbours
+from gentus.bench.baselines.columns import gather, unit
+from gentus.bench.baselines.contrast import ContrastSettings, encode, make_encoder
+from gentus.bench.baselines.formats import informative_words, pattern
+from gentus.bench.baselines.matching import cosine, matched_weight, soft_jaccard, top_tables, weight_alone
+from gentus.bench.baselines.minhash import MinHash, Postings, bands, hashes, jaccard
+from gentus.bench.baselines.numbers import kolmogorov_smirnov, number, quantiles
+from gentus.bench.baselines.sato import smooth
+from gentus.bench.baselines.starmie import train
+from gentus.bench.baselines.tactus import adaptive_pool
+from gentus.bench.baselines.tokens import chance, tokenize
+from gentus.table import Column, Table
+
+pytestmark = pytest.mark.skipif(
+    not (find_spec("usearch") and find_spec("sklearn") and find_spec(static.PACKAGE)),
+    reason="needs usearch, scikit-learn and the MiniLM weights",
+)
+
+SUBJECTS = {
+    "cities": ("Berlin Vienna Lisbon Madrid Rome Oslo Dublin Prague Athens Warsaw", "north south coast", 5),
+    "fish": ("salmon trout carp pike eel perch herring cod tuna bass", "river lake sea pond brook", 40),
+    "metals": ("iron copper zinc nickel silver gold cobalt tin lead titanium", "ore alloy wire sheet", 9000),
+    "films": ("Vertigo Alien Casablanca Psycho Rocky Jaws Amadeus Fargo Heat", "drama thriller comedy", 1900),
+}
+QUICK = ContrastSettings(fewest_steps=5, most_steps=5, tables=8)
+
+Make = Callable[..., Any]
+
+
+def quick(method: Make, **options: Any) -> Any:
+    return method(settings=QUICK, **options) if method in (Starmie, Tactus) else method(**options)
+
+
+METHODS: list[Make] = [Sherlock, Sato, Starmie, LIFTus, Tactus, Santos, D3L]
+each = pytest.mark.parametrize("method", METHODS)
+
+
+def make(subject: str, seed: int, rows: int = 12, header: str = "c") -> Table:
+    chance = random.Random(f"{subject} {seed}")
+    names, kinds, size = SUBJECTS[subject]
+    columns = [
+        [chance.choice(names.split()) for _ in range(rows)],
+        [chance.choice(kinds.split()) for _ in range(rows)],
+        [f"{chance.uniform(size, 2 * size):.1f}" for _ in range(rows)],
+    ]
+    return table(f"{subject}_{seed}", columns, header)
+
+
+def table(name: str, columns: list[list[str]], header: str = "c") -> Table:
+    return Table(name, [Column(f"{header}{i}", cells) for i, cells in enumerate(columns)], len(columns[0]))
+
+
+LAKE = [make(subject, seed) for subject in SUBJECTS for seed in range(5)]
+
+
+@each
+def test_each_finds_the_tables_that_fit(method: Make) -> None:
+    retriever = quick(method)
+    retriever.fit(iter(LAKE))
+    for subject in SUBJECTS:
+        found = retriever.search(make(subject, 77), 4)
+        assert [name.split("_")[0] for name in found] == [subject] * 4
+    assert retriever.search(LAKE[7], 1) == [LAKE[7].name]
+    assert len(retriever.search(LAKE[7], 100)) <= len(LAKE)
+
+
+@each
+def test_each_is_deterministic_and_sees_no_column_names(method: Make) -> None:
+    query = make("fish", 78)
+    renamed = make("fish", 78, header="city metal film ")
+    rankings = []
+    for lake in (LAKE, [make(*_parts(one), header="name of fish ") for one in LAKE]):
+        retriever = quick(method, seed=3)
+        retriever.fit(lake)
+        rankings.append(retriever.search(query, 20))
+        assert retriever.search(renamed, 20) == rankings[-1]
+    assert rankings[0] == rankings[1]
+
+
+def _parts(one: Table) -> tuple[str, int]:
+    subject, seed = one.name.split("_")
+    return subject, int(seed)
+
+
+@each
+def test_each_survives_odd_tables(method: Make) -> None:
+    odd = [
+        table("empty_column", [[], ["salmon", "trout"]]),
+        table("nothing", [[], []]),
+        table("one", [["salmon"]]),
+        table("numbers", [["1", "2", "3"], ["0.5", "0.7", "1e3"]]),
+        table("signs", [["\u3042\u3044", "\U0001f41f", "\ufffd"], ["-", "--", "?"]]),
+        table("wide", [[f"v{i}", f"w{i}"] for i in range(60)]),
+    ]
+    retriever = quick(method)
+    retriever.fit([*LAKE, *odd])
+    names = {one.name for one in (*LAKE, *odd)}
+    for query in (*odd, table("unknown", [["qqqqxyz", "zzzzvbn"], ["\u0416\u0416\u0416", "xxkcdq"]])):
+        found = retriever.search(query, 30)
+        assert len(found) == len(set(found))
+        assert set(found) <= names
+        assert "nothing" not in found
+    assert retriever.search(table("q", [[], []]), 5) == []
+    if method is not Santos:  # which has no semantics of numbers
+        assert retriever.search(odd[3], 1) == ["numbers"]
+    facts = retriever.facts()
+    assert isinstance(retriever, Reports)
+    assert facts["bytes_per_table"] > 100
+    assert facts["note"]
+
+
+@each
+def test_each_takes_an_empty_or_tiny_lake(method: Make) -> None:
+    for lake in ([], [table("nothing", [[]])], [table("one", [["salmon", "trout"]])]):
+        retriever = quick(method)
+        retriever.fit(lake)
+        found = retriever.search(table("q", [["salmon", "trout"]]), 5)
+        assert found == (["one"] if lake and lake[0].name == "one" else [])
+        assert retriever.facts()["bytes_per_table"] >= 0
+
+
+def test_all_are_methods_of_the_bench(tmp_path: Any) -> None:
+    lake = quality.Lake(tmp_path, None, None, tmp_path)
+    names = []
+    for key in ("sherlock", "sato", "starmie", "liftus", "tactus", "santos", "d3l"):
+        retriever: Retriever | None = quality.METHODS[key](lake)
+        assert retriever is not None
+        names.append(retriever.name)
+    kinds = ("Sherlock", "SATO", "Starmie", "LIFTus", "TACTUS", "SANTOS", "D3L")
+    assert names == [f"{kind}-type" for kind in kinds]
+
+
+def test_d3l_sees_names_if_told_to() -> None:
+    lake = [table("a", [["x1", "x2"]], "weight"), table("b", [["x1", "x2"]], "height")]
+    for header, answer in (("weight", "a"), ("height", "b")):
+        told = D3L(headers=True)
+        told.fit(lake)
+        assert told.search(table("q", [["x1", "x2"]], header), 1) == [answer]
+    told = D3L()
+    told.fit(lake)
+    assert told.search(table("q", [["x1", "x2"]], "height"), 2) == ["a", "b"]
+
+
+def test_santos_knows_which_values_stand_in_one_row() -> None:
+    people, places = [f"person {i}" for i in range(8)], [f"place {i}" for i in range(8)]
+    born = table("born", [people, places])
+    moved = table("moved", [people, places[3:] + places[:3]])
+    retriever = Santos()
+    retriever.fit([moved, born])
+    assert retriever.search(table("q", [people[:5], places[:5]]), 2) == ["born", "moved"]
+    assert retriever.search(table("q", [places[:5], people[:5]]), 2) == ["born", "moved"]
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (2, 4), (4, 3), (5, 5)])
+def test_matching_is_the_best_of_all(shape: tuple[int, int]) -> None:
+    chance = np.random.default_rng(0)
+    for _ in range(20):
+        similarity = chance.random(shape, np.float32)
+        small, large = sorted(shape)
+        tall = similarity if shape[0] == small else similarity.T
+        every = (
+            sum(tall[i, j] for i, j in enumerate(p)) for p in itertools.permutations(range(large), small)
+        )
+        assert matched_weight(similarity) == pytest.approx(max(every), abs=1e-5)
+
+
+@pytest.mark.parametrize("score", [weight_alone, soft_jaccard, cosine])
+def test_bounds_change_nothing(score: Any) -> None:
+    chance = np.random.default_rng(1)
+    for k in (1, 5, 200):
+        counts = chance.integers(1, 7, 150)
+        similarity = chance.random((4, counts.sum()), np.float32) ** 4
+        similarity[similarity < 0.3] = 0
+        offsets = chance.random(150) / 10
+        ends = np.cumsum(counts)
+        weights = np.array(
+            [matched_weight(similarity[:, e - c : e]) for e, c in zip(ends, counts, strict=True)]
+        )
+        exact = score(weights, 4, counts) + offsets
+        places, scores = top_tables(similarity, counts, k, score, offsets)
+        np.testing.assert_allclose(scores, np.sort(exact)[::-1][:k], atol=1e-6)
+        np.testing.assert_allclose(exact[places], scores, atol=1e-6)
+
+
+def test_minhash_estimates_jaccard() -> None:
+    values = hashes(f"value {i}" for i in range(3000))
+    sketch = MinHash(512, seed=5)
+    sets = [values[:1000], values[500:1500], values[900:1100], values[2000:], values[:0]]
+    estimates = jaccard(sketch.signatures(sets), sketch.signatures(sets))
+    for i, j in itertools.product(range(4), repeat=2):
+        a, b = set(sets[i].tolist()), set(sets[j].tolist())
+        assert estimates[i, j] == pytest.approx(len(a & b) / len(a | b), abs=0.07)
+    assert not estimates[4].any()
+    np.testing.assert_array_equal(sketch.signatures(sets), MinHash(512, seed=5).signatures(sets))
+
+
+def test_bands_find_similar_sets() -> None:
+    values = hashes(f"value {i}" for i in range(4000))
+    sets = [values[:100], values[10:110], *(values[i : i + 100] for i in range(200, 4000, 100))]
+    keys = bands(MinHash(128).signatures(sets), 4)
+    lists = Postings(keys.ravel(), np.repeat(np.arange(len(sets)), keys.shape[1]))
+    found = lists.lookup(keys[0])[1]
+    assert set(found.tolist()) == {0, 1}
+    assert lists.lookup(hashes(["not there"]))[1].tolist() == []
+
+
+def test_the_graph_finds_what_a_scan_finds() -> None:
+    chance = np.random.default_rng(2)
+    rows = unit(chance.normal(size=(3000, 16)).astype(np.float32))
+    rows[1000:2000] = rows[0]  # as lakes repeat columns
+    index = Neighbours(rows)
+    queries = unit(chance.normal(size=(4, 16)).astype(np.float32))
+    found = index.nearest(queries, 50)
+    exact = np.unique(np.argsort(-(queries @ rows.T), axis=1)[:, :50])
+    assert len(np.intersect1d(found, exact)) >= 0.95 * len(exact)
+    assert set(range(1000, 2000)) <= set(index.nearest(rows[:1], 1).tolist())
+    assert 16 * 2 * 2000 < index.nbytes < 16 * 2 * 2000 + 400 * 2000
+    assert len(index.nearest(queries, 5000)) == 3000
+
+
+def test_numbers_and_their_distributions() -> None:
+    assert number("$1,200.5") == 1200.5
+    assert number("12%") == 12
+    assert np.isnan([number(text) for text in ("nan", "infinity", "a1", "1-2", "")]).all()
+    assert quantiles(["a", "b", "1"]) is None
+    chance = np.random.default_rng(3)
+    from scipy.stats import ks_2samp
+
+    own = np.sort(chance.integers(0, 9, 33)).astype(np.float32)
+    theirs = np.sort(chance.normal(4, 3, (5, 33)).round(), axis=1).astype(np.float32)
+    expected = [ks_2samp(own, row).statistic for row in theirs]
+    np.testing.assert_allclose(kolmogorov_smirnov(own, theirs), expected, atol=1e-6)
+
+
+def test_formats_and_informative_words() -> None:
+    assert pattern("12 May 1999") == pattern("3 June 2004")
+    assert pattern("AB-12") != pattern("12-AB")
+    column = Column("c", ["Oak Street", "Elm Street", "Oak Street", "Ash Street"])
+    assert informative_words(column) == {"oak", "elm", "ash"}
+
+
+def test_neighbours_decide_an_unsure_type() -> None:
+    types = np.array([[1.0, 0, 0], [0, 0.5, 0.5], [0, 0.5, 0.5]], np.float32)
+    potentials = np.array([[0, 2, -2], [0, 0, 0], [0, 0, 0]], np.float32)
+    smoothed = smooth(types, np.array([True, False, False]), potentials)
+    np.testing.assert_allclose(smoothed.sum(1), 1, atol=1e-6)
+    assert smoothed[1, 1] > 0.8
+    np.testing.assert_allclose(smoothed[2], types[2], atol=1e-6)  # another table
+
+
+def test_the_contrast_is_learned_and_batches_do_not_matter() -> None:
+    lake = gather(LAKE, features=False)
+    tokens = tokenize(lake.values)
+    settings = ContrastSettings(fewest_steps=40, most_steps=40, tables=12)
+    encoder = make_encoder(tokens, settings, 0)
+    losses = train(encoder, tokens, lake.starts, settings, 0)
+    again = train(encoder, tokens, lake.starts, settings, 0)  # the same views, seen by what has learned
+    assert np.mean(again) < 0.95 * np.mean(losses)
+    together = encode(encoder, tokens, lake.starts)
+    alone = encode(encoder, tokens, lake.starts, most=1)
+    for one, other in zip(together, alone, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)
+
+
+def test_an_untrained_encoder_gives_static_vectors() -> None:
+    lake = gather([table("a", [["salmon"], ["river"]]), table("b", [["salmon"]])], features=False)
+    tokens = tokenize(lake.values)
+    columns, _ = encode(make_encoder(tokens, QUICK, 0), tokens, lake.starts)
+    np.testing.assert_allclose(columns[0], columns[2], atol=1e-5)  # no context yet
+
+
+def test_a_pool_holds_what_stands_out() -> None:
+    scores = np.array([0.1] * 90 + [0.9] * 10, np.float32)
+    assert adaptive_pool(scores, 5).tolist() == list(range(90, 100))
+    assert len(adaptive_pool(scores, 20)) == 20
+    assert len(adaptive_pool(scores[:3], 20)) == 3
+
+
+def test_chance_is_even_and_by_value() -> None:
+    drawn = chance(np.arange(10_000), 4)
+    assert drawn.min() >= 0
+    assert drawn.max() < 1
+    assert drawn.mean() == pytest.approx(0.5, abs=0.02)
+    assert chance(np.array([17]), 4)[0] == drawn[17]
+    assert chance(np.array([17]), 5)[0] != drawn[17]
