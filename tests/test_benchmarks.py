@@ -8,6 +8,7 @@ import os
 import pickle
 import sqlite3
 import struct
+import sys
 from collections.abc import Callable, Iterable
 from contextlib import closing
 from pathlib import Path
@@ -17,8 +18,9 @@ import numpy as np
 import pytest
 from conftest import rows_of, write_table
 
+from gentus import cli
 from gentus.bench.benchmarks import Benchmark, recognise
-from gentus.bench.published import BENCHMARKS, FIGURES, K, figures, published_rows
+from gentus.bench.published import BENCHMARKS, FIGURES, K, figures, rows_for
 from gentus.bench.safe_pickle import UnsafePickleError, load_plain, load_truth_pickle
 from gentus.bench.single import measure_benchmark
 from gentus.bench.truths import load_truth, resolved
@@ -145,6 +147,12 @@ def unified(root: Path) -> Path:
     return folder
 
 
+def webtable(root: Path) -> Path:
+    folder = lake(root / "webtable", "tables", "webtable_union_query")
+    pairs(folder / "groundtruth" / "webtable_union_ground_truth.csv")
+    return folder
+
+
 SHAPES: list[tuple[Callable[[Path], Path], str, int]] = [
     (tus_original, "TUS_small", 60),
     (tus_starmie, "TUS_large", 60),
@@ -159,6 +167,7 @@ SHAPES: list[tuple[Callable[[Path], Path], str, int]] = [
     (lambda root: lakebench(root, "opendata", 1200), "LakeBench_30k", 60),
     (lambda root: lakebench(root, "lb_30k", 9), "LakeBench_30k", 60),
     (unified, "LakeBench_1k", 60),
+    (webtable, "LakeBench_webtable", 60),
 ]
 
 
@@ -200,18 +209,19 @@ def test_labelled_pairs_of_wiki_union(tmp_path: Path) -> None:
         return {"table1": {"filename": f"tables/{one}"}, "table2": {"filename": two}, "label": label}
 
     document = {
-        "train": [pair("films_1.csv", "films_2.csv", 1)],
+        "train": [pair("films_1.csv", "films_2.csv", 1), pair("fish_0.csv", "films_2.csv", 1)],
         "valid": [],
         "test": [*(pair(*names, 1) for names in PAIRS), pair("fish_0.csv", "films_1.csv", 0)],
     }
     (folder / "labels.json").write_text(json.dumps(document))
     found = recognise(tmp_path / "wiki_union")  # unpacked into a folder of nearly the same name
     assert (found.name, found.truth) == ("wiki_union", TRUTH)
-    assert found.labels == {"films_1.csv": ["films_2.csv"]}
+    assert found.labels == {"films_1.csv": ["films_2.csv"]}  # nothing of a query that is scored
     assert "published figures do not compare" in found.notes[0]
     (folder / "labels.json").write_text('{"test": [{"table1": 1}]}')
-    with pytest.raises(ValueError, match="is not labelled pairs"):
-        recognise(folder)
+    for place in (folder, folder.parent):
+        with pytest.raises(ValueError, match="is not labelled pairs"):
+            recognise(place)
 
 
 def test_what_is_missing_is_said(tmp_path: Path) -> None:
@@ -386,10 +396,35 @@ def test_one_benchmark_is_measured(make: Callable[[Path], Path], tmp_path: Path)
         measure_benchmark(recognise(folder), ["magic"], tmp_path / "out")
 
 
+def test_the_standard_folder_of_lakes_is_measured_as_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("tus_tidy", "ugen_v1"):
+        folder = lake(tmp_path / "data" / name, query="query" if name == "ugen_v1" else None)
+        pairs(folder / "groundtruth_dev.csv")
+
+    def run(*arguments: object) -> int:
+        command = ["gentus", "bench", "quality", "--data", tmp_path / "data", "--method", "tfidf-words"]
+        monkeypatch.setattr(sys, "argv", [str(one) for one in (*command, "--out", tmp_path, *arguments)])
+        try:
+            cli.main()
+        except SystemExit as end:
+            return int(end.code or 0)
+        return 0
+
+    assert run("--json") == 0
+    assert [one["lake"] for one in json.loads(capsys.readouterr().out)["lakes"]] == ["tus_tidy", "ugen_v1"]
+    assert run("--lake", "ugen_v1", "--json") == 0
+    (one,) = json.loads(capsys.readouterr().out)["lakes"]
+    assert (one["k"], one["tables"], one["rows"][0]["recall"]) == (10, 4, 1.0)
+    assert run("-k", 5) == 2
+    assert "their own k" in capsys.readouterr().err
+
+
 def test_published_figures() -> None:
     others = {"SANTOS_small": 10, "SANTOS_large": 20, "wiki_union": 40}
     assert {name: K[name] for name in BENCHMARKS} == dict.fromkeys(BENCHMARKS, 60) | others
-    rows = {row["method"]: row for row in published_rows("wiki_union")}
+    rows = {row["method"]: row for row in rows_for("wiki_union")}
     assert (rows["TACTUS"]["map"], rows["TACTUS"]["precision"], rows["TACTUS"]["recall"]) == (
         0.654,
         0.624,
@@ -397,7 +432,7 @@ def test_published_figures() -> None:
     )
     assert rows["GenTUS (paper)"]["map"] == 0.704
     assert len(rows) == 6
-    assert published_rows("mine") == []
+    assert rows_for("mine") == []
     assert len(figures(table="tab:main")) == 7 * 6 * 3
     assert len(figures(table="tab:robustness")) == 2 * 4 * 5
     assert len(figures(table="tab:abl-sid")) == len(figures(table="tab:prefix-decoding")) == 28

@@ -167,7 +167,7 @@ def _rest() -> Iterator[Figure]:
 FIGURES = (*_main(), *_by_benchmark(), *_rest(), *_TEXT)
 
 
-def published_rows(benchmark: str) -> list[dict[str, Any]]:
+def rows_for(benchmark: str) -> list[dict[str, Any]]:
     """Give the main table's figures of a benchmark in the form of the rows of `gentus.bench.quality`."""
     rows: dict[str, dict[str, Any]] = {}
     for figure in FIGURES:

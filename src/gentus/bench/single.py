@@ -16,7 +16,7 @@ from typing import Any
 from gentus.bench.baselines import Retriever
 from gentus.bench.benchmarks import Benchmark
 from gentus.bench.machine import describe
-from gentus.bench.published import K, published_rows
+from gentus.bench.published import K, rows_for
 from gentus.bench.quality import METHODS, Lake, markdown, run
 from gentus.bench.truths import resolved, write_truth
 from gentus.lake import Source, scan
@@ -46,7 +46,7 @@ def measure_benchmark(
             name=benchmark.name,
         )
     if K.get(benchmark.name) == benchmark.k:
-        result.rows.extend(published_rows(benchmark.name))
+        result.rows.extend(rows_for(benchmark.name))
     document = {
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": describe(),
