@@ -346,6 +346,17 @@ def test_other_ways_to_run_something_are_refused(data: bytes, tmp_path: Path) ->
         load_plain(path)
 
 
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_tuples_that_take_forever_to_hash_are_refused(protocol: int, tmp_path: Path) -> None:
+    bomb: tuple[Any, ...] = ("a", "b")
+    for _ in range(60):
+        bomb = (bomb, bomb)
+    path = tmp_path / "benchmark.pkl"
+    path.write_bytes(pickle.dumps([bomb], protocol))
+    with pytest.raises(UnsafePickleError, match="uses a tuple again"):
+        load_plain(path)
+
+
 def test_numpy_is_refused_with_a_hint(tmp_path: Path) -> None:
     for value in ([np.str_("a")], np.array(["a"]), [np.int64(1)]):
         path = dump(tmp_path / "benchmark.pkl", {"q": value})

@@ -29,7 +29,8 @@ _INSTRUCTIONS = {  # without BUILD, NEWOBJ, INST, OBJ, EXT*, PERSID: plain conta
     *("MEMOIZE", "PUT", "BINPUT", "LONG_BINPUT", "GET", "BINGET", "LONG_BINGET"),
     *("GLOBAL", "STACK_GLOBAL", "REDUCE"),
 }
-_NUMBERED = {"PUT", "BINPUT", "LONG_BINPUT"}
+_PUT = {"PUT", "BINPUT", "LONG_BINPUT"}
+_GET = {"GET", "BINGET", "LONG_BINGET"}
 
 
 class UnsafePickleError(ValueError):
@@ -99,9 +100,14 @@ def load_plain(path: Path, most_bytes: int = MOST_BYTES) -> Any:
 
 
 def _look_through(data: bytes, path: Path) -> None:
-    """Refuse instructions that plain containers do not need, and places in memory that were never filled."""
+    """Refuse instructions that plain containers do not need, and what would cost far more than its size.
+
+    Tuples that hold one tuple twice, forty deep, take years to hash; so no tuple may be used twice.
+    """
     texts: list[str] = []
     asked: list[str] = []  # classes, as far as one can tell without running it: good enough for a message
+    kept: dict[int, bool] = {}  # numbers of what is kept to be used again: whether it is a tuple
+    before = ""
     for count, (instruction, argument, at) in enumerate(pickletools.genops(data)):
         name = instruction.name
         if name in ("GLOBAL", "INST"):
@@ -110,8 +116,14 @@ def _look_through(data: bytes, path: Path) -> None:
             asked.append(".".join(texts[-2:]))
         elif isinstance(argument, str):
             texts = [*texts[-1:], argument]
-        if name in _NUMBERED and int(argument or 0) > count:
-            raise UnsafePickleError(f"{path} asks for more memory at byte {at} than it can fill")
+        if name == "MEMOIZE" or name in _PUT:
+            number = len(kept) if name == "MEMOIZE" else int(argument or 0)
+            if number > count:
+                raise UnsafePickleError(f"{path} asks for more memory at byte {at} than it can fill")
+            kept[number] = before.startswith("TUPLE")
+        elif name in _GET and kept.get(int(argument or 0)):
+            raise UnsafePickleError(f"{path} uses a tuple again at byte {at}; save lists instead")
+        before = name
         if name not in _INSTRUCTIONS:
             if strange := [wanted for wanted in asked if wanted not in _CONTAINERS]:
                 raise _refusal(path, strange[0])
