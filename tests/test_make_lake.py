@@ -191,6 +191,12 @@ def test_a_folder_is_not_overwritten(base: Path, tmp_path: Path) -> None:
         make_lake(base, base / "out")
 
 
+def test_base_tables_of_one_subject_are_pointed_out(base: Path, tmp_path: Path) -> None:
+    assert make_lake(base, tmp_path / "one")["same_columns"] == []
+    write_base(base, "more birds.csv", 4, 50)
+    assert make_lake(base, tmp_path / "two")["same_columns"] == [["birds.csv", "more birds.csv"]]
+
+
 def test_what_cannot_be_cut_is_left_out(base: Path, tmp_path: Path) -> None:
     (base / "empty.csv").write_text("")
     write_base(base, "narrow.csv", 1, 50)

@@ -222,3 +222,5 @@ def make_lake(
     )
     for name, reason in facts["skipped"].items():
         say(f"Left out: {name}: {reason}.")
+    for names in facts["same_columns"]:
+        say(f"Warning: {', '.join(names)} have the same columns, and count as different subjects.")

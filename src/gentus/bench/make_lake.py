@@ -67,6 +67,7 @@ def make_lake(
             (progress or Progress()).stage("Cutting", len(found), "base tables") as tick,
         ):
             pool: list[BaseTable] = []
+            alike: dict[tuple[str, ...], list[str]] = {}  # base tables by their columns
             for item in found:
                 if not isinstance(item, Skipped):
                     try:
@@ -79,13 +80,21 @@ def make_lake(
                         pool = [*pool, thinned(table, options)][-_POOL:]
                         for number in range(options.distractors):
                             writer.distractor(distractor(table, pool, number, options))
+                        alike.setdefault(tuple(sorted(table.header)), []).append(table.name)
                         facts["base_tables"] += 1
                 tick(1)
         _split(work, writer.base_of, options)
         if not facts["base_tables"]:
             some = "; ".join(f"{name}: {reason}" for name, reason in list(skipped.items())[:3])
             raise ValueError(f"no table of {base} can be cut ({some})")
-        document = {**facts, "shared_columns": SHARED, "options": asdict(options), "skipped": skipped}
+        same = [names for names in alike.values() if len(names) > 1]
+        document = {
+            **facts,
+            "shared_columns": SHARED,
+            "options": asdict(options),
+            "skipped": skipped,
+            "same_columns": same,  # base tables that could be unioned themselves: the ground truth says no
+        }
         (work / "lake.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
         shutil.rmtree(out / "datalake", ignore_errors=True)
         for name in ("datalake", *FILES):
