@@ -14,14 +14,13 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from gentus.bench.baselines.columns import F32, I64, Columns
+from gentus.bench.baselines.columns import CHUNK, F32, I64, Columns
 from gentus.features import GRAM, PIECE, VOCABULARY, WORD, Features
 from gentus.static import load_vectors
 
 CHARACTERS = 96
 PARAGRAPH = 100
 FITTED = 20_000  # columns that the paragraph vectors, scales and types are learned from
-CHUNK = 2048  # columns whose features are in memory at once
 
 
 def sparse_counts(features: Features, rows: I64 | slice = slice(None)) -> Any:

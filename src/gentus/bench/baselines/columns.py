@@ -16,6 +16,8 @@ from gentus.table import Table
 F32 = NDArray[np.float32]
 I64 = NDArray[np.int64]
 
+CHUNK = 2048  # columns whose dense features are in memory at once
+
 
 @dataclass(frozen=True, slots=True)
 class Columns:
@@ -30,6 +32,11 @@ class Columns:
     def owner(self) -> I64:
         """(C,) the table of every column."""
         return np.repeat(np.arange(len(self.names)), np.diff(self.starts))
+
+    def chunks(self) -> list[slice]:
+        """Ranges of columns, each small enough that dense features of it fit into memory."""
+        total = len(self.values)
+        return [slice(begin, min(begin + CHUNK, total)) for begin in range(0, total, CHUNK)]
 
     def some(self, rows: slice) -> Features:
         """Features of a range of columns, as if each were a table."""

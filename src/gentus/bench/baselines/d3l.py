@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from gentus.bench.baselines.ann import Neighbours
-from gentus.bench.baselines.column_features import CHUNK
 from gentus.bench.baselines.columns import F32, I64, gather
 from gentus.bench.baselines.formats import grams, informative_words, pattern
 from gentus.bench.baselines.matching import CANDIDATES, FEWEST, top_tables
@@ -57,10 +56,9 @@ class D3L:
         self.names, self._starts, self._owner = lake.names, lake.starts, lake.owner
         self._columns = Evidences.joined(kept, self._minhash.size)
         if lake.values:
-            self._evidence = Evidence.fit([lake.features])
+            self._evidence = Evidence.fit(lake.some(rows) for rows in lake.chunks())
             count = len(lake.values)
-            ranges = [slice(begin, min(begin + CHUNK, count)) for begin in range(0, count, CHUNK)]
-            self._index = Neighbours(np.concatenate([self._embed(lake.some(rows)) for rows in ranges]))
+            self._index = Neighbours(np.concatenate([self._embed(lake.some(rows)) for rows in lake.chunks()]))
             keys = bands(self._columns.words, ROWS)
             full = self._columns.words[:, 0] != 0xFFFFFFFF
             owners = np.repeat(np.arange(count)[full], keys.shape[1])

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from gentus.bench.baselines.column_features import CHUNK, FITTED, sparse_counts
+from gentus.bench.baselines.column_features import FITTED, sparse_counts
 from gentus.bench.baselines.columns import F32, Columns, unit
 from gentus.bench.baselines.matching import MatchedColumns, cosine
 from gentus.evidence import BLOCKS, Evidence
@@ -35,7 +35,7 @@ class LIFTus(MatchedColumns):
         from sklearn.decomposition import TruncatedSVD
 
         random = np.random.default_rng(self.seed)
-        self._evidence = Evidence.fit([columns.features])
+        self._evidence = Evidence.fit(columns.some(rows) for rows in columns.chunks())
         total = len(columns.values)
         rows = np.sort(random.choice(total, min(total, FITTED), replace=False))
         counts = sparse_counts(columns.features, rows)
@@ -51,8 +51,7 @@ class LIFTus(MatchedColumns):
 
     def _encode(self, columns: Columns) -> F32:
         parts = []
-        for begin in range(0, len(columns.values), CHUNK):
-            rows = slice(begin, min(begin + CHUNK, len(columns.values)))
+        for rows in columns.chunks():
             blocks = self._evidence.blocks(columns.some(rows))
             counts = sparse_counts(columns.features, rows)
             aspects = {"pieces": blocks[:, BLOCKS["pieces"]], "profile": blocks[:, BLOCKS["profile"]]}

@@ -62,6 +62,7 @@ class Santos:
         self._weights: F32 = np.log1p(len(values) / np.maximum(counts, 1)).astype(np.float32)
         lists = (np.ones(len(self._values.owners), np.float32), self._values.owners, self._values.starts)
         held = sparse.csr_matrix(lists, (len(self._values.keys), len(values)))  # (values, columns)
+        self._holders = held
         self._held = held.T.tocsr()  # (columns, values)
         total = self._held @ self._weights
         # (values, columns): the share of a column that each value is, frequent ones being less of it
@@ -105,7 +106,7 @@ class Santos:
         row = sparse.csr_matrix(
             (self._weights[known], (np.zeros(len(known), int), known)), (1, self._held.shape[1])
         )
-        sure = (row @ self._held.T).toarray()[0] / total  # (C,) with which types, how surely
+        sure = (row @ self._holders).toarray()[0] / total  # (C,) with which types, how surely
         types = np.argsort(-sure, kind="stable")[:TYPES]
         types = types[sure[types] > 0]
         shared = (self._held[types] @ self._shares).tocsr()  # (types, C) how surely each column has them

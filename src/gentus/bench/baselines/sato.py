@@ -31,7 +31,8 @@ class Sato(Sherlock):
 
     def _learn(self, columns: Columns) -> None:
         super()._learn(columns)
-        types, _ = super()._types(columns)
+        types, hidden = super()._types(columns)
+        self._before: tuple[Columns, F32, F32] | None = (columns, types, hidden)  # these are asked for next
         left = np.flatnonzero(_has_next(columns))
         joint = types[left].T @ types[left + 1]  # (K, K)
         total = max(1.0, float(joint.sum()))
@@ -39,7 +40,11 @@ class Sato(Sherlock):
         self._potentials: F32 = np.log((joint + 1) / (expected + 1)).astype(np.float32)
 
     def _types(self, columns: Columns) -> tuple[F32, F32]:
-        types, hidden = super()._types(columns)
+        if self._before is not None and self._before[0] is columns:
+            _, types, hidden = self._before
+        else:
+            types, hidden = super()._types(columns)
+        self._before = None
         return smooth(types, _has_next(columns), self._potentials), hidden
 
     def _fit_context(self, columns: Columns) -> None:

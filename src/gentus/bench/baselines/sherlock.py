@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gentus.bench.baselines.column_features import CHUNK, ColumnFeatures
+from gentus.bench.baselines.column_features import ColumnFeatures
 from gentus.bench.baselines.columns import F32, Columns, unit
 from gentus.bench.baselines.matching import CANDIDATES, MatchedColumns
 
@@ -54,8 +54,8 @@ class Sherlock(MatchedColumns):
     def _types(self, columns: Columns) -> tuple[F32, F32]:
         """(C, types) distributions and (C, HIDDEN) last hidden layers."""
         parts = []
-        for begin in range(0, len(columns.values), CHUNK):
-            rows = np.arange(begin, min(begin + CHUNK, len(columns.values)))
+        for chunk in columns.chunks():
+            rows = np.arange(chunk.start, chunk.stop)
             parts.append(self._predict(self._features.groups(columns, rows) + self._context(columns, rows)))
         types, hidden = (np.concatenate(part) for part in zip(*parts, strict=True))
         return types, hidden

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,9 +41,9 @@ def tokenize(values: list[list[str]]) -> Tokens:
     lengths: list[int] = []
     for begin in range(0, len(flat), BATCH):
         found = load_tokenizer().encode_batch_fast(flat[begin : begin + BATCH], add_special_tokens=False)
-        for encoding in found:
-            parts.append(np.array(encoding.ids[:LONGEST], np.int32))
-            lengths.append(len(parts[-1]))
+        read = [encoding.ids[:LONGEST] for encoding in found]
+        parts.append(np.fromiter(chain.from_iterable(read), np.int32))
+        lengths.extend(map(len, read))
     per_value = np.array(lengths, np.int64)
     ends = np.append(0, np.cumsum(per_value))
     first = np.append(0, np.cumsum([len(column) for column in values])).astype(np.int64)
