@@ -88,20 +88,20 @@ class Catalogue:
     """Rows in, rows out; every change is a transaction. One that cannot be read raises `sqlite3.Error`."""
 
     def __init__(self, path: Path, writable: bool = False) -> None:
-        self.path = path
+        self.path, self._writable = path, writable
         self._frozen: tuple[int, ...] | None = None  # what the files were when they were taken for unchanging
         self._opened = 0
-        self.db = self._open(writable)
+        self.db = self._open()
 
-    def _open(self, writable: bool) -> sqlite3.Connection:
+    def _open(self) -> sqlite3.Connection:
         """Connect; where SQLite cannot have its files beside a catalogue, read it for as long as it stays."""
         self._opened += 1
         self._frozen = None
         try:
-            if writable or not _settled(self.path):
-                return _connect(self.path, "rwc" if writable else "ro")
+            if self._writable or not _settled(self.path):
+                return _connect(self.path, "rwc" if self._writable else "ro")
         except sqlite3.OperationalError:  # such as on a full disk
-            if writable or _logged(self.path):
+            if self._writable or _logged(self.path):
                 raise
         self._frozen = _stamp(self.path)
         return _connect(self.path, "ro&immutable=1")
@@ -109,6 +109,11 @@ class Catalogue:
     def close(self) -> None:
         """Close the database."""
         self.db.close()
+
+    def empty_log(self) -> None:
+        """Move all changes from SQLite's log into the file itself, unless somebody is reading just now."""
+        self.db.execute("PRAGMA busy_timeout = 0")
+        self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     @contextmanager
     def transaction(self, read: bool = False) -> Iterator[None]:
@@ -395,7 +400,7 @@ class Catalogue:
     def version(self) -> tuple[int, int]:
         """Changes whenever another connection has changed something; costs next to nothing."""
         if self._frozen is not None and self._frozen != _stamp(self.path):
-            self.db = self._open(writable=False)  # whoever is reading by the old connection still has it
+            self.db = self._open()  # whoever is reading by the old connection still has it
         (value,) = self.db.execute("PRAGMA data_version").fetchone()
         return self._opened, int(value)
 

@@ -39,7 +39,7 @@ def writer(layout: Layout, create: bool = False) -> Iterator[Catalogue]:
             _finish(layout, catalogue)
             yield catalogue
     except sqlite3.OperationalError as error:
-        raise IndexFolderError(_refused(layout, opened or not create, error)) from error
+        raise IndexFolderError(_refused(layout, opened, error)) from error
     except sqlite3.DatabaseError as error:
         raise IndexFolderError(
             f"{layout.catalogue} is damaged ({error}). Delete {layout.root} and index the lake again."
@@ -47,7 +47,7 @@ def writer(layout: Layout, create: bool = False) -> Iterator[Catalogue]:
     except OSError as error:
         if opened and error.filename and not str(error.filename).startswith(str(layout.root)):
             raise  # it is about some other file
-        raise IndexFolderError(_refused(layout, opened or not create, error.strerror or error)) from error
+        raise IndexFolderError(_refused(layout, opened, error.strerror or error)) from error
 
 
 def _finish(layout: Layout, catalogue: Catalogue) -> None:
@@ -63,8 +63,8 @@ def _finish(layout: Layout, catalogue: Catalogue) -> None:
         settle(layout, config)
 
 
-def _refused(layout: Layout, exists: bool, reason: object) -> str:
-    if not exists:
+def _refused(layout: Layout, opened: bool, reason: object) -> str:
+    if not (opened or layout.config.is_file()):
         return f"Cannot write the index to {layout.root}: {reason}"
     return (
         f"Cannot write to {layout.root}: {reason}. The index is as it was, with all that had been stored; "
