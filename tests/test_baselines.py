@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from gentus import static
-from gentus.bench import quality
+from gentus.bench import methods
 from gentus.bench.baselines import (
     D3L,
     LIFTus,
@@ -58,8 +58,8 @@ def quick(method: Make, **options: Any) -> Any:
     return method(settings=QUICK, **options) if method in (Starmie, Tactus) else method(**options)
 
 
-METHODS: list[Make] = [Sherlock, Sato, Starmie, LIFTus, Tactus, Santos, D3L]
-each = pytest.mark.parametrize("method", METHODS)
+ALL: list[Make] = [Sherlock, Sato, Starmie, LIFTus, Tactus, Santos, D3L]
+each = pytest.mark.parametrize("method", ALL)
 
 
 def make(subject: str, seed: int, rows: int = 12, header: str = "c") -> Table:
@@ -151,10 +151,10 @@ def test_each_takes_an_empty_or_tiny_lake(method: Make) -> None:
 
 
 def test_all_are_methods_of_the_bench(tmp_path: Any) -> None:
-    lake = quality.Lake(tmp_path, None, None, tmp_path)
+    lake = methods.Lake(tmp_path, None, tmp_path)
     names = []
     for key in ("sherlock", "sato", "starmie", "liftus", "tactus", "santos", "d3l"):
-        retriever: Retriever | None = quality.METHODS[key](lake)
+        retriever: Retriever | None = methods.METHODS[key](lake)
         assert retriever is not None
         names.append(retriever.name)
     kinds = ("Sherlock", "SATO", "Starmie", "LIFTus", "TACTUS", "SANTOS", "D3L")

@@ -13,17 +13,24 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import QUICK, make_lake, rows_of, subject_of, write_pairs, write_table
+from test_cli import Run, run
 
 import gentus
 from gentus import static
-from gentus.bench import Retriever, TfidfChars, TfidfWords, machine, ours, quality
+from gentus.bench import Retriever, TfidfChars, TfidfWords, machine, ours
 from gentus.bench.baselines import MiniLMColumns, best, distinct
+from gentus.bench.benchmarks import recognise
 from gentus.bench.cold import cold_search
 from gentus.bench.incremental import incremental, labels_within
+from gentus.bench.main import average_ranks, compare
+from gentus.bench.methods import METHODS
+from gentus.bench.results import Results
 from gentus.bench.updates import markdown as updates_markdown
 from gentus.bench.updates import measure_updates
 from gentus.evaluate import load_groundtruth
 from gentus.table import Column, Table
+
+__all__ = ["run"]
 
 CITIES = [["Berlin", "Paris", "Rome", "Madrid"], ["3.6", "2.1", "2.8", "3.3"]]
 MORE_CITIES = [["Vienna", "Berlin", "Lisbon", "Rome"], ["1.9", "3.6", "0.5", "2.8"]]
@@ -150,73 +157,68 @@ class Fixed:
         return [table.name, table.name.replace(".csv", "_2.csv")][:k]
 
 
-def test_run_scores_times_and_goes_on_after_a_failure(data: Path) -> None:
-    lake = data / "tus_tidy"
-    (lake / "datalake" / "empty.csv").write_text("")
-    retrievers = [Fixed("broken", works=False), Fixed("perfect")]
-    result = quality.run(
-        lake / "datalake", lake / "groundtruth_dev.csv", 1, retrievers, published={"Other": 0.25}
-    )
-    assert (result.lake, result.tables, result.queries) == ("datalake", 4, 2)
-    assert list(result.skipped) == ["empty.csv"]
-    broken, perfect, other = result.rows
-    assert broken["source"] == "failed"
+def test_methods_are_scored_and_timed_and_a_failure_stops_nothing(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (data / "tus_tidy" / "datalake" / "empty.csv").write_text("")
+    monkeypatch.setitem(METHODS, "broken", lambda lake: Fixed("broken", works=False))
+    monkeypatch.setitem(METHODS, "perfect", lambda lake: Fixed("perfect"))
+    benchmark = recognise(data / "tus_tidy", 1)
+    results = Results(tmp_path / "out")
+    comparison = compare(benchmark, ["broken", "perfect"], results, seeds=2)
+    assert (comparison.tables, len(comparison.rows)) == (4, 4)
+    broken, _, perfect, _ = comparison.rows
     assert broken["error"] == "RuntimeError: no | luck"
     assert (perfect["map"], perfect["recall"], perfect["queries"]) == (1.0, 1.0, 2)
     assert (perfect["precision"], perfect["extra"]) == (1.0, 1)
     assert perfect["ms_p95"] >= perfect["ms_p50"] > 0
-    assert other == {"method": "Other", "source": "published", "k": 1, "map": 0.25}
+    assert perfect["rankings"] == {"cities.csv": ["cities_2.csv"], "fish.csv": ["fish_2.csv"]}
+    text = (tmp_path / "out" / "main-tus_tidy.md").read_text()
+    assert "| perfect | 1.000 ± 0.000 |" in text
+    assert "| broken (failed: RuntimeError: no / luck) |" in text
+    monkeypatch.setitem(METHODS, "perfect", lambda lake: Fixed("perfect", works=False))
+    assert compare(benchmark, ["perfect"], results).rows == [perfect]  # measured once, and kept
 
 
-def test_run_says_what_the_lake_lacks(data: Path) -> None:
-    lake = data / "ugen_v1"
-    (lake / "groundtruth_dev.csv").write_text(TRUTH + "cities.csv,gone.csv\n")
-    result = quality.run(
-        lake / "datalake", lake / "groundtruth_dev.csv", 2, [Fixed("perfect")], lake / "query"
-    )
-    assert "candidate tables not in the lake: 1 (gone.csv)" in result.groundtruth
-    assert result.rows[0]["map"] == 0.75
+def test_what_the_lake_lacks_is_said_and_published_figures_stand_beside(data: Path, tmp_path: Path) -> None:
+    (data / "ugen_v1" / "groundtruth_dev.csv").write_text(TRUTH + "cities.csv,gone.csv\n")
+    comparison = compare(recognise(data / "ugen_v1"), ["tfidf-words"], Results(tmp_path / "out"))
+    assert "candidate tables not in the lake: 1 (gone.csv)" in comparison.groundtruth
+    assert comparison.rows[0]["map"] == 0.75
+    assert "| Starmie (published) | 0.382 |" in (tmp_path / "out" / "main-ugen_v1.md").read_text()
 
 
-def test_main_table_writes_json_and_markdown(data: Path, tmp_path: Path) -> None:
+def test_quality_from_the_command_line(data: Path, tmp_path: Path, run: Run) -> None:
     out = tmp_path / "results"
-    document = quality.main_table(data, None, ["tfidf-words", "tfidf-chars"], out)
-    assert json.loads((out / "quality.json").read_text()) == document
-    assert [lake["lake"] for lake in document["lakes"]] == ["tus_tidy", "ugen_v1"]
-    assert [lake["tables"] for lake in document["lakes"]] == [4, 2]
-    assert all(row["map"] == 1.0 for lake in document["lakes"] for row in lake["rows"][:2])
-    text = (out / "quality.md").read_text()
-    assert "| TF-IDF words | 1.000 |" in text
-    assert "| Starmie (published) | 0.382 |" in text
-    assert machine.sentence(document["machine"]) in text
+    ran = run("bench", "quality", "--data", data, "--method", "tfidf-words", "--out", out, "--json")
+    assert {name: rows[0]["map"] for name, rows in ran.json().items()} == {"tus_tidy": 1.0, "ugen_v1": 1.0}
+    ran = run("bench", "quality", "--data", data, "--lake", "santos", "--out", out)
+    assert (ran.code, "there is no folder" in ran.err) == (1, True)
+    ran = run("bench", "quality", "--data", data, "--method", "magic", "--out", out)
+    assert (ran.code, "unknown method magic; known are tfidf-words" in ran.err) == (1, True)
+    ran = run("bench", "all", "--data", data, "--experiment", "magic")
+    assert "unknown: magic; known are main" in ran.err
 
 
-def test_markdown_of_a_failure_stays_a_table() -> None:
-    row = {"method": "M", "source": "failed", "error": "RuntimeError: no | luck\nmore"}
-    assert quality._cells(row)[0] == "M (failed: RuntimeError: no / luck)"
-    assert len(quality._cells(row)) == 11
+def test_average_ranks_share_a_place() -> None:
+    lakes = {
+        "a": [{"title": "x", "map": 0.5}, {"title": "y", "map": 0.4}, {"title": "z", "map": 0.4}],
+        "b": [{"title": "x", "map": 0.2}, {"title": "y", "map": 0.3}, {"title": "z", "map": 0.1}],
+        "c": [{"title": "x", "map": 0.2}, {"title": "y", "map": 0.1}, {"title": "z", "map": 0.0}],
+    }
+    assert average_ranks(lakes) == pytest.approx({"x": 4 / 3, "y": 5.5 / 3, "z": 8.5 / 3})
+    lakes["c"][2]["map"] = None
+    assert set(average_ranks(lakes)) == {"x", "y"}
 
 
-def test_main_table_refuses_what_it_does_not_know(data: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="unknown lake santos; known are tus_tidy"):
-        quality.main_table(data, ["santos"], ["tfidf-words"], tmp_path / "out")
-    with pytest.raises(ValueError, match="unknown method magic"):
-        quality.main_table(data, ["tus_tidy"], ["magic"], tmp_path / "out")
-    with pytest.raises(FileNotFoundError, match="no wiki_like/datalake"):
-        quality.main_table(data, ["wiki_like"], ["tfidf-words"], tmp_path / "out")
-    with pytest.raises(FileNotFoundError, match="none of"):
-        quality.main_table(tmp_path / "ugen_v1", None, None, tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-
-
-def test_the_index_is_searched_by_file_and_reports_its_cost(
+def test_gentus_as_a_retriever_reports_its_cost(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[Any] = []
 
     class Index:
-        def search(self, query: Path, k: int) -> list[SimpleNamespace]:
-            seen.append(query)
+        def search(self, query: Table, k: int) -> list[SimpleNamespace]:
+            seen.append(query.name)
             return [SimpleNamespace(table=query.name.replace(".csv", "_2.csv"), score=1.0)][:k]
 
         def info(self) -> dict[str, Any]:
@@ -229,21 +231,17 @@ def test_the_index_is_searched_by_file_and_reports_its_cost(
 
     monkeypatch.setattr(ours, "build", build)
     monkeypatch.setattr(gentus, "open", lambda path: Index(), raising=False)
-    (data / "ugen_v1" / "groundtruth_train.csv").write_text(TRUTH)
-    document = quality.main_table(
-        data, ["tus_tidy", "ugen_v1"], ["gentus", "gentus-labels"], tmp_path / "out"
+    (data / "ugen_v1" / "groundtruth_train.csv").write_text(
+        "query_table,candidate_table\nfish_2.csv,cities_2.csv\n"
     )
-    plain, labelled = document["lakes"][1]["rows"][:2]
-    assert len(document["lakes"][0]["rows"]) == 1  # no labels there
-    assert (plain["method"], labelled["method"]) == ("GenTUS", "GenTUS, labels")
-    assert (plain["map"], plain["build_seconds"], plain["peak_mb"], plain["bytes_per_table"]) == (
-        1.0,
-        1.5,
-        3.0,
-        7.5,
-    )
-    assert data / "ugen_v1" / "query" / "cities.csv" in seen
-    assert {"labels": str(data / "ugen_v1" / "groundtruth_train.csv")} in seen
+    results = Results(tmp_path / "out")
+    assert len(compare(recognise(data / "tus_tidy"), ["gentus", "gentus-labels"], results).rows) == 1
+    plain, labelled = compare(recognise(data / "ugen_v1"), ["gentus", "gentus-labels"], results).rows
+    assert (plain["title"], labelled["title"]) == ("GenTUS", "GenTUS, labels")
+    assert (plain["map"], plain["build_seconds"], plain["peak_mb"]) == (1.0, 1.5, 3.0)
+    assert plain["bytes_per_table"] == 7.5
+    assert "cities.csv" in seen
+    assert {"labels": str(tmp_path / "out" / "truth" / "ugen_v1-train.csv"), "seed": 0} in seen
 
 
 def test_a_build_runs_in_a_process_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -295,7 +293,8 @@ def test_the_incremental_protocol(tmp_path: Path) -> None:
     names = sorted(path.relative_to(lake).as_posix() for path in lake.rglob("*") if path.is_file())
     pairs = [(a, b) for a in names for b in names if a != b and subject_of(a) == subject_of(b)]
     truth = write_pairs(tmp_path / "truth.csv", pairs)
-    document = incremental(lake, truth, 5, tmp_path / "out", name="small", settings=QUICK)
+    results = Results(tmp_path / "out")
+    document = incremental(lake, truth, 5, results, "small", settings=QUICK)
     assert [row["tables"] for row in document["steps"]] == [9, 11, 13, 14, 16, 18]
     assert [row["step"] for row in document["steps"]] == ["D0", "D1", "D2", "D3", "D4", "D5"]
     assert document["everything"]["tables"] == 18
@@ -307,6 +306,8 @@ def test_the_incremental_protocol(tmp_path: Path) -> None:
     assert "| D5 | 18 |" in (tmp_path / "out" / "incremental-small.md").read_text()
     for ending in ("png", "svg"):
         assert (tmp_path / "out" / f"incremental-small.{ending}").stat().st_size > 1000
+    again = incremental(lake, truth, 5, results, "small", settings=QUICK)
+    assert again == document  # measured once
 
 
 def test_d0_learns_from_its_own_labels_only(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ import os
 import pickle
 import sqlite3
 import struct
-import sys
 from collections.abc import Callable, Iterable
 from contextlib import closing
 from pathlib import Path
@@ -18,11 +17,11 @@ import numpy as np
 import pytest
 from conftest import rows_of, write_table
 
-from gentus import cli
-from gentus.bench.benchmarks import Benchmark, recognise
+from gentus.bench.benchmarks import Benchmark, find, recognise
+from gentus.bench.main import compare
 from gentus.bench.published import BENCHMARKS, FIGURES, K, figures, rows_for
+from gentus.bench.results import Results
 from gentus.bench.safe_pickle import UnsafePickleError, load_plain, load_truth_pickle
-from gentus.bench.single import measure_benchmark
 from gentus.bench.truths import load_truth, resolved
 
 LAKE = {"fish_1.csv": 1, "fish_2.csv": 2, "films_1.csv": 3, "films_2.csv": 4}
@@ -397,39 +396,24 @@ def test_one_benchmark_is_measured(make: Callable[[Path], Path], tmp_path: Path)
                 table = name.removesuffix(".csv")
                 database.executemany(f'insert into "{table}" values (?, ?)', [row[:2] for row in rows])
             database.commit()
-    document = measure_benchmark(recognise(folder), ["tfidf-words"], tmp_path / "out")
-    lake = document["lakes"][0]
-    assert lake["groundtruth"].startswith("Every table of the ground truth is there")
-    assert lake["rows"][0]["map"] == 1.0
-    assert {row["source"] for row in lake["rows"][1:]} == {"published"}
-    assert "| GenTUS (paper) (published) | 0.9" in (tmp_path / "out" / "quality.md").read_text()
-    with pytest.raises(ValueError, match="unknown method magic"):
-        measure_benchmark(recognise(folder), ["magic"], tmp_path / "out")
+    comparison = compare(recognise(folder), ["tfidf-words"], Results(tmp_path / "out"))
+    assert comparison.groundtruth.startswith("Every table of the ground truth is there")
+    assert comparison.rows[0]["map"] == 1.0
+    text = (tmp_path / "out" / f"main-{comparison.benchmark.name}.md").read_text()
+    assert "| GenTUS (paper) (published) | 0.9" in text
 
 
-def test_the_standard_folder_of_lakes_is_measured_as_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_folder_or_a_folder_of_lakes(tmp_path: Path) -> None:
     for name in ("tus_tidy", "ugen_v1"):
         folder = lake(tmp_path / "data" / name, query="query" if name == "ugen_v1" else None)
         pairs(folder / "groundtruth_dev.csv")
-
-    def run(*arguments: object) -> int:
-        command = ["gentus", "bench", "quality", "--data", tmp_path / "data", "--method", "tfidf-words"]
-        monkeypatch.setattr(sys, "argv", [str(one) for one in (*command, "--out", tmp_path, *arguments)])
-        try:
-            cli.main()
-        except SystemExit as end:
-            return int(end.code or 0)
-        return 0
-
-    assert run("--json") == 0
-    assert [one["lake"] for one in json.loads(capsys.readouterr().out)["lakes"]] == ["tus_tidy", "ugen_v1"]
-    assert run("--lake", "ugen_v1", "--json") == 0
-    (one,) = json.loads(capsys.readouterr().out)["lakes"]
-    assert (one["k"], one["tables"], one["rows"][0]["recall"]) == (10, 4, 1.0)
-    assert run("-k", 5) == 2
-    assert "their own k" in capsys.readouterr().err
+    (tmp_path / "data" / "other").mkdir()
+    found = {one.name: one.k for one in find(tmp_path / "data")}
+    assert found == {"tus_tidy": 20, "ugen_v1": 10}
+    assert [one.name for one in find(tmp_path / "data", ["ugen_v1"])] == ["ugen_v1"]
+    assert [(one.name, one.k) for one in find(tmp_path / "data" / "ugen_v1", k=3)] == [("ugen_v1", 3)]
+    with pytest.raises(ValueError, match="no benchmark"):
+        list(find(tmp_path / "data" / "other"))
 
 
 def test_published_figures() -> None:

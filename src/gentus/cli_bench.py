@@ -2,58 +2,96 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gentus.cli_common import AsJson, Beam, Count, IndexPath, emit, open_index, say
+
+if TYPE_CHECKING:
+    from gentus.bench.benchmarks import Benchmark
 
 bench_app = typer.Typer(
     help="Measure GenTUS beside other methods on lakes with ground truth.", no_args_is_help=True
 )
 
 
+Data = Annotated[
+    Path,
+    typer.Option(
+        help="A folder of lakes (NAME/datalake, NAME/groundtruth_dev.csv, ..), or of one benchmark (TUS,"
+        " SANTOS, wiki_union, LakeBench) as it was unpacked."
+    ),
+]
+Lakes = Annotated[list[str] | None, typer.Option("--lake", help="Which of them. Default: all.")]
+Out = Annotated[Path, typer.Option(help="Where results go; what is there is not measured again.")]
+Methods = Annotated[list[str] | None, typer.Option("--method", help="Which systems. Default: all.")]
+Seeds = Annotated[int, typer.Option(min=1, help="How many times to learn, with other seeds.")]
+
+
 @bench_app.command()
 def quality(
-    data: Annotated[
-        Path,
-        typer.Option(
-            help="Folder of lakes: NAME/datalake, NAME/groundtruth_dev.csv, NAME/query. Or the folder of one"
-            " benchmark (TUS, SANTOS, wiki_union, LakeBench) as it was unpacked."
-        ),
-    ],
-    lake: Annotated[
-        list[str] | None, typer.Option(help="Which of them. Default: all the standard ones there.")
-    ] = None,
-    method: Annotated[list[str] | None, typer.Option(help="Which methods. Default: all.")] = None,
-    out: Annotated[Path, typer.Option(help="Where quality.json and quality.md go.")] = Path("results"),
+    data: Data,
+    lake: Lakes = None,
+    method: Methods = None,
+    out: Out = Path("results"),
     k: Annotated[
-        int | None,
-        typer.Option("-k", min=1, help="Answers that count, of one benchmark. Default: its usual k."),
+        int | None, typer.Option("-k", min=1, help="Answers that count. Default: the usual k of each.")
     ] = None,
+    seeds: Seeds = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Rank the lakes' queries by GenTUS and by baselines, side by side, and write a table."""
-    from gentus.bench.quality import LAKES, main_table, markdown
+    """Rank the lakes' queries by GenTUS and by baselines, side by side."""
+    from gentus.bench.main import compare, markdown, summary
+    from gentus.bench.methods import wanted
+    from gentus.bench.results import Results
 
-    if lake or any((data / name).is_dir() for name in LAKES):
-        if k is not None:
-            raise typer.BadParameter("the standard lakes have their own k", param_hint="-k")
-        document = main_table(data, lake, method, out)
-    else:
-        from gentus.bench.benchmarks import recognise
-        from gentus.bench.single import measure_benchmark
+    documents = {}
+    for benchmark in _benchmarks(data, lake, k):
+        comparison = compare(benchmark, wanted(method), Results(out), seeds)
+        documents[benchmark.name] = summary(comparison.rows)
+        if not as_json:
+            print(markdown(comparison), end="\n\n")
+    if as_json:
+        emit(documents)
 
-        benchmark = recognise(data, k)
+
+def _benchmarks(data: Path, lakes: list[str] | None, k: int | None = None) -> Iterator[Benchmark]:
+    from gentus.bench.benchmarks import find
+
+    for benchmark in find(data, lakes, k):
         say(f"{benchmark.name}, k = {benchmark.k}: recognised by {benchmark.evidence}.")
         for note in benchmark.notes:
             say(f"Note: {note}.")
-        document = measure_benchmark(benchmark, method, out)
-    if as_json:
-        emit(document)
-    else:
-        print(markdown(document))
+        yield benchmark
+
+
+@bench_app.command(name="all")
+def everything(
+    data: Data,
+    lake: Lakes = None,
+    method: Methods = None,
+    experiment: Annotated[list[str] | None, typer.Option(help="Which experiments. Default: all.")] = None,
+    seeds: Seeds = 1,
+    time_budget: Annotated[
+        float | None, typer.Option(min=0, help="Minutes that training a generator may take at most.")
+    ] = None,
+    out: Out = Path("results"),
+) -> None:
+    """Run every experiment that is missing, and write one HTML report of all of them."""
+    from gentus.bench.everything import EXPERIMENTS, Plan, run_all
+    from gentus.bench.methods import wanted
+    from gentus.bench.results import Results
+    from gentus.progress import terminal_progress
+
+    chosen = experiment or list(EXPERIMENTS)
+    if unknown := [name for name in chosen if name not in EXPERIMENTS]:
+        raise typer.BadParameter(f"unknown: {', '.join(unknown)}; known are {', '.join(EXPERIMENTS)}")
+    budget = None if time_budget is None else 60 * time_budget
+    plan = Plan(list(_benchmarks(data, lake)), wanted(method), chosen, seeds, budget)
+    say(f"The report: {run_all(plan, Results(out), terminal_progress())}")
 
 
 @bench_app.command()
@@ -96,42 +134,45 @@ def cold(
 
 @bench_app.command()
 def incremental(
-    data: Annotated[Path, typer.Option(help="Folder of lakes: NAME/datalake, NAME/groundtruth_dev.csv.")],
-    lake: Annotated[list[str], typer.Option(help="Which of them.")],
+    data: Data,
+    lake: Lakes = None,
     labels: Annotated[
-        bool, typer.Option("--labels", help="Train on NAME/groundtruth_train.csv, at first on D0's pairs.")
+        bool, typer.Option("--labels", help="Train on the labels there are, at first on D0's own pairs.")
     ] = False,
     time_budget: Annotated[
         float | None, typer.Option(min=0, help="Minutes that training a generator may take at most.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Which tables come first, and the seed of all learning.")] = 0,
-    out: Annotated[Path, typer.Option(help="Where the results go.")] = Path("results"),
+    out: Out = Path("results"),
     as_json: AsJson = False,
 ) -> None:
     """Learn from half a lake, add the rest in five steps, and compare with learning from everything."""
     from gentus.bench.incremental import incremental, markdown
-    from gentus.bench.quality import LAKES
+    from gentus.bench.results import Results
+    from gentus.bench.truths import write_truth
     from gentus.progress import terminal_progress
 
     documents = []
-    for name in lake:
-        folder = data / name
-        documents.append(
-            incremental(
-                folder / "datalake",
-                folder / "groundtruth_dev.csv",
-                LAKES.get(name, 10),
-                out,
-                queries=folder / "query" if (folder / "query").is_dir() else None,
-                labels=folder / "groundtruth_train.csv" if labels else None,
-                name=name,
-                seed=seed,
-                progress=terminal_progress(),
-                **({} if time_budget is None else {"time_budget": 60 * time_budget}),
-            )
+    for benchmark in _benchmarks(data, lake):
+        if labels and not benchmark.labels:
+            raise typer.BadParameter(f"{benchmark.name} has no labels")
+        truth = out / "truth" / f"{benchmark.name}.csv"
+        train = out / "truth" / f"{benchmark.name}-train.csv"
+        document = incremental(
+            benchmark.lake,
+            write_truth(benchmark.truth, truth),
+            benchmark.k,
+            Results(out),
+            benchmark.name,
+            queries=benchmark.queries,
+            labels=write_truth(benchmark.labels, train) if labels and benchmark.labels else None,
+            seed=seed,
+            progress=terminal_progress(),
+            **({} if time_budget is None else {"time_budget": 60 * time_budget}),
         )
+        documents.append(document)
         if not as_json:
-            print(markdown(documents[-1]), end="\n\n")
+            print(markdown(document, benchmark.name), end="\n\n")
     if as_json:
         emit(documents)
 

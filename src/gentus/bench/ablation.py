@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any, get_args
 
 from gentus.bench.plots import bars, figure
 from gentus.bench.results import Results
-from gentus.building import build, preset_settings
+from gentus.building import BuildSettings, build, preset_settings
 from gentus.evaluate import evaluate_index
 from gentus.identifiers import Variant
 from gentus.progress import Progress
@@ -29,27 +28,21 @@ def measure_identifiers(
     seeds: int = 1,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """MAP by kind of identifier. The generator ranks everywhere, with the prior where codes mean something."""
+    """MAP by kind of identifier. The generator ranks, with the prior where codes mean something."""
     rows: dict[str, list[dict[str, Any]]] = {variant: [] for variant in variants}
     for variant in variants:
         for seed in range(seeds):
             usual = preset_settings("trained", seed)
             assert usual.generation is not None
             settings = replace(usual, identifiers=variant, generation=replace(usual.generation, always=True))
+            folder = index_folder(results, name, variant, seed)
 
-            def measure(settings: Any = settings) -> dict[str, Any]:
-                with tempfile.TemporaryDirectory(prefix="gentus-ablation-") as scratch:
-                    index = build(
-                        lake,
-                        Path(scratch, "index"),
-                        labels,
-                        settings=settings,
-                        time_budget=time_budget,
-                        progress=progress,
-                    )
-                    with index:
-                        report = evaluate_index(index, groundtruth, k).metrics.to_dict()
-                        generator = index.info()["generator"]
+            def measure(settings: BuildSettings = settings, folder: Path = folder) -> dict[str, Any]:
+                with build(
+                    lake, folder, labels, settings=settings, time_budget=time_budget, progress=progress
+                ) as index:
+                    report = evaluate_index(index, groundtruth, k).metrics.to_dict()
+                    generator = index.info()["generator"]
                 return {**report, "held_out_map": generator["held_out_map"], "chosen": generator["chosen"]}
 
             what = {"variant": variant, "k": k, "seed": seed, "time_budget": time_budget}
@@ -58,6 +51,11 @@ def measure_identifiers(
     results.write_table(f"identifiers-{name}", markdown(document))
     plot(document, results.folder / f"identifiers-{name}")
     return document
+
+
+def index_folder(results: Results, name: str, variant: Variant, seed: int = 0) -> Path:
+    """Where the index of a variant is kept, for other experiments to look at."""
+    return results.folder / "indexes" / f"identifiers-{name}-{variant}-{seed}"
 
 
 def _mean(rows: Sequence[Mapping[str, Any]], key: str) -> float:

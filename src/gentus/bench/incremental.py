@@ -7,20 +7,20 @@ step all queries are ranked over what is there. Beside it stands an index learnt
 from __future__ import annotations
 
 import csv
-import json
 import os
 import shutil
 import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import gentus
-from gentus.bench.machine import describe, sentence
+from gentus.bench.machine import sentence
+from gentus.bench.plots import COLOURS, OURS, figure
+from gentus.bench.results import Results
 from gentus.evaluate import load_groundtruth, score
 from gentus.index import Index
 from gentus.lake import Source, scan
@@ -33,27 +33,49 @@ def incremental(
     lake: Path,
     groundtruth: Path,
     k: int,
-    out: Path,
+    results: Results,
+    name: str,
     *,
     queries: Path | None = None,
     labels: Path | None = None,
-    name: str | None = None,
     seed: int = 0,
     progress: Progress | None = None,
     **options: Any,
 ) -> dict[str, Any]:
-    """Run the protocol on a lake and write `incremental-NAME.json`, `.md`, `.png` and `.svg` to `out`.
+    """Run the protocol on a lake; writes `incremental-NAME` to the results.
 
     `options` go to `gentus.build`. With labels, D0 learns from the pairs among its own tables.
     """
-    name = (name or lake.parent.name) + ("-labels" if labels else "")
+    name = f"{name}-labels" if labels else name
+    told = {key: value for key, value in options.items() if isinstance(value, str | float | int)}
+    what = {"k": k, "seed": seed, "labels": labels is not None, **told}
+    document = results.measured(
+        f"incremental-{name}",
+        what,
+        lambda: _measured(lake, groundtruth, k, queries, labels, seed, progress or Progress(), options),
+    )
+    results.write_table(f"incremental-{name}", markdown(document, name))
+    plot(document, results.folder / f"incremental-{name}", name)
+    return document
+
+
+def _measured(
+    lake: Path,
+    groundtruth: Path,
+    k: int,
+    queries: Path | None,
+    labels: Path | None,
+    seed: int,
+    progress: Progress,
+    options: Mapping[str, Any],
+) -> dict[str, Any]:
     truth = load_groundtruth(groundtruth)
     files = sorted({item.path for item in scan(lake) if isinstance(item, Source)})
     order = np.random.default_rng(seed).permutation(len(files))
     bounds = [round(len(files) * (0.5 + 0.1 * step)) for step in range(STEPS + 1)]
     root = lake.resolve()
+    asked = queries or root
     steps: list[dict[str, Any]] = []
-    progress = progress or Progress()
     with tempfile.TemporaryDirectory(prefix="gentus-incremental-") as scratch:
         pool, index_path = Path(scratch, "lake"), Path(scratch, "index")
         _link([files[at] for at in order[: bounds[0]]], root, pool)
@@ -62,29 +84,23 @@ def incremental(
         index = gentus.build(pool, index_path, known, seed=seed, progress=progress, **options)
         learnt = time.perf_counter() - started
         for step in range(STEPS + 1):
-            new = (
-                _link([files[at] for at in order[bounds[step - 1] : bounds[step]]], root, pool)
-                if step
-                else []
-            )
+            arriving = order[bounds[step - 1] if step else bounds[0] : bounds[step]]
+            new = _link([files[at] for at in arriving], root, pool)
             started = time.perf_counter()
             index.add(new)
-            first = index.search(queries / next(iter(truth)) if queries else root / next(iter(truth)), k=k)
+            index.search(asked / next(iter(truth)), k=k)
             seconds = time.perf_counter() - started
-            assert first or not len(index)
-            row = {"step": f"D{step}", "tables": len(index), **_scored(index, truth, k, queries or root)}
+            row = {"step": f"D{step}", "tables": len(index), **_scored(index, truth, k, asked)}
             if step:
                 row |= {"added": len(new), "seconds_to_first_query": seconds}
             steps.append(row)
         drift = index.info()["drift"]
         index.close()
-        whole = gentus.build(pool, Path(scratch, "whole"), labels, seed=seed, progress=progress, **options)
-        everything = {"tables": len(whole), **_scored(whole, truth, k, queries or root)}
-        whole.close()
-    document = {
-        "made": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": describe(),
-        "lake": name,
+        with gentus.build(
+            pool, Path(scratch, "whole"), labels, seed=seed, progress=progress, **options
+        ) as whole:
+            everything = {"tables": len(whole), **_scored(whole, truth, k, asked)}
+    return {
         "k": k,
         "seed": seed,
         "seconds_to_learn": learnt,
@@ -93,11 +109,6 @@ def incremental(
         "share_kept": steps[-1]["map"] / everything["map"] if everything["map"] else None,
         "drift": drift,
     }
-    out.mkdir(parents=True, exist_ok=True)
-    (out / f"incremental-{name}.json").write_text(json.dumps(document, indent=2) + "\n", "utf-8")
-    (out / f"incremental-{name}.md").write_text(markdown(document) + "\n", "utf-8")
-    _plot(document, out / f"incremental-{name}")
-    return document
 
 
 def _link(files: Iterable[Path], root: Path, pool: Path) -> list[Path]:
@@ -141,13 +152,13 @@ def _scored(index: Index, truth: Mapping[str, Sequence[str]], k: int, queries: P
     return score(rankings, active, k, milliseconds).to_dict()
 
 
-def markdown(document: Mapping[str, Any]) -> str:
+def markdown(document: Mapping[str, Any], name: str) -> str:
     """The document as a table."""
     k = document["k"]
     lines = [
         f"{document['made'][:10]}; {sentence(document['machine'])}.",
         "",
-        f"{document['lake']}, seed {document['seed']}: D0 learnt in {document['seconds_to_learn']:.0f} s.",
+        f"{name}, seed {document['seed']}: D0 learnt in {document['seconds_to_learn']:.0f} s.",
         "",
         f"| step | tables | queries | MAP@{k} | R@{k} | added | update to first query, s |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
@@ -168,34 +179,19 @@ def markdown(document: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _plot(document: Mapping[str, Any], path: Path) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    steps = document["steps"]
+def plot(document: Mapping[str, Any], path: Path, name: str) -> None:
+    """MAP by step, and what an update costs."""
+    steps, whole = document["steps"], document["everything"]["map"]
     names = [row["step"] for row in steps]
-    figure, (quality, cost) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
-    quality.plot(
-        names, [row["map"] for row in steps], marker="o", color="#1f6f8b", label="learnt from D0 only"
-    )
-    quality.axhline(
-        document["everything"]["map"], color="#c8553d", linestyle="--", label="learnt from everything"
-    )
-    top = max(document["everything"]["map"], *(row["map"] for row in steps))
-    quality.set(ylim=(0, min(1.05, 1.25 * top)), ylabel=f"MAP@{document['k']}", title=document["lake"])
-    quality.legend(frameon=False, loc="lower left")
-    seconds = [row["seconds_to_first_query"] for row in steps[1:]]
-    bars = cost.bar(names[1:], seconds, color="#1f6f8b", width=0.6)
-    cost.bar_label(bars, [f"{s:.1f} s" for s in seconds], padding=2)
-    cost.set(
-        ylim=(0, 1.25 * max(seconds)),
-        ylabel="seconds",
-        title=f"update to first query ({steps[1]['added']:,} tables each)",
-    )
-    for axes in (quality, cost):
-        axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path.with_suffix(".png"), dpi=130)
-    figure.savefig(path.with_suffix(".svg"))
-    plt.close(figure)
+    reached = [row["map"] for row in steps]
+    with figure(path, columns=2, width=4.5, height=3.3) as (quality, cost):
+        quality.plot(names, reached, marker="o", color=OURS, label="GenTUS, learnt from D0 only")
+        quality.axhline(whole, color=COLOURS[0], linestyle="--", label="learnt from everything")
+        top = min(1.05, 1.25 * max(whole, *reached))
+        quality.set(ylim=(0, top), ylabel=f"MAP@{document['k']}", title=name)
+        quality.legend(loc="lower left")
+        seconds = [row["seconds_to_first_query"] for row in steps[1:]]
+        drawn = cost.bar(names[1:], seconds, color=OURS, width=0.6)
+        cost.bar_label(drawn, [f"{s:.1f} s" for s in seconds], padding=2)
+        title = f"update to first query ({steps[1]['added']:,} tables each)"
+        cost.set(ylim=(0, 1.25 * max(seconds)), ylabel="seconds", title=title)

@@ -24,13 +24,12 @@ class GenTUS:
         self,
         lake: Path,
         index: Path,
-        queries: Path | None = None,
         labels: Path | None = None,
         name: str = "GenTUS",
         **options: Any,
     ) -> None:
         self.name = name
-        self.lake, self.index, self.queries = lake, index, queries or lake
+        self.lake, self.index = lake, index
         self.options = options if labels is None else {**options, "labels": str(labels)}
         self._facts: dict[str, Any] = {}
 
@@ -41,8 +40,8 @@ class GenTUS:
         self._facts = {"build_seconds": seconds, "peak_mb": peak / 2**20}
 
     def search(self, table: Table, k: int) -> list[str]:
-        """Search for the file of that name: reading it is part of the time, as it is for anyone."""
-        return [hit.table for hit in self._index.search(self.queries / table.name, k=k)]
+        """Search for a table that was read."""
+        return [hit.table for hit in self._index.search(table, k=k)]
 
     def facts(self) -> dict[str, Any]:
         """Return what building took and how large the index is."""

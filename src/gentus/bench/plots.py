@@ -20,7 +20,7 @@ def figure(path: Path, columns: int = 1, width: float = 5.0, height: float = 3.5
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
-    style = {
+    style: Any = {
         "font.size": 9,
         "axes.spines.top": False,
         "axes.spines.right": False,

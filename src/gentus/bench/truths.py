@@ -65,6 +65,7 @@ def load_labelled(path: Path, parts: Iterable[str]) -> Truth:
 
 def write_truth(truth: Mapping[str, Iterable[str]], path: Path) -> Path:
     """Write pairs as the rest of the project reads them."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(HEADER)

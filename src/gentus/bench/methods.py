@@ -1,0 +1,59 @@
+"""Every system that can be compared, by the name that a command takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from gentus.bench.baselines import (
+    D3L,
+    LIFTus,
+    MiniLMColumns,
+    Retriever,
+    Santos,
+    Sato,
+    Sherlock,
+    Starmie,
+    Tactus,
+    TfidfChars,
+    TfidfWords,
+)
+from gentus.bench.ours import GenTUS
+
+
+@dataclass(frozen=True, slots=True)
+class Lake:
+    """A lake as it lies on disk."""
+
+    tables: Path
+    labels: Path | None  # pairs to learn from, never of the queries that are scored
+    index: Path  # where a method may keep what it builds
+    seed: int = 0
+
+
+METHODS: dict[str, Callable[[Lake], Retriever | None]] = {  # None: it cannot be had on that lake
+    "tfidf-words": lambda lake: TfidfWords(),
+    "tfidf-chars": lambda lake: TfidfChars(),
+    "minilm": lambda lake: MiniLMColumns(),
+    "sherlock": lambda lake: Sherlock(lake.seed),
+    "sato": lambda lake: Sato(lake.seed),
+    "starmie": lambda lake: Starmie(lake.seed),
+    "liftus": lambda lake: LIFTus(lake.seed),
+    "tactus": lambda lake: Tactus(lake.seed),
+    "santos": lambda lake: Santos(lake.seed),
+    "d3l": lambda lake: D3L(lake.seed),
+    "gentus": lambda lake: GenTUS(lake.tables, lake.index, seed=lake.seed),
+    "gentus-labels": lambda lake: (
+        GenTUS(lake.tables, lake.index, lake.labels, "GenTUS, labels", seed=lake.seed)
+        if lake.labels
+        else None
+    ),
+}
+
+
+def wanted(names: list[str] | None) -> list[str]:
+    """The methods of these names, or all of them."""
+    if unknown := [name for name in names or () if name not in METHODS]:
+        raise ValueError(f"unknown method {', '.join(unknown)}; known are {', '.join(METHODS)}")
+    return names or list(METHODS)
