@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from heapq import heappush, heappushpop
 from typing import Any
 
 import numpy as np
@@ -63,19 +64,21 @@ def top_tables(
     order = np.argsort(-bounds, kind="stable")
     places: list[int] = []
     scores: list[float] = []
-    worst = -np.inf
-    for done, place in enumerate(order.tolist()):
-        if bounds[place] < worst - 1e-6:  # sums in another order differ in their last digits
+    best: list[float] = []  # a heap of the k highest scores
+    for place in order.tolist():
+        if len(best) == k and bounds[place] < best[0] - 1e-6:  # sums in another order differ a little
             break
         part = similarity[:, begins[place] : ends[place]]
         weight = np.array([matched_weight(part)])
         scores.append(float(score(weight, len(similarity), counts[place : place + 1])[0] + extra[place]))
         places.append(place)
-        if done + 1 >= k and (done + 1 == k or scores[-1] > worst):
-            worst = float(np.partition(scores, len(scores) - k)[len(scores) - k])
+        if len(best) < k:
+            heappush(best, scores[-1])
+        else:
+            heappushpop(best, scores[-1])
     found, values = np.array(places, np.int64), np.array(scores)
-    best = np.lexsort((found, -values))[:k]
-    return found[best], values[best]
+    order = np.lexsort((found, -values))[:k]
+    return found[order], values[order]
 
 
 class MatchedColumns:
