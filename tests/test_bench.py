@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,11 +17,12 @@ from conftest import QUICK, make_lake, rows_of, subject_of, write_pairs, write_t
 from test_cli import Run, run
 
 import gentus
-from gentus import static
-from gentus.bench import Retriever, TfidfChars, TfidfWords, machine, ours
+from gentus import building, static
+from gentus.bench import Retriever, TfidfChars, TfidfWords, ablation, machine, ours
 from gentus.bench.baselines import MiniLMColumns, best, distinct
 from gentus.bench.benchmarks import recognise
 from gentus.bench.cold import cold_search
+from gentus.bench.everything import Plan, run_all
 from gentus.bench.incremental import incremental, labels_within
 from gentus.bench.main import average_ranks, compare
 from gentus.bench.methods import METHODS
@@ -335,3 +337,59 @@ def test_updates_are_timed_and_watched(tmp_path: Path) -> None:
         assert len(index) == 8  # copies were changed, not this
     with pytest.raises(ValueError, match="120 tables; 1,020 are needed"):
         measure_updates([tmp_path / "index"], tmp_path / "more")
+
+
+def test_all_experiments_make_one_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = make_lake(tmp_path / "data" / "small" / "datalake", subjects=("cities", "fish", "films"))
+    names = sorted(path.relative_to(lake).as_posix() for path in lake.rglob("*") if path.is_file())
+    pairs = [(a, b) for a in names for b in names if a != b and subject_of(a) == subject_of(b)]
+    write_pairs(lake.parent / "groundtruth_dev.csv", [pair for pair in pairs if "_0" in pair[0]])
+    write_pairs(lake.parent / "groundtruth_train.csv", [pair for pair in pairs if "_0" not in pair[0]])
+
+    def quick(lake: Path, index: Path, options: dict[str, Any]) -> tuple[float, int]:
+        gentus.build(lake, index, settings=QUICK).close()
+        return 1.0, 1 << 20
+
+    usual = building.preset_settings
+
+    def small(preset: building.Preset, seed: int = 0, t5: str | None = None) -> building.BuildSettings:
+        settings = usual(preset, seed, t5)
+        generation = settings.generation
+        if generation is not None:
+            generation = replace(generation, training=replace(generation.training, epochs=1))
+        return replace(settings, latent=QUICK.latent, quantizer=QUICK.quantizer, generation=generation)
+
+    monkeypatch.setattr(ours, "build", quick)
+    monkeypatch.setattr(ablation, "preset_settings", small)
+    monkeypatch.setattr(building, "preset_settings", small)
+    plan = Plan(
+        [recognise(tmp_path / "data" / "small", 3)],
+        ["tfidf-words", "gentus"],
+        time_budget=1,
+        variants=("shaped", "atomic"),
+    )
+    results = Results(tmp_path / "out")
+    report = run_all(plan, results)
+    text = report.read_text()
+    for words in (
+        "Without labels GenTUS has the highest MAP on",
+        "Precision and recall against k",
+        "Online: time of a search",
+        "small: learnt from half the tables, at D5 it has MAP",
+        "Size of the candidate pool",
+        "Kinds of identifiers",
+        "names no table; the tree adds",
+        "Beam width",
+    ):
+        assert words in text
+    assert text.count("<figure>") >= 8
+    made = {path.name for path in results.folder.iterdir()}
+    for name in ("main-small", "pool-small", "identifiers-small", "constraints-small", "beam-small-gentus"):
+        assert f"{name}.md" in made
+    for name in ("curves-small", "ms_p50-small", "bytes_per_table-small", "incremental-small"):
+        assert {f"{name}.png", f"{name}.svg"} <= made
+    stamps = {
+        path: path.stat().st_mtime_ns for path in results.folder.glob("*.json") if "curves" not in path.name
+    }
+    run_all(plan, results)
+    assert {path: path.stat().st_mtime_ns for path in stamps} == stamps  # nothing was measured twice

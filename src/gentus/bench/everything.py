@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import gentus
 from gentus.bench import ablation, beam, incremental, main, parts, plots, pool, published
@@ -15,6 +15,7 @@ from gentus.bench.methods import METHODS
 from gentus.bench.report import Page, ratio
 from gentus.bench.results import Results
 from gentus.bench.truths import write_truth
+from gentus.identifiers import Variant
 from gentus.progress import Progress
 
 EXPERIMENTS = ("main", "incremental", "pool", "identifiers", "constraints", "beam")
@@ -29,6 +30,7 @@ class Plan:
     experiments: Sequence[str] = EXPERIMENTS
     seeds: int = 1
     time_budget: float | None = None  # seconds for each generator
+    variants: Sequence[Variant] = get_args(Variant)  # of identifiers, shaped ones among them
 
 
 @dataclass(slots=True)
@@ -89,6 +91,7 @@ def run_all(plan: Plan, results: Results, progress: Progress | None = None) -> P
                 benchmark.k,
                 results,
                 name,
+                variants=plan.variants,
                 time_budget=plan.time_budget,
                 progress=progress,
             )
@@ -135,19 +138,22 @@ def _quality(page: Page, done: _Done, summaries: Mapping[str, list[dict[str, Any
         name: [row for row in rows if row["method"] != "gentus-labels"] for name, rows in summaries.items()
     }
     ranks = main.average_ranks(without)
-    wins = {
-        name: max((row for row in rows if row.get("map") is not None), key=lambda row: row["map"])["title"]
-        for name, rows in without.items()
-    }
-    won = sum(title == "GenTUS" for title in wins.values())
+    best = {name: max(row.get("map") or 0.0 for row in rows) for name, rows in without.items()}
+    ours = {name: row["map"] for name, rows in without.items() for row in rows if row["title"] == "GenTUS"}
     if "GenTUS" in ranks:
+        won = sum(ours[name] == highest for name, highest in best.items())
         page.say(
-            f"Without labels GenTUS has the highest MAP on {won} of {len(wins)} lakes; its average rank "
+            f"Without labels GenTUS has the highest MAP on {won} of {len(best)} lakes; its average rank "
             f"by MAP among {len(ranks)} systems is {ranks['GenTUS']:.2f}.",
         )
-        lost = [f"{title} on {name}" for name, title in wins.items() if title != "GenTUS"]
-        if lost:
-            page.say(f"It is beaten by {', '.join(lost)}.")
+        ahead = [
+            f"{row['title']} on {name} ({row['map']:.3f} against {ours[name]:.3f})"
+            for name, rows in without.items()
+            for row in rows
+            if (row.get("map") or 0.0) > ours[name]
+        ]
+        if ahead:
+            page.say(f"Ahead of it: {', '.join(ahead)}.")
     page.table(
         ["system", "average rank by MAP"],
         [[title, f"{rank:.2f}"] for title, rank in ranks.items()],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import html
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -68,7 +69,9 @@ class Page:
     ) -> None:
         """A table; in the columns of `best` the highest (True) or lowest (False) measured value is marked."""
         listed = [list(row) for row in rows]
-        marks = {(_best(listed, column, highest), column) for column, highest in (best or {}).items()}
+        marks = {
+            (at, column) for column, highest in (best or {}).items() for at in _best(listed, column, highest)
+        }
         lines = ["<tr>" + "".join(f"<th>{html.escape(cell)}</th>" for cell in header) + "</tr>"]
         for at, row in enumerate(listed):
             kind = "ours" if row[0].startswith("GenTUS") and "published" not in row[0] else ""
@@ -93,7 +96,9 @@ class Page:
 
     def machines(self, documents: Iterable[Mapping[str, Any]]) -> None:
         """What the figures of a section were measured on, and when."""
-        told = {f"{document['made'][:10]}; {sentence(document['machine'])}" for document in documents}
+        # How busy the machine was stands in every document; here it would only make as many lines.
+        machines = [(document["made"][:10], {**document["machine"], "load": None}) for document in documents]
+        told = {f"{day}; {sentence(machine)}" for day, machine in machines}
         for line in sorted(told):
             self.say(line, soft=True)
 
@@ -110,16 +115,15 @@ class Page:
         )
 
 
-def _best(rows: Sequence[Sequence[str]], column: int, highest: bool) -> int:
-    values = []
+def _best(rows: Sequence[Sequence[str]], column: int, highest: bool) -> list[int]:
+    """The measured rows with the best value of a column, as it is shown."""
+    values: dict[int, float] = {}
     for at, row in enumerate(rows):
-        if "published" in row[0]:
-            continue
-        try:
-            values.append((float(row[column].split(" ")[0].replace(",", "")), at))
-        except ValueError:
-            continue
-    return (max(values) if highest else min(values))[1] if values else -1
+        with contextlib.suppress(ValueError):
+            if "published" not in row[0]:
+                values[at] = float(row[column].split(" ")[0].replace(",", ""))
+    wanted = (max if highest else min)(values.values(), default=0.0)
+    return [at for at, value in values.items() if value == wanted]
 
 
 def ratio(larger: float, smaller: float) -> str:
