@@ -43,10 +43,13 @@ class Neighbours:
         if count >= distinct:  # a graph is no help when everything is asked for
             return np.arange(len(self.rows))
         found = self._graph.search(queries, count, threads=1)
-        keys = found.keys  # of one query (n,), of more (q, count) with what is missing at the end
-        if keys.ndim == 2:
-            keys = keys[np.arange(count) < found.counts[:, None]]
-        places = np.unique(keys).astype(np.int64)
+        keys = np.atleast_2d(found.keys).astype(np.int64)  # (q, count), nearest first; (n,) of one query
+        there = np.ones(keys.shape, bool)
+        if len(queries) > 1:
+            there = np.arange(count) < found.counts[:, None]
+        sizes = np.where(there, np.diff(self._starts)[np.where(there, keys, 0)], 0)
+        # A point may stand for thousands of rows: nearer points are taken until there are rows enough.
+        places = np.unique(keys[there & (np.cumsum(sizes, axis=1) - sizes < count)])
         return np.sort(_ranges(self._members, self._starts[places], self._starts[places + 1]))
 
     @property

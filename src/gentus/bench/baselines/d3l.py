@@ -72,9 +72,8 @@ class D3L:
         own = self._sign(table)
         vectors = self._embed(query.features)
         each = max(FEWEST, -(-self.candidates // len(vectors)))
-        full = own.words[:, 0] != 0xFFFFFFFF
-        by_words = self._lists.lookup(bands(own.words[full], ROWS).ravel())[1]
-        found = np.concatenate([self._index.nearest(vectors, each), by_words])
+        by_words = [self._by_words(signature, each) for signature in own.words]
+        found = np.concatenate([self._index.nearest(vectors, each), *by_words])
         tables = np.unique(self._owner[found])
         at, counts = column_ids(self._starts, tables)
         similarity = self._similarity(own, vectors, at)
@@ -89,6 +88,15 @@ class D3L:
         left = "column names are" if self.headers else "no column names;"
         note = f"{left}{' evidence;' if self.headers else ''} equal weights of evidence"
         return {"bytes_per_table": size / max(1, len(self.names)), "note": note}
+
+    def _by_words(self, signature: U32, count: int) -> I64:
+        """Return the columns that share most bands with a signature, as an LSH forest answers."""
+        if signature[0] == 0xFFFFFFFF:  # no words
+            return np.zeros(0, np.int64)
+        columns, shared = np.unique(
+            self._lists.lookup(bands(signature[None], ROWS)[0])[1], return_counts=True
+        )
+        return np.asarray(columns[np.argsort(-shared, kind="stable")[:count]], np.int64)
 
     def _embed(self, features: Features) -> F32:
         return np.ascontiguousarray(self._evidence.blocks(features)[:, BLOCKS["pieces"]])
