@@ -186,7 +186,8 @@ class Updater:
             *plan.unreadable,
             *read_sources(plan.to_read(), self.layout, catalogue, limits, workers, self.progress, namer),
         ]
-        waiting = catalogue.pending()  # a build read them and was stopped before it could name them
+        # A build read these and was stopped before it could name them.
+        waiting = [entry for entry in catalogue.pending() if self.layout.chunk(entry[1]).is_file()]
         for begin, features in zip(
             range(0, len(waiting), CHUNK), stream_features(waiting, self.layout), strict=True
         ):
