@@ -434,7 +434,8 @@ def test_the_old_index_answers_while_a_new_build_is_interrupted(
         assert len(index.search(query)) == 7
 
 
-def test_two_builds_at_once_do_not_mix(small: Path, tmp_path: Path) -> None:
+def test_two_builds_at_once_do_not_mix(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gentus.writing.PATIENCE", 0.1)
     layout = Layout(tmp_path / "index")
     build(small, layout.root).close()
     with write_lock(layout), pytest.raises(IndexFolderError, match="another process"):
