@@ -306,7 +306,7 @@ def test_a_second_writer_is_told(lake: Path, path: Path, monkeypatch: pytest.Mon
 
 
 def test_drift_is_told_in_plain_words(lake: Path, path: Path, run: Run) -> None:
-    assert "0 tables added or replaced, 0 gone. No refit is needed" in run("info", path).out
+    assert "0 tables came or changed, 0 went or changed. No refit is needed" in run("info", path).out
     strange = lake / "strange"
     for seed in range(24):
         chance = np.random.default_rng(seed)

@@ -295,10 +295,10 @@ def info(
 
 
 def _drift_line(drift: dict[str, Any], health: dict[str, Any], index: str) -> str:
-    line = f"{drift['added']:,} tables added or replaced, {drift['removed']:,} gone"
+    line = f"{drift['added']:,} tables came or changed, {drift['removed']:,} went or changed"
     if drift["added"]:
         line += (
-            f"; of the added, quantization error {drift['error']:.4f}{_expected(drift, health)}, "
+            f"; of the new ones, quantization error {drift['error']:.4f}{_expected(drift, health)}, "
             f"{drift['collision_rate']:.1%} share their codes (largest bucket {drift['largest_bucket']})"
         )
     if drift["refit_advised"]:
