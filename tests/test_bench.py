@@ -198,8 +198,9 @@ def test_quality_from_the_command_line(data: Path, tmp_path: Path, run: Run) -> 
     assert (ran.code, "there is no folder" in ran.err) == (1, True)
     ran = run("bench", "quality", "--data", data, "--method", "magic", "--out", out)
     assert (ran.code, "unknown method magic; known are tfidf-words" in ran.err) == (1, True)
-    ran = run("bench", "all", "--data", data, "--experiment", "magic")
-    assert "unknown: magic; known are main" in ran.err
+    ran = run("bench", "pool", "--data", data, "--method", "tfidf-words", "--out", out)
+    assert (ran.code, "the report: " in ran.err) == (0, True)
+    assert (out / "pool-tus_tidy.md").is_file()
 
 
 def test_average_ranks_share_a_place() -> None:

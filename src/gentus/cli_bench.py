@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -68,30 +68,64 @@ def _benchmarks(data: Path, lakes: list[str] | None, k: int | None = None) -> It
         yield benchmark
 
 
+Budget = Annotated[
+    float | None, typer.Option(min=0, help="Minutes that training a generator may take at most.")
+]
+
+
 @bench_app.command(name="all")
 def everything(
     data: Data,
     lake: Lakes = None,
     method: Methods = None,
-    experiment: Annotated[list[str] | None, typer.Option(help="Which experiments. Default: all.")] = None,
     seeds: Seeds = 1,
-    time_budget: Annotated[
-        float | None, typer.Option(min=0, help="Minutes that training a generator may take at most.")
-    ] = None,
+    time_budget: Budget = None,
     out: Out = Path("results"),
 ) -> None:
     """Run every experiment that is missing, and write one HTML report of all of them."""
-    from gentus.bench.everything import EXPERIMENTS, Plan, run_all
+    from gentus.bench.everything import EXPERIMENTS
+
+    _run(data, lake, method, EXPERIMENTS, seeds, time_budget, out)
+
+
+@bench_app.command()
+def pool(data: Data, lake: Lakes = None, method: Methods = None, out: Out = Path("results")) -> None:
+    """Rank over random parts of each lake: how quality changes with the number of candidates."""
+    _run(data, lake, method, ["pool"], 1, None, out)
+
+
+@bench_app.command()
+def beam(data: Data, lake: Lakes = None, out: Out = Path("results")) -> None:
+    """Search with beams of several widths: quality against time."""
+    _run(data, lake, ["gentus", "gentus-labels"], ["beam"], 1, None, out)
+
+
+@bench_app.command()
+def identifiers(
+    data: Data, lake: Lakes = None, time_budget: Budget = None, out: Out = Path("results")
+) -> None:
+    """Train the same generator on five kinds of identifiers, and see what the prefix tree is worth."""
+    _run(data, lake, [], ["identifiers", "constraints"], 1, time_budget, out)
+
+
+def _run(
+    data: Path,
+    lakes: list[str] | None,
+    methods: list[str] | None,
+    experiments: Sequence[str],
+    seeds: int,
+    time_budget: float | None,
+    out: Path,
+) -> None:
+    from gentus.bench.everything import Plan, run_all
     from gentus.bench.methods import wanted
     from gentus.bench.results import Results
     from gentus.progress import terminal_progress
 
-    chosen = experiment or list(EXPERIMENTS)
-    if unknown := [name for name in chosen if name not in EXPERIMENTS]:
-        raise typer.BadParameter(f"unknown: {', '.join(unknown)}; known are {', '.join(EXPERIMENTS)}")
+    chosen = [] if methods == [] else wanted(methods)
     budget = None if time_budget is None else 60 * time_budget
-    plan = Plan(list(_benchmarks(data, lake)), wanted(method), chosen, seeds, budget)
-    say(f"The report: {run_all(plan, Results(out), terminal_progress())}")
+    plan = Plan(list(_benchmarks(data, lakes)), chosen, experiments, seeds, budget)
+    say(f"Tables and plots are in {out}; the report: {run_all(plan, Results(out), terminal_progress())}")
 
 
 @bench_app.command()

@@ -125,9 +125,10 @@ def _first_seeds(comparison: main.Comparison) -> list[dict[str, Any]]:
 def _page(plan: Plan, done: _Done, results: Results) -> Page:
     page = Page("GenTUS beside others: what was measured")
     summaries = {name: main.summary(comparison.rows) for name, comparison in done.main.items()}
-    _quality(page, done, summaries)
-    _curves(page, done, results)
-    _costs(page, summaries, results)
+    if all(summaries.values()):
+        _quality(page, done, summaries)
+        _curves(page, done, results)
+        _costs(page, summaries, results)
     _others(page, done, results)
     return page
 

@@ -55,6 +55,8 @@ def measure_pools(
                 for method, ranked in rankings.items():
                     cut = {q: [table for table in ranked.get(q, ()) if table in pool] for q in active}
                     found[method].append(score(cut, active, k).map)
+            if not any(found.values()):
+                continue  # so small that no query has an answer in it
             rows.append(
                 {
                     "tables": size,
