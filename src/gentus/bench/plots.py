@@ -25,6 +25,7 @@ def figure(path: Path, columns: int = 1, width: float = 5.0, height: float = 3.5
         "axes.spines.top": False,
         "axes.spines.right": False,
         "axes.grid": True,
+        "axes.axisbelow": True,
         "grid.alpha": 0.25,
         "legend.frameon": False,
         "svg.hashsalt": "gentus",  # the same data gives the same file
