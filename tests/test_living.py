@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sqlite3
 import threading
 import time
 from pathlib import Path
@@ -414,6 +415,28 @@ def test_a_damaged_file_is_found_named_and_mended(
         assert run("check", path).code == 0
     with gentus.open(path) as index:
         assert sorted(tables(index, lake / "fish_0.csv")) == sorted(answer)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE tables SET name = 'fisj_0.csv' WHERE name = 'fish_0.csv'",
+        "UPDATE tables SET path = replace(path, 'fish_0', 'gish_0') WHERE name = 'fish_0.csv'",
+        "UPDATE tables SET suffix = suffix + 4 WHERE name = 'fish_0.csv'",
+        "UPDATE tables SET codes = zeroblob(length(codes)) WHERE name = 'fish_0.csv'",
+        "UPDATE tables SET serial = serial + 1 WHERE name = 'fish_0.csv'",
+        "UPDATE meta SET value = replace(value, '\"seed\": 0', '\"seed\": 8') WHERE key = 'config'",
+    ],
+)
+def test_a_catalogue_that_was_altered_is_noticed(path: Path, change: str) -> None:
+    """SQLite notices damage to its own structure; what was altered within it shows beside the other files."""
+    assert check(path) == []
+    with sqlite3.connect(path / "catalogue.sqlite") as db:
+        assert db.execute(change).rowcount == 1
+    db.close()
+    problems = check(path)
+    assert problems
+    assert {problem.file for problem in problems} <= {"catalogue.sqlite", "trie-1"}
 
 
 def test_leftovers_are_named_and_removed(path: Path, run: Run) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gentus.catalogue import Catalogue
-from gentus.lake import Limits
+from gentus.lake import Limits, table_name
 from gentus.progress import Progress
 from gentus.reading import damaged_chunks, restore_features
 from gentus.store import IndexFolderError, Layout, read_config, superseded, verify, write_config
@@ -75,6 +75,7 @@ def _problems(layout: Layout) -> Iterator[Problem]:
             yield Problem(layout.catalogue.name, "its build was not finished", again)
             return
         yield from _config_problems(layout, config)
+        yield from _name_problems(layout, catalogue, Path(config["lake"]))
         sound = True
         for name, told in config["files"].items():
             wrong = verify(layout, name, told)
@@ -99,10 +100,24 @@ def _problems(layout: Layout) -> Iterator[Problem]:
 def _config_problems(layout: Layout, config: dict[str, Any]) -> Iterator[Problem]:
     name = layout.config.name
     try:
-        if read_config(layout)["edition"] != config["edition"]:
+        told = read_config(layout)
+        told.pop("checksum")
+        if told["edition"] != config["edition"]:
             yield Problem(name, "it is not of the same edition as the catalogue", _REPAIR)
+        elif told != config:  # it is sealed; the catalogue is not
+            again = f"gentus index {told['lake']} -o {layout.root}"
+            yield Problem(layout.catalogue.name, f"its configuration is not that of {name}", again)
     except IndexFolderError as error:
         yield Problem(name, str(error).split(". ")[0], _REPAIR)
+
+
+def _name_problems(layout: Layout, catalogue: Catalogue, lake: Path) -> Iterator[Problem]:
+    """Rows whose name and path do not fit each other: SQLite does not notice a letter that was altered."""
+    for entry in catalogue.entries().values():
+        expected = table_name(Path(entry.path), entry.part, lake)
+        if entry.name != expected:
+            what = f"the table {entry.name} has the path {entry.path}, which is that of {expected}"
+            yield Problem(layout.catalogue.name, what, f"gentus sync {layout.root}")
 
 
 def _tree_problems(

@@ -1,7 +1,7 @@
 """A data lake as a stream of bounded tables, whatever the files are and however large they are."""
 
 from gentus.lake.base import Limits, Skipped, Source, Unreadable
-from gentus.lake.folder import fingerprint, locate, scan
+from gentus.lake.folder import fingerprint, locate, scan, table_name
 from gentus.lake.parallel import each
 from gentus.lake.reader import from_frame, read, read_path
 
@@ -17,4 +17,5 @@ __all__ = [
     "read",
     "read_path",
     "scan",
+    "table_name",
 ]

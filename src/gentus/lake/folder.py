@@ -49,7 +49,7 @@ def locate(path: Path, lake: Path) -> Iterator[Source | Skipped]:
         return
     full = full.parent.resolve() / full.name
     inside = lake.is_dir() and full.is_relative_to(lake)
-    name = _readable(full.relative_to(lake).as_posix() if inside else full.as_posix())
+    name = table_name(full, None, lake)
     try:
         if full.is_dir():
             for item in scan(full):
@@ -67,6 +67,15 @@ def locate(path: Path, lake: Path) -> Iterator[Source | Skipped]:
         yield Skipped(name, full, "there is no such file")
     except OSError as error:
         yield Skipped(name, full, explain(error))
+
+
+def table_name(path: Path, part: str | None, lake: Path) -> str:
+    """What a table is called: its path in the lake or, outside of it, its full path; and which part it is."""
+    lake = Path(lake).resolve()
+    if path == lake:  # one file that is the lake
+        return part or _readable(path.name)
+    name = _readable((path.relative_to(lake) if path.is_relative_to(lake) else path).as_posix())
+    return name if part is None else f"{name}/{part}"
 
 
 def fingerprint(source: Source) -> str:
