@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -155,13 +154,10 @@ def _repair(layout: Layout, problems: list[Problem], progress: Progress) -> None
     broken = {problem.file for problem in problems if problem.cure == _REPAIR}
     if layout.config.name in broken:
         write_config(layout, config)  # a writer opens an index by it
-    with writer(layout) as catalogue:
+    with writer(layout) as catalogue:  # which clears away what others left behind
         config = catalogue.config() or config
-        write_config(layout, config)
         if any(name.startswith("trie") for name in broken):
             config = write_snapshot(layout, catalogue, config)
         if any(name.startswith(layout.cache.name) for name in broken):
             limits = Limits(**config["settings"]["limits"])
             restore_features(layout, catalogue, limits, os.cpu_count() or 1, progress)
-        for path in superseded(layout, config["generation"], config["snapshot"]):
-            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)

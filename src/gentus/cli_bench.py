@@ -183,23 +183,21 @@ def incremental(
     """Learn from half a lake, add the rest in five steps, and compare with learning from everything."""
     from gentus.bench.incremental import incremental, markdown
     from gentus.bench.results import Results
-    from gentus.bench.truths import write_truth
     from gentus.progress import terminal_progress
 
     documents = []
     for benchmark in _benchmarks(data, lake):
         if labels and not benchmark.labels:
             raise typer.BadParameter(f"{benchmark.name} has no labels")
-        truth = out / "truth" / f"{benchmark.name}.csv"
-        train = out / "truth" / f"{benchmark.name}-train.csv"
+        truth, train = benchmark.write(out / "truth")
         document = incremental(
             benchmark.lake,
-            write_truth(benchmark.truth, truth),
+            truth,
             benchmark.k,
             Results(out),
             benchmark.name,
             queries=benchmark.queries,
-            labels=write_truth(benchmark.labels, train) if labels and benchmark.labels else None,
+            labels=train if labels else None,
             seed=seed,
             progress=terminal_progress(),
             **({} if time_budget is None else {"time_budget": 60 * time_budget}),

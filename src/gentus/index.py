@@ -68,7 +68,6 @@ class _Now:
     """What an index is at one moment: all of it fits together, and none of it ever changes."""
 
     config: dict[str, Any]
-    serial: int  # the last change that it knows
     encoder: Encoder
     base: Trie  # the snapshot
     changes: int  # how much came and went since
@@ -145,7 +144,6 @@ class Index:
             except Exception as error:
                 raise _damaged(self.layout, folder, error) from error
         with self.catalogue.transaction(read=True):  # what came and went, as of one moment
-            serial = self.catalogue.serial()
             added, gone = (
                 build_trie(found.codes, found.suffixes, found.tables)
                 for found in (
@@ -156,7 +154,7 @@ class Index:
             if self.catalogue.config() != config:
                 raise IndexFolderError(f"{self.layout.root} is being changed without end; try again.")
         tree = lay_over(base, added, gone)
-        return _Now(config, serial, encoder, base, len(added) + len(gone), Decoder(tree, codebooks))
+        return _Now(config, encoder, base, len(added) + len(gone), Decoder(tree, codebooks))
 
     def _verify(self, config: dict[str, Any], path: Path) -> None:
         """Compare a file, or the files of a folder, with their checksums; large trees by size only."""

@@ -106,7 +106,6 @@ class Updater:
     encoder: Encoder
     codebooks: Codebooks
     progress: Progress = field(default_factory=Progress)
-    workers: int | None = None
 
     def add(self, paths: Iterable[str | os.PathLike[str]]) -> Changes:
         """Add files, or whole folders of them; one that is there already and has changed is replaced."""
@@ -181,7 +180,7 @@ class Updater:
 
     def _apply(self, plan: Plan, namer: Namer) -> Changes:
         catalogue, limits = namer.catalogue, Limits(**namer.config["settings"]["limits"])
-        workers = self.workers or os.cpu_count() or 1
+        workers = os.cpu_count() or 1
         refused = [
             *plan.unreadable,
             *read_sources(plan.to_read(), self.layout, catalogue, limits, workers, self.progress, namer),

@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 
 from gentus.bench.published import K
-from gentus.bench.truths import Truth, load_labelled, load_truth, resolved
+from gentus.bench.truths import Truth, load_labelled, load_truth, resolved, write_truth
 from gentus.lake import Source, scan
 
 PLAIN_K = 10
@@ -54,6 +54,11 @@ class Benchmark:
     labels: Truth | None = None  # pairs to learn from, of other queries than the truth's
     evidence: str = ""  # which files it was recognised by
     notes: tuple[str, ...] = ()  # what to know before comparing figures
+
+    def write(self, folder: Path) -> tuple[Path, Path | None]:
+        """Write ground truth and labels, whatever they were read from, as the files that a build takes."""
+        labels = write_truth(self.labels, folder / f"{self.name}-train.csv") if self.labels else None
+        return write_truth(self.truth, folder / f"{self.name}.csv"), labels
 
 
 @dataclass(frozen=True, slots=True)

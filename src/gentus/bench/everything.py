@@ -14,7 +14,6 @@ from gentus.bench.benchmarks import Benchmark
 from gentus.bench.methods import METHODS
 from gentus.bench.report import Page, ratio
 from gentus.bench.results import Results
-from gentus.bench.truths import write_truth
 from gentus.identifiers import Variant
 from gentus.progress import Progress
 
@@ -51,10 +50,7 @@ def run_all(plan: Plan, results: Results, progress: Progress | None = None) -> P
     done = _Done()
     for benchmark in plan.benchmarks:
         name = benchmark.name
-        truth = write_truth(benchmark.truth, results.folder / "truth" / f"{name}.csv")
-        labels = None
-        if benchmark.labels:
-            labels = write_truth(benchmark.labels, results.folder / "truth" / f"{name}-train.csv")
+        truth, labels = benchmark.write(results.folder / "truth")
         done.main[name] = main.compare(benchmark, plan.methods, results, plan.seeds)
         if "pool" in plan.experiments:
             rankings = {

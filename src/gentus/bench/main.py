@@ -16,7 +16,6 @@ from gentus.bench.benchmarks import Benchmark
 from gentus.bench.methods import METHODS, Lake
 from gentus.bench.published import rows_for
 from gentus.bench.results import Results
-from gentus.bench.truths import write_truth
 from gentus.evaluate import check, score
 from gentus.lake import Skipped, Source, Unreadable, each, read, scan
 from gentus.table import Table
@@ -79,9 +78,7 @@ def compare(benchmark: Benchmark, methods: Sequence[str], results: Results, seed
     A method that fails gets a document that says so, and the others go on.
     """
     lake = _Read(benchmark)
-    labels = None
-    if benchmark.labels:
-        labels = write_truth(benchmark.labels, results.folder / "truth" / f"{benchmark.name}-train.csv")
+    _, labels = benchmark.write(results.folder / "truth")
     rows = []
     for method in methods:
         for seed in range(seeds):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from heapq import heappush, heappushpop
 from typing import Any
@@ -81,7 +82,7 @@ def top_tables(
     return found[order], values[order]
 
 
-class MatchedColumns:
+class MatchedColumns(ABC):
     """The frame of a column-centric method: vectors of columns, a graph of them, verification by matching.
 
     A subclass says how vectors are learned (`_learn`) and computed (`_encode`). Every table that owns one of
@@ -124,12 +125,12 @@ class MatchedColumns:
         size = (self._index.nbytes if len(self._owner) else 0) + 4 * len(self._starts)
         return {"bytes_per_table": size / max(1, len(self.names)), "note": self.note}
 
-    def _learn(self, columns: Columns) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _learn(self, columns: Columns) -> None: ...
 
+    @abstractmethod
     def _encode(self, columns: Columns) -> F32:
         """(C, W) vectors whose products are similarities."""
-        raise NotImplementedError
 
 
 def edges(own: F32, theirs: F32, threshold: float = 0.0) -> F32:
