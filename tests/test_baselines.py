@@ -23,24 +23,37 @@ from gentus.bench.baselines import (
     Sato,
     Sherlock,
     Starmie,
+    StarmieStatic,
     Tactus,
+    TactusStatic,
+    TfidfWords,
+    serving_mb,
 )
 from gentus.bench.baselines.ann import Neighbours
 from gentus.bench.baselines.columns import gather, unit
-from gentus.bench.baselines.contrast import ContrastSettings, encode, make_encoder
+from gentus.bench.baselines.contrast import (
+    ContrastSettings,
+    Reader,
+    choose,
+    drop_columns,
+    encode,
+    make_encoder,
+)
 from gentus.bench.baselines.formats import informative_words, pattern
 from gentus.bench.baselines.matching import cosine, matched_weight, soft_jaccard, top_tables, weight_alone
 from gentus.bench.baselines.minhash import MinHash, Postings, bands, hashes, jaccard
+from gentus.bench.baselines.model_reader import ModelReader, varied_texts
 from gentus.bench.baselines.numbers import kolmogorov_smirnov, number, quantiles
 from gentus.bench.baselines.sato import smooth
-from gentus.bench.baselines.starmie import train
-from gentus.bench.baselines.tactus import adaptive_pool
-from gentus.bench.baselines.tokens import chance, tokenize
+from gentus.bench.baselines.starmie import dropping, train
+from gentus.bench.baselines.static_reader import StaticReader
+from gentus.bench.baselines.tactus import adaptive_pool, halves
+from gentus.bench.baselines.tokens import chance
 from gentus.table import Column, Table
 
 pytestmark = pytest.mark.skipif(
-    not (find_spec("usearch") and find_spec("sklearn") and find_spec(static.PACKAGE)),
-    reason="needs usearch, scikit-learn and the MiniLM weights",
+    not all(find_spec(one) for one in ("usearch", "sklearn", "transformers", static.PACKAGE)),
+    reason="needs usearch, scikit-learn, transformers and the MiniLM weights",
 )
 
 SUBJECTS = {
@@ -55,10 +68,11 @@ Make = Callable[..., Any]
 
 
 def quick(method: Make, **options: Any) -> Any:
-    return method(settings=QUICK, **options) if method in (Starmie, Tactus) else method(**options)
+    return method(settings=QUICK, **options) if method in CONTRASTIVE else method(**options)
 
 
-ALL: list[Make] = [Sherlock, Sato, Starmie, LIFTus, Tactus, Santos, D3L]
+CONTRASTIVE: list[Make] = [Starmie, StarmieStatic, Tactus, TactusStatic]
+ALL: list[Make] = [Sherlock, Sato, LIFTus, Santos, D3L, *CONTRASTIVE]
 each = pytest.mark.parametrize("method", ALL)
 
 
@@ -153,12 +167,32 @@ def test_each_takes_an_empty_or_tiny_lake(method: Make) -> None:
 def test_all_are_methods_of_the_bench(tmp_path: Any) -> None:
     lake = methods.Lake(tmp_path, None, tmp_path)
     names = []
-    for key in ("sherlock", "sato", "starmie", "liftus", "tactus", "santos", "d3l"):
+    keys = (
+        "sherlock",
+        "sato",
+        "starmie",
+        "starmie-static",
+        "liftus",
+        "tactus",
+        "tactus-static",
+        "santos",
+        "d3l",
+    )
+    for key in keys:
         retriever: Retriever | None = methods.METHODS[key](lake)
         assert retriever is not None
         names.append(retriever.name)
-    kinds = ("Sherlock", "SATO", "Starmie", "LIFTus", "TACTUS", "SANTOS", "D3L")
-    assert names == [f"{kind}-type" for kind in kinds]
+    assert names == [
+        "Sherlock-type",
+        "SATO-type",
+        "Starmie-type",
+        "Starmie-type, static vectors",
+        "LIFTus-type",
+        "TACTUS-type",
+        "TACTUS-type, static vectors",
+        "SANTOS-type",
+        "D3L-type",
+    ]
 
 
 def test_d3l_sees_names_if_told_to() -> None:
@@ -279,25 +313,100 @@ def test_neighbours_decide_an_unsure_type() -> None:
     np.testing.assert_allclose(smoothed[2], types[2], atol=1e-6)  # another table
 
 
-def test_the_contrast_is_learned_and_batches_do_not_matter() -> None:
+@pytest.mark.parametrize("make_reader", [ModelReader, StaticReader])
+def test_the_contrast_is_learned_and_batches_do_not_matter(make_reader: Callable[[], Reader]) -> None:
     lake = gather(LAKE, features=False)
-    tokens = tokenize(lake.values)
-    settings = ContrastSettings(fewest_steps=40, most_steps=40, tables=12)
-    encoder = make_encoder(tokens, settings, 0)
-    losses = train(encoder, tokens, lake.starts, settings, 0)
-    again = train(encoder, tokens, lake.starts, settings, 0)  # the same views, seen by what has learned
+    settings = ContrastSettings(fewest_steps=20, most_steps=20, tables=12)
+    reader = make_reader()
+    lessons = reader.fit(lake, dropping(0.5), settings, 0)
+    encoder = make_encoder(reader.width, settings, 0)
+    losses = train(encoder, reader, lessons, settings, 0)
+    again = train(encoder, reader, lessons, settings, 0)  # the same views, seen by what has learned
     assert np.mean(again) < 0.95 * np.mean(losses)
-    together = encode(encoder, tokens, lake.starts)
-    alone = encode(encoder, tokens, lake.starts, most=1)
+    together = encode(encoder, lessons.plain, lake.starts)
+    alone = encode(encoder, lessons.plain, lake.starts, most=1)
     for one, other in zip(together, alone, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-5)
 
 
-def test_an_untrained_encoder_gives_static_vectors() -> None:
+@pytest.mark.parametrize("make_reader", [ModelReader, StaticReader])
+def test_an_untrained_encoder_passes_on_what_enters(make_reader: Callable[[], Reader]) -> None:
     lake = gather([table("a", [["salmon"], ["river"]]), table("b", [["salmon"]])], features=False)
-    tokens = tokenize(lake.values)
-    columns, _ = encode(make_encoder(tokens, QUICK, 0), tokens, lake.starts)
+    reader = make_reader()
+    lessons = reader.fit(lake, halves, QUICK, 0)
+    columns, _ = encode(make_encoder(reader.width, QUICK, 0), lessons.plain, lake.starts)
     np.testing.assert_allclose(columns[0], columns[2], atol=1e-5)  # no context yet
+    entering = lessons.plain(np.arange(3)).detach().numpy()
+    np.testing.assert_allclose(columns, unit(entering), atol=1e-5)
+    np.testing.assert_allclose(reader.read([["river"]])(np.array([0])).detach()[0], entering[1], atol=1e-2)
+
+
+@pytest.mark.parametrize("method", [Starmie, Tactus])
+def test_language_model_variants_find_the_slices_of_a_table(method: Make) -> None:
+    slices = []
+    for subject in SUBJECTS:
+        whole = make(subject, 5, rows=48)
+        for part in range(4):
+            rows = [column.cells[part::4] for column in whole.columns]
+            slices.append(table(f"{subject}_{part}", rows))
+    retriever = quick(method)
+    retriever.fit(slices)
+    for query in slices[::5]:
+        found = retriever.search(query, 4)
+        assert found[0] == query.name
+        assert {name.split("_")[0] for name in found} == {query.name.split("_")[0]}
+
+
+def test_halves_are_complementary_but_for_a_little() -> None:
+    first, second = (keep(np.arange(10_000)) for keep in halves(np.random.default_rng(0)))
+    assert (first | second).all()
+    assert (first & second).mean() == pytest.approx(0.1, abs=0.02)
+    assert first.mean() == pytest.approx(0.55, abs=0.02)
+    first, second = (keep(np.arange(10_000)) for keep in dropping(0.5)(np.random.default_rng(0)))
+    assert first.mean() != second.mean()
+    assert min(first.mean(), second.mean()) >= 0.48
+
+
+def test_varied_texts_are_parts_of_their_columns_and_never_empty() -> None:
+    values = [f"v{i}" for i in range(24)]
+    lake = gather([table("a", [values, ["alone"]]), table("b", [values])], features=False)
+    random = np.random.default_rng(0)
+    texts = varied_texts(lake, [np.array([0, 1]), np.array([2])], halves, 2, random)
+    assert [len(variant) for variant in texts] == [3] * 4
+    assert all(variant[1] == "alone" for variant in texts)
+    for one, other in (texts[:2], texts[2:]):
+        for column in (0, 2):
+            assert set(one[column].split()) | set(other[column].split()) == set(values)
+            assert len(one[column].split()) < 24
+    assert len({variant[column] for variant in texts for column in (0, 2)}) == 8  # each table draws anew
+
+
+def test_a_language_model_reads_views_of_a_sample() -> None:
+    lake = gather(LAKE, features=False)
+    lessons = ModelReader().fit(lake, halves, ContrastSettings(sample=7, widest=2), 3)
+    assert len(lessons.tables) == len(lessons.columns) == 7
+    for one, columns in zip(lessons.tables, lessons.columns, strict=True):
+        assert len(columns) == 2
+        assert set(columns) <= set(lake.of(one))
+    columns = np.concatenate(lessons.columns)
+    first, second = (view(columns) for view in lessons.draw(np.random.default_rng(0)))
+    assert first.shape == second.shape == (14, 384)
+    assert (first != second).any()
+    plain = lessons.plain(columns)
+    alike = (unit(first.numpy()) * unit(plain.numpy())).sum(1)
+    others = (unit(first.numpy()) * unit(plain.numpy()[::-1])).sum(1)
+    assert alike.mean() > others.mean() + 0.3
+
+
+def test_columns_are_chosen_in_order_and_never_all_dropped() -> None:
+    random = np.random.default_rng(0)
+    columns = np.arange(40, 60)
+    some = choose(columns, 5, random)
+    assert len(some) == len(set(some)) == 5
+    assert (np.diff(some) > 0).all()
+    assert choose(columns, 20, random) is columns
+    assert len(drop_columns(columns, 0.5, random)) < 20
+    assert drop_columns(columns, 1.0, random).tolist() == columns.tolist()
 
 
 def test_a_pool_holds_what_stands_out() -> None:
@@ -314,3 +423,49 @@ def test_chance_is_even_and_by_value() -> None:
     assert drawn.mean() == pytest.approx(0.5, abs=0.02)
     assert chance(np.array([17]), 4)[0] == drawn[17]
     assert chance(np.array([17]), 5)[0] != drawn[17]
+
+
+def test_serving_memory_is_counted_once_and_whole() -> None:
+    import torch
+    from scipy import sparse
+
+    class Slotted:
+        __slots__ = ("rows",)
+
+    mebi = 1 << 20
+    array = np.zeros(mebi, np.uint8)
+    assert serving_mb(array) == 1
+    assert serving_mb([array, array, {"again": array[5:9]}, torch.from_numpy(array)]) == pytest.approx(
+        1, abs=1e-2
+    )
+    assert serving_mb(array[:3]) == 1  # for that is what it keeps in memory
+    slotted = Slotted()
+    slotted.rows = (array, np.ones(mebi, np.uint8))  # type: ignore[attr-defined]
+    assert serving_mb(slotted, array) == pytest.approx(2, abs=1e-2)
+    matrix = sparse.csr_matrix(np.eye(1000, dtype=np.float32))
+    assert serving_mb(matrix) == pytest.approx((4000 + 4000 + 4004) / mebi, abs=2e-3)
+    assert serving_mb(torch.nn.Linear(1024, 512)) == pytest.approx(2, abs=0.05)
+    assert serving_mb({"x" * mebi: ["y" * mebi]}) == pytest.approx(2, abs=1e-2)
+    graph = Neighbours(unit(np.random.default_rng(0).normal(size=(500, 256)).astype(np.float32)))
+    assert serving_mb(graph) > (500 * 256 * (4 + 2)) / mebi  # rows, and in the graph halves of them
+    assert serving_mb(static.load_vectors()) == pytest.approx(30_522 * 384 * 4 / mebi)
+    assert serving_mb(np, test_serving_memory_is_counted_once_and_whole, Slotted) == 0  # code is no data
+
+
+@pytest.mark.parametrize("method", [TfidfWords, LIFTus, Santos, D3L, Starmie, TactusStatic])
+def test_serving_memory_grows_with_the_lake(method: Make) -> None:
+    few = quick(method)
+    few.fit(LAKE[:8])
+    few.search(LAKE[0], 3)
+    many = fitted(method) if method in ALL else method()
+    if method not in ALL:
+        many.fit(LAKE)
+    many.search(LAKE[0], 3)
+    sizes = [one.facts()["serving_mb"] for one in (few, many)]
+    assert 0 < sizes[0] < sizes[1]
+    if method is Starmie:
+        assert sizes[0] > 85  # the language model
+    elif method in (LIFTus, D3L):
+        assert sizes[0] > 44  # static vectors
+    elif method in (TfidfWords, Santos):
+        assert sizes[1] < 10

@@ -4,7 +4,7 @@ A method "of the X type" is written from what its paper says, with its own kind 
 says what is as in the paper, what had to be replaced, and why.
 """
 
-from gentus.bench.baselines.base import VALUES, Reports, Retriever, best, distinct
+from gentus.bench.baselines.base import VALUES, Reports, Retriever, best, distinct, serving_mb
 from gentus.bench.baselines.d3l import D3L
 from gentus.bench.baselines.lexical import TfidfChars, TfidfWords
 from gentus.bench.baselines.liftus import LIFTus
@@ -12,8 +12,8 @@ from gentus.bench.baselines.minilm import MiniLMColumns
 from gentus.bench.baselines.santos import Santos
 from gentus.bench.baselines.sato import Sato
 from gentus.bench.baselines.sherlock import Sherlock
-from gentus.bench.baselines.starmie import Starmie
-from gentus.bench.baselines.tactus import Tactus
+from gentus.bench.baselines.starmie import Starmie, StarmieStatic
+from gentus.bench.baselines.tactus import Tactus, TactusStatic
 
 __all__ = [
     "D3L",
@@ -26,9 +26,12 @@ __all__ = [
     "Sato",
     "Sherlock",
     "Starmie",
+    "StarmieStatic",
     "Tactus",
+    "TactusStatic",
     "TfidfChars",
     "TfidfWords",
     "best",
     "distinct",
+    "serving_mb",
 ]

@@ -33,6 +33,10 @@ class Columns:
         """(C,) the table of every column."""
         return np.repeat(np.arange(len(self.names)), np.diff(self.starts))
 
+    def of(self, table: int) -> I64:
+        """The numbers of a table's columns."""
+        return np.arange(self.starts[table], self.starts[table + 1])
+
     def chunks(self) -> list[slice]:
         """Ranges of columns, each small enough that dense features of it fit into memory."""
         total = len(self.values)

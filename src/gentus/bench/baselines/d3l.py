@@ -17,13 +17,15 @@ from typing import Any
 import numpy as np
 
 from gentus.bench.baselines.ann import Neighbours
+from gentus.bench.baselines.base import serving_mb
 from gentus.bench.baselines.columns import F32, I64, gather
 from gentus.bench.baselines.formats import grams, informative_words, pattern
 from gentus.bench.baselines.matching import CANDIDATES, FEWEST, top_tables
 from gentus.bench.baselines.minhash import U32, MinHash, Postings, bands, hashes, jaccard
 from gentus.bench.baselines.numbers import QUANTILES, kolmogorov_smirnov, quantiles
-from gentus.evidence import BLOCKS, Evidence
+from gentus.evidence import BLOCKS, Evidence, _projection
 from gentus.features import Features
+from gentus.static import load_tokenizer, load_vectors
 from gentus.table import Table
 from gentus.teacher import column_ids
 
@@ -87,7 +89,11 @@ class D3L:
             size += self._index.nbytes + self._lists.nbytes
         left = "column names are" if self.headers else "no column names;"
         note = f"{left}{' evidence;' if self.headers else ''} equal weights of evidence"
-        return {"bytes_per_table": size / max(1, len(self.names)), "note": note}
+        return {
+            "bytes_per_table": size / max(1, len(self.names)),
+            "serving_mb": serving_mb(self, load_tokenizer(), load_vectors(), _projection()),
+            "note": note,
+        }
 
     def _by_words(self, signature: U32, count: int) -> I64:
         """Return the columns that share most bands with a signature, as an LSH forest answers."""

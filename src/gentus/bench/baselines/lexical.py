@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gentus.bench.baselines.base import VALUES, best, distinct
+from gentus.bench.baselines.base import VALUES, best, distinct, serving_mb
 from gentus.table import Table
 
 
@@ -46,7 +46,11 @@ class _Tfidf:
         """Return how large the index is."""
         arrays = (self._postings.data, self._postings.indices, self._postings.indptr)
         size = sum(array.nbytes for array in arrays)
-        return {"bytes_per_table": size / len(self.names), "terms": self._postings.shape[0]}
+        return {
+            "bytes_per_table": size / len(self.names),
+            "serving_mb": serving_mb(self),
+            "terms": self._postings.shape[0],
+        }
 
     def _text(self, table: Table) -> str:
         return "\n".join(value for column in table.columns for value in distinct(column, self.values))

@@ -18,7 +18,7 @@ from scipy import sparse
 from gentus.bench.baselines.column_features import FITTED, sparse_counts
 from gentus.bench.baselines.columns import F32, Columns, unit
 from gentus.bench.baselines.matching import MatchedColumns, cosine
-from gentus.evidence import BLOCKS, Evidence
+from gentus.evidence import BLOCKS, Evidence, _projection
 from gentus.features import KINDS
 
 RANK = {"words": 96, "grams": 96, "shapes": 64}
@@ -59,6 +59,9 @@ class LIFTus(MatchedColumns):
                 aspects[kind] = unit(np.asarray(self._tfidf(counts, kind) @ basis, np.float32))
             parts.append(aggregate(aspects, columns.features.profile[rows]))
         return np.concatenate(parts)
+
+    def _outside(self) -> tuple[object, ...]:
+        return *super()._outside(), _projection()
 
     def _tfidf(self, counts: Any, kind: str) -> Any:
         first, last = KINDS[kind]

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from gentus.bench.baselines.ann import Neighbours
+from gentus.bench.baselines.base import serving_mb
 from gentus.bench.baselines.columns import F32, I64, Columns, gather
+from gentus.static import load_tokenizer, load_vectors
 from gentus.table import Table
 from gentus.teacher import column_ids
 
@@ -104,8 +106,8 @@ class MatchedColumns(ABC):
         columns = gather(tables, features=self.needs_features)
         self.names, self._starts, self._owner = columns.names, columns.starts, columns.owner
         if columns.values:
-            self._learn(columns)
-            self._index = Neighbours(self._encode(columns))
+            vectors = self._learn(columns)
+            self._index = Neighbours(self._encode(columns) if vectors is None else vectors)
 
     def search(self, table: Table, k: int) -> list[str]:
         """Find near columns, then match the columns of the tables that own them."""
@@ -123,10 +125,19 @@ class MatchedColumns(ABC):
     def facts(self) -> dict[str, Any]:
         """Return how large the index is, and what is not as in the paper."""
         size = (self._index.nbytes if len(self._owner) else 0) + 4 * len(self._starts)
-        return {"bytes_per_table": size / max(1, len(self.names)), "note": self.note}
+        return {
+            "bytes_per_table": size / max(1, len(self.names)),
+            "serving_mb": serving_mb(self, *self._outside()),
+            "note": self.note,
+        }
+
+    def _outside(self) -> tuple[object, ...]:
+        """What a search reads that is no part of this object."""
+        return load_tokenizer(), load_vectors()
 
     @abstractmethod
-    def _learn(self, columns: Columns) -> None: ...
+    def _learn(self, columns: Columns) -> F32 | None:
+        """Learn from the lake; return the vectors of its columns where learning has read them already."""
 
     @abstractmethod
     def _encode(self, columns: Columns) -> F32:

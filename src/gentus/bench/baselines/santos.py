@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from gentus.bench.baselines.base import serving_mb
 from gentus.bench.baselines.columns import F32, I64
 from gentus.bench.baselines.matching import top_tables
 from gentus.bench.baselines.minhash import U64, Postings, hashes, scatter
@@ -88,6 +89,7 @@ class Santos:
         size = self._values.nbytes + self._facts.nbytes + 4 * (len(self._starts) + len(self._related))
         return {
             "bytes_per_table": size / max(1, len(self.names)),
+            "serving_mb": serving_mb(self),
             "types": len(self._owner),
             "relationships": len(self._related),
             "note": self.note,

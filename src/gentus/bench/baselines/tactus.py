@@ -1,36 +1,44 @@
 """A baseline of the TACTUS type: table vectors first, columns only to rerank.
 
-As in Sun et al. (2026): a table is encoded by attention pooling over its column vectors; positive pairs
-simulate unionable tables (halves of the rows of one table, columns dropped); negatives come two ways: hard
-ones (batches hold tables next to each other), but none so alike that it may be a latent positive;
-candidates come from an HNSW graph over table vectors, adaptively many by the distribution of scores;
-they are reranked by dual evidence, the table score and the matching of columns. Replaced: the language
-model by static token vectors with a contextual layer, as in the Starmie-type baseline; halves of the rows by
+As in Sun et al. (2026): a pre-trained language model reads columns at build and at query time; a table is
+encoded by attention pooling over its column vectors; positive pairs simulate unionable tables (halves of the
+rows of one table, columns dropped); negatives come two ways: hard ones (batches hold tables next to each
+other), but none so alike that it may be a latent positive; candidates come from an HNSW graph over table
+vectors, adaptively many by the distribution of scores; they are reranked by dual evidence, the table score
+and the matching of columns. Replaced: the original's language model by MiniLM, frozen since tuning it takes a
+GPU, with a contextual layer on top that is tuned, as in the Starmie-type baseline; halves of the rows by
 halves of each column's distinct values. The pool has no fewer than `fewest` tables: it shall cost no recall.
+`TactusStatic` has static token vectors in the place of the language model, and is the faster.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import torch
 
 from gentus.bench.baselines.ann import Neighbours
+from gentus.bench.baselines.base import serving_mb
 from gentus.bench.baselines.columns import F32, I64, gather
 from gentus.bench.baselines.contrast import (
-    BOOLS,
     ColumnEncoder,
     ContrastSettings,
-    batch_of,
+    Keep,
+    Lessons,
+    Reader,
+    choose,
+    drop_columns,
     encode,
     info_nce,
     make_encoder,
+    tune,
 )
 from gentus.bench.baselines.matching import cosine, edges, top_tables
-from gentus.bench.baselines.starmie import choose, drop_columns, steps_of
-from gentus.bench.baselines.tokens import Tokens, chance, tokenize
+from gentus.bench.baselines.model_reader import ModelReader
+from gentus.bench.baselines.static_reader import StaticReader
+from gentus.bench.baselines.tokens import chance
 from gentus.table import Table
 from gentus.teacher import column_ids
 
@@ -41,7 +49,7 @@ class Tactus:
     """Attentive table vectors, an HNSW graph of them, dual-evidence reranking."""
 
     name = "TACTUS-type"
-    note = "attention layers over static token vectors, tuned on the lake, stand for a language model"
+    note = "MiniLM, frozen, under attention layers tuned on the lake stands for a language model tuned on it"
 
     def __init__(
         self,
@@ -63,10 +71,11 @@ class Tactus:
         self.names, self._starts = lake.names, lake.starts
         self._full = np.flatnonzero(np.diff(lake.starts) > 0)
         if len(self._full):
-            tokens = tokenize(lake.values)
-            self._encoder = make_encoder(tokens, self.settings, self.seed)
-            train(self._encoder, tokens, lake.starts, self.settings, self.seed)
-            columns, vectors = encode(self._encoder, tokens, lake.starts)
+            self._reader = self._make_reader()
+            lessons = self._reader.fit(lake, halves, self.settings, self.seed)
+            self._encoder = make_encoder(self._reader.width, self.settings, self.seed)
+            train(self._encoder, self._reader, lessons, lake.starts, self.settings, self.seed)
+            columns, vectors = encode(self._encoder, lessons.plain, lake.starts)
             self._columns = columns.astype(np.float16)
             self._index = Neighbours(vectors[self._full])
 
@@ -75,7 +84,7 @@ class Tactus:
         query = gather([table], features=False)
         if not query.values or not len(self._full):
             return []
-        columns, vectors = encode(self._encoder, tokenize(query.values), query.starts)
+        columns, vectors = encode(self._encoder, self._reader.read(query.values), query.starts)
         near = self._index.nearest(vectors, max(self.most, 2 * k))
         scores = self._index.rows[near] @ vectors[0]
         pool = adaptive_pool(scores, max(self.fewest, 2 * k))
@@ -90,7 +99,24 @@ class Tactus:
         size = 4 * len(self._starts)
         if len(self._full):
             size += self._index.nbytes + self._columns.nbytes
-        return {"bytes_per_table": size / max(1, len(self.names)), "note": self.note}
+        return {
+            "bytes_per_table": size / max(1, len(self.names)),
+            "serving_mb": serving_mb(self),
+            "note": self.note,
+        }
+
+    def _make_reader(self) -> Reader:
+        return ModelReader()
+
+
+class TactusStatic(Tactus):
+    """The same with static token vectors in the place of a language model."""
+
+    name = "TACTUS-type, static vectors"
+    note = "attention layers over static token vectors, tuned on the lake, stand for a language model"
+
+    def _make_reader(self) -> Reader:
+        return StaticReader()
 
 
 def adaptive_pool(scores: F32, fewest: int) -> I64:
@@ -103,46 +129,42 @@ def adaptive_pool(scores: F32, fewest: int) -> I64:
 
 
 def train(
-    encoder: ColumnEncoder, tokens: Tokens, starts: I64, settings: ContrastSettings, seed: int
+    encoder: ColumnEncoder,
+    reader: Reader,
+    lessons: Lessons,
+    starts: I64,
+    settings: ContrastSettings,
+    seed: int,
 ) -> list[float]:
     """Tune the encoder so that a table is found by a simulated unionable one; return the losses."""
     random = np.random.default_rng(seed)
-    optimizer = torch.optim.AdamW(encoder.parameters(), lr=settings.rate)
-    tables = np.flatnonzero(np.diff(starts) > 0)
-    before = encode(encoder, tokens, starts)[1]
-    steps = steps_of(len(tables), settings)
-    losses = []
-    for step in range(steps):
-        for group in optimizer.param_groups:
-            group["lr"] = settings.rate * (1 - step / steps)
-        batch = hard_batch(before, tables, min(settings.tables, len(tables)), random)
-        chosen = [choose(np.arange(starts[t], starts[t + 1]), settings.widest, random) for t in batch]
-        salt = int(random.integers(1 << 62))
-        pooled, views, held = [], [], []
-        for half in (False, True):
+    before = encode(encoder, lessons.plain, starts)[1][lessons.tables]
+    everyone = np.arange(len(before))
+
+    def loss_of_batch() -> torch.Tensor:
+        batch = hard_batch(before, everyone, min(settings.tables, len(before)), random)
+        chosen = [choose(lessons.columns[table], settings.widest, random) for table in batch]
+        pooled, vectors, held = [], [], []
+        for view in lessons.draw(random):
             parts = [drop_columns(part, settings.drop_columns, random) for part in chosen]
-            found, there = encoder(*batch_of(tokens, parts, _half(salt, half)))
+            found, there = encoder.see(view, parts)
             pooled.append(encoder.pool(found, there))
-            views.append(found[there])
+            vectors.append(found[there])
             held.append(np.concatenate(parts))
         unlike = torch.from_numpy(before[batch] @ before[batch].T < LATENT)
-        _, first, second = np.intersect1d(held[0], held[1], return_indices=True)
-        everyone = torch.ones(len(first), len(first), dtype=torch.bool)
         loss = info_nce(pooled[0], pooled[1], settings.temperature, unlike)
+        _, first, second = np.intersect1d(held[0], held[1], return_indices=True)
         if len(first) > 1:  # columns, which rerank, learn along
-            loss = loss + 0.5 * info_nce(views[0][first], views[1][second], settings.temperature, everyone)
-        optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-        losses.append(loss.item())
-    return losses
+            loss = loss + 0.5 * info_nce(vectors[0][first], vectors[1][second], settings.temperature)
+        return loss
+
+    return tune([*encoder.parameters(), *reader.parameters()], len(before), settings, loss_of_batch)
 
 
-def _half(salt: int, second: bool) -> Callable[[I64], BOOLS]:
-    """Keep one half of the values; a tenth goes to both, for unionable tables do share values."""
-    if second:
-        return lambda value: chance(value, salt) >= 0.45
-    return lambda value: chance(value, salt) < 0.55
+def halves(random: np.random.Generator) -> tuple[Keep, Keep]:
+    """Keep one half of the values, or the other; a tenth goes to both, as unionable tables do share some."""
+    salt = int(random.integers(1 << 62))
+    return lambda value: chance(value, salt) < 0.55, lambda value: chance(value, salt) >= 0.45
 
 
 def hard_batch(vectors: F32, tables: I64, size: int, random: np.random.Generator) -> I64:
