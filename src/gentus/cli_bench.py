@@ -44,8 +44,9 @@ def quality(
     as_json: AsJson = False,
 ) -> None:
     """Rank the lakes' queries by GenTUS and by baselines, side by side."""
-    from gentus.bench.main import compare, markdown, summary
+    from gentus.bench.main import compare
     from gentus.bench.methods import wanted
+    from gentus.bench.overview import lake_markdown, summary
     from gentus.bench.results import Results
 
     documents = {}
@@ -53,7 +54,8 @@ def quality(
         comparison = compare(benchmark, wanted(method), Results(out), seeds)
         documents[benchmark.name] = summary(comparison.rows)
         if not as_json:
-            print(markdown(comparison), end="\n\n")
+            told = lake_markdown(benchmark, comparison.tables, comparison.groundtruth, comparison.rows)
+            print(told, end="\n\n")
     if as_json:
         emit(documents)
 
@@ -86,6 +88,52 @@ def everything(
     from gentus.bench.everything import EXPERIMENTS
 
     _run(data, lake, method, EXPERIMENTS, seeds, time_budget, out)
+
+
+@bench_app.command()
+def report(
+    data: Annotated[
+        Path | None,
+        typer.Option(help="The folder of lakes; with it the report says how ground truths and lakes fit."),
+    ] = None,
+    out: Out = Path("results"),
+) -> None:
+    """Make the HTML report from what lies in the results, without measuring anything."""
+    from gentus.bench.benchmarks import find
+    from gentus.bench.results import Results
+    from gentus.bench.telling import write_report
+
+    if not out.is_dir():
+        raise typer.BadParameter(f"there is no folder {out}", param_hint="--out")
+    say(f"The report: {write_report(Results(out), find(data) if data else ())}")
+
+
+@bench_app.command()
+def timing(
+    data: Data,
+    lake: Lakes = None,
+    method: Annotated[
+        list[str] | None,
+        typer.Option("--method", help="Which systems. Default: Starmie, TACTUS and GenTUS, of every kind."),
+    ] = None,
+    out: Out = Path("results"),
+    as_json: AsJson = False,
+) -> None:
+    """Time searches side by side: all systems in one process, each query by all of them in turn."""
+    from gentus.bench.methods import wanted
+    from gentus.bench.results import Results
+    from gentus.bench.timing import compared, markdown, measure_timing
+
+    results = Results(out)
+    documents = {}
+    for benchmark in _benchmarks(data, lake):
+        methods = wanted(method) if method else compared(wanted(None), benchmark, results)
+        document = measure_timing(benchmark, methods, results)
+        documents[benchmark.name] = document
+        if not as_json:
+            print(markdown(document), end="\n\n")
+    if as_json:
+        emit(documents)
 
 
 @bench_app.command()

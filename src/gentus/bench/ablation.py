@@ -65,25 +65,40 @@ def _mean(rows: Sequence[Mapping[str, Any]], key: str) -> float:
 def markdown(document: Mapping[str, Any]) -> str:
     """The document as a table, with what shaped identifiers gain over each kind, as the paper tells it."""
     k = document["k"]
-    shaped = _mean(document["rows"]["shaped"], "map")
+    gained = gains(document)
     lines = [
         f"| identifiers | MAP@{k} | R@{k} | shaped gains | ranked by |",
         "| --- | ---: | ---: | ---: | --- |",
     ]
     for variant, rows in document["rows"].items():
         mean = _mean(rows, "map")
-        gain = "" if variant == "shaped" else f"{shaped - mean:+.3f}"
+        gain = f"{gained[variant]:+.3f}" if variant in gained else ""
         lines.append(
             f"| {variant} | {mean:.4f} | {_mean(rows, 'recall'):.3f} | {gain} | {rows[0]['chosen']} |"
         )
     return "\n".join(lines)
 
 
+def gains(document: Mapping[str, Any]) -> dict[str, float]:
+    """MAP that shaped identifiers have more than each other kind; nothing while they are not measured."""
+    rows = document["rows"]
+    if not rows.get("shaped"):
+        return {}
+    shaped = _mean(rows["shaped"], "map")
+    return {variant: shaped - _mean(found, "map") for variant, found in rows.items() if variant != "shaped"}
+
+
+def draw(axes: Any, document: Mapping[str, Any]) -> None:
+    """MAP of each kind, best first."""
+    values = {
+        ("GenTUS: " if variant == "shaped" else "") + variant: _mean(rows, "map")
+        for variant, rows in document["rows"].items()
+    }
+    ordered = dict(sorted(values.items(), key=lambda item: -item[1]))
+    bars(axes, ordered, xlabel=f"MAP@{document['k']}", title=f"{document['lake']}: kinds of identifiers")
+
+
 def plot(document: Mapping[str, Any], path: Path) -> None:
     """MAP of each kind."""
     with figure(path, height=2.6) as (axes,):
-        values = {
-            ("GenTUS: " if variant == "shaped" else "") + variant: _mean(rows, "map")
-            for variant, rows in document["rows"].items()
-        }
-        bars(axes, values, xlabel=f"MAP@{document['k']}", title=f"{document['lake']}: kinds of identifiers")
+        draw(axes, document)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gentus.bench.plots import figure, lines
+from gentus.bench.plots import figure, legend, lines, logarithmic
 from gentus.bench.results import Results
 from gentus.evaluate import evaluate_index
 from gentus.index import Index
@@ -66,6 +66,6 @@ def plot(documents: Mapping[str, Mapping[str, Any]], path: Path) -> None:
                 for name, document in documents.items()
             }
             lines(axes, series, xlabel="beam width", ylabel=label)
-            axes.set_xscale("log")
+            logarithmic(axes, [row["beam"] for document in documents.values() for row in document["rows"]])
             axes.set_ylim(bottom=0)
-        quality.legend()
+        legend(cost)

@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-OURS = "#c8553d"
-COLOURS = ("#1f6f8b", "#6a994e", "#8d6a9f", "#bc8034", "#5c6b73", "#3d8f88", "#a05195", "#7f7f3f", "#4f6d9a")
-MARKS = "osD^vPX*<>"
+OURS, TRAINED = "#c8442a", "#7d1f10"
+COLOURS = (  # muted, so that ours stands out, and of different lightness, so that they differ in grey too
+    *("#6c9bb5", "#8fb07c", "#a78bb8", "#c9a36a", "#8a959c", "#5fa8a0"),
+    *("#bb8aa6", "#9a9a5b", "#6f83b3", "#b0714f", "#4f7f5f", "#7d6f8f"),
+)
+OTHERS = "#9fb2bd"  # bars have their names beside them and need no colour each
+MARKS = "osD^vPX*<>ph"
+KNOWN = (  # systems by how their titles begin: each has the same colour and mark in every plot
+    *("Starmie", "TACTUS", "LIFTus", "Sherlock", "SATO", "SANTOS", "D3L"),
+    *("TF-IDF words", "TF-IDF chars", "MiniLM"),
+)
+
+
+def is_ours(title: str) -> bool:
+    """Whether a system, or what stands for one, is GenTUS."""
+    return title.startswith("GenTUS")
 
 
 @contextmanager
-def figure(path: Path, columns: int = 1, width: float = 5.0, height: float = 3.5) -> Iterator[list[Any]]:
-    """Axes side by side; saved as `path.png` and `path.svg` at the end."""
+def figure(
+    path: Path, columns: int = 1, width: float = 5.0, height: float = 3.5, rows: int = 1
+) -> Iterator[list[Any]]:
+    """Axes side by side, row by row; saved as `path.png` and `path.svg` at the end. Sizes are of one."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -26,16 +41,18 @@ def figure(path: Path, columns: int = 1, width: float = 5.0, height: float = 3.5
         "axes.spines.right": False,
         "axes.grid": True,
         "axes.axisbelow": True,
+        "axes.titlesize": 9.5,
+        "axes.titleweight": "bold",
         "grid.alpha": 0.25,
         "legend.frameon": False,
         "svg.hashsalt": "gentus",  # the same data gives the same file
     }
     with plt.rc_context(style):
         drawn, axes = plt.subplots(
-            1, columns, figsize=(width * columns, height), squeeze=False, layout="constrained"
+            rows, columns, figsize=(width * columns, height * rows), squeeze=False, layout="constrained"
         )
         try:
-            yield list(axes[0])
+            yield list(axes.flat)
             path.parent.mkdir(parents=True, exist_ok=True)
             drawn.savefig(path.with_name(path.name + ".png"), dpi=130)
             drawn.savefig(path.with_name(path.name + ".svg"), metadata={"Date": None})
@@ -43,41 +60,108 @@ def figure(path: Path, columns: int = 1, width: float = 5.0, height: float = 3.5
             plt.close(drawn)
 
 
+@contextmanager
+def grid(path: Path, count: int, columns: int, width: float, height: float) -> Iterator[list[Any]]:
+    """So many axes in rows of `columns`; what is left of the last row stays blank."""
+    columns = min(columns, count)
+    with figure(path, columns, width, height, rows=-(-count // columns)) as axes:
+        for blank in axes[count:]:
+            blank.set_axis_off()
+        yield axes[:count]
+
+
 def colours(names: Sequence[str]) -> dict[str, str]:
     """A colour a method, the same in every plot of a report; ours stands out."""
-    others = [name for name in names if not name.startswith("GenTUS")]
-    chosen = {name: COLOURS[at % len(COLOURS)] for at, name in enumerate(others)}
-    return {name: chosen.get(name, OURS) for name in names}
+    chosen: dict[str, str] = {}
+    free = iter(range(len(KNOWN), len(KNOWN) + len(names)))
+    for name in names:
+        if is_ours(name):
+            chosen[name] = TRAINED if "labels" in name else OURS
+        else:
+            at = next((at for at, known in enumerate(KNOWN) if name.startswith(known)), None)
+            chosen[name] = COLOURS[(next(free) if at is None else at) % len(COLOURS)]
+    return chosen
 
 
-def lines(axes: Any, series: Mapping[str, tuple[Sequence[float], Sequence[float]]], **labels: Any) -> None:
-    """One line a name, over numbers."""
+def lines(
+    axes: Any,
+    series: Mapping[str, tuple[Sequence[float], Sequence[float]]],
+    size: float = 4.0,
+    **labels: Any,
+) -> None:
+    """One line a name, over numbers. Ours is thick and on top; a second kind of a system is dashed.
+
+    `size` is of the marks.
+    """
     shades = colours(list(series))
-    for at, (name, (xs, ys)) in enumerate(series.items()):
-        ours = name.startswith("GenTUS")
+    marks = {shade: MARKS[at % len(MARKS)] for at, shade in enumerate((*COLOURS, OURS, TRAINED))}
+    for name, (xs, ys) in series.items():
+        ours = is_ours(name)
         axes.plot(
             xs,
             ys,
-            marker=MARKS[at % len(MARKS)],
-            markersize=4,
+            marker=marks[shades[name]],
+            markersize=1.35 * size if ours else size,
             color=shades[name],
-            linewidth=2.2 if ours else 1.2,
-            zorder=3 if ours else 2,
+            linewidth=2.6 if ours else 1.2,
+            linestyle="--" if "," in name else "-",
+            zorder=4 if ours else 2,
             label=name,
         )
     axes.set(**labels)
 
 
+def legend(axes: Any) -> None:
+    """Name the lines beside the plot, where they cover none, ours first."""
+    handles, names = axes.get_legend_handles_labels()
+    order = sorted(range(len(names)), key=lambda at: not is_ours(names[at]))
+    if not order:
+        return
+    drawn = axes.legend(
+        [handles[at] for at in order],
+        [names[at] for at in order],
+        loc="upper left",
+        bbox_to_anchor=(1.02, 1.0),
+        borderaxespad=0.0,
+        fontsize=8,
+    )
+    for text in drawn.get_texts():
+        if is_ours(text.get_text()):
+            text.set_fontweight("bold")
+
+
 def bars(axes: Any, values: Mapping[str, float], log: bool = False, **labels: Any) -> None:
     """One horizontal bar a name, with its value written beside it, the first on top."""
     names = list(values)[::-1]
-    shades = colours(names)
+    shades = {name: colours([name])[name] if is_ours(name) else OTHERS for name in names}
     drawn = axes.barh(
-        names, [values[name] for name in names], color=[shades[name] for name in names], height=0.65
+        names, [values[name] for name in names], color=[shades[name] for name in names], height=0.68
     )
-    axes.bar_label(drawn, [f"{values[name]:,.3g}" for name in names], padding=3, fontsize=8)
+    axes.bar_label(drawn, [_written(values[name]) for name in names], padding=3, fontsize=8)
+    for text in axes.get_yticklabels():
+        if is_ours(text.get_text()):
+            text.set(fontweight="bold", color=shades[text.get_text()])
     axes.grid(axis="y", visible=False)
     if log:
-        axes.set_xscale("log")
+        logarithmic(axes, values.values())
     axes.margins(x=0.18)
     axes.set(**labels)
+
+
+def logarithmic(axes: Any, values: Iterable[float]) -> None:
+    """Let x grow by factors, with plain numbers at the ticks; values that hardly differ stay as they are."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    listed = list(values)
+    if not listed or max(listed) < 8 * min(listed):
+        return
+    axes.set_xscale("log")
+    few = max(listed) < 200 * min(listed)
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+
+
+def _written(value: float) -> str:
+    """Three figures, and whole numbers in full: a reader should not meet 1.41e+04."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

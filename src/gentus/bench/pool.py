@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gentus.bench.plots import figure, lines
+from gentus.bench.plots import figure, legend, lines
 from gentus.bench.results import Results
 from gentus.evaluate import score
 
@@ -83,6 +83,8 @@ def measure_pools(
 
 def markdown(document: Mapping[str, Any]) -> str:
     """The document as a table, best of a row in bold."""
+    if not document["rows"]:
+        return "No pool has a query with an answer in it."
     methods = list(document["rows"][0]["map"])
     lines = ["| tables | " + " | ".join(methods) + " |", "| ---: |" + " ---: |" * len(methods)]
     for row in document["rows"]:
@@ -100,11 +102,13 @@ def markdown(document: Mapping[str, Any]) -> str:
 def plot(document: Mapping[str, Any], path: Path, name: str) -> None:
     """MAP against the size of the pool."""
     rows = document["rows"]
-    with figure(path, width=6) as (axes,):
+    if not rows:
+        return
+    with figure(path, width=7) as (axes,):
         series = {
             method: ([row["tables"] for row in rows], [row["map"][method] for row in rows])
             for method in rows[0]["map"]
         }
         lines(axes, series, xlabel="tables in the pool", ylabel=f"MAP@{document['k']}", title=name)
         axes.set_ylim(bottom=0)
-        axes.legend(fontsize=7, ncols=2)
+        legend(axes)

@@ -38,6 +38,35 @@ AVERAGE_RANK = {
 
 
 @dataclass(frozen=True, slots=True)
+class Item:
+    """A figure or table of the paper."""
+
+    label: str  # as its source has it
+    name: str  # as readers see it
+    caption: str  # in our words
+
+
+ITEMS = (
+    Item("fig:intro", "Figure 1", "an example of table union search"),
+    Item("fig:compare", "Figure 2", "earlier methods and GenTUS"),
+    Item("fig:overview", "Figure 3", "overview of the method"),
+    Item("fig:sid", "Figure 4", "how identifiers are made"),
+    Item("tab:datasets", "Table 1", "sizes of the lakes"),
+    Item("tab:main", "Table 2", "MAP, P and R at the usual k, and average ranks"),
+    Item("fig:e2", "Figure 5", "precision and recall as k grows"),
+    Item("fig:e3", "Figure 6", "time to build"),
+    Item("fig:e4", "Figure 7", "time to answer"),
+    Item("fig:e5", "Figure 8", "storage of what a search needs"),
+    Item("tab:model-weights", "Table 3", "storage when serving, weights of models included"),
+    Item("fig:dyn", "Figure 9", "tables that come later: MAP from D1 to D5, update to first query"),
+    Item("tab:robustness", "Table 4", "MAP by the size of the candidate pool"),
+    Item("tab:abl-sid", "Table 5", "what shaped identifiers gain over other kinds"),
+    Item("tab:prefix-decoding", "Table 6", "what prefix constraints are worth"),
+    Item("fig:e12", "Figure 10", "beam width: MAP and time"),
+)
+
+
+@dataclass(frozen=True, slots=True)
 class Figure:
     """One published number."""
 
