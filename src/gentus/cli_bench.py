@@ -119,7 +119,11 @@ def timing(
     out: Out = Path("results"),
     as_json: AsJson = False,
 ) -> None:
-    """Time searches side by side: all systems in one process, each query by all of them in turn."""
+    """Time searches side by side: all systems in one process, each query by all of them in turn.
+
+    What is missing of their main comparison is measured on the way.
+    """
+    from gentus.bench.main import AtHand, compare
     from gentus.bench.methods import wanted
     from gentus.bench.results import Results
     from gentus.bench.timing import compared, markdown, measure_timing
@@ -128,7 +132,10 @@ def timing(
     documents = {}
     for benchmark in _benchmarks(data, lake):
         methods = wanted(method) if method else compared(wanted(None), benchmark, results)
-        document = measure_timing(benchmark, methods, results)
+        at_hand = AtHand(benchmark)
+        at_hand.keep = frozenset(methods)
+        compare(benchmark, methods, results, lake=at_hand)
+        document = measure_timing(benchmark, methods, results, at_hand)
         documents[benchmark.name] = document
         if not as_json:
             print(markdown(document), end="\n\n")

@@ -43,6 +43,8 @@ def _run(plan: Plan, benchmark: Benchmark, results: Results, progress: Progress)
     name = benchmark.name
     truth, labels = benchmark.write(results.folder / "truth")
     lake = main.AtHand(benchmark)
+    if "timing" in plan.experiments:
+        lake.keep = frozenset(timing.compared(plan.methods, benchmark, results))
     if plan.methods:
         comparison = main.compare(benchmark, plan.methods, results, plan.seeds, lake)
         if "pool" in plan.experiments:

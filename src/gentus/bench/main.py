@@ -48,6 +48,8 @@ class AtHand:
     def __init__(self, benchmark: Benchmark) -> None:
         self.benchmark = benchmark
         self.seconds = 0.0  # that reading took
+        self.keep: frozenset[str] = frozenset()  # methods that another experiment will want ...
+        self.fitted: dict[str, Retriever] = {}  # ... as they were fitted, instead of once more
 
     @cached_property
     def tables(self) -> dict[str, Table]:
@@ -128,7 +130,7 @@ def compare(
                 log.info("%s: no labels, so no %s", benchmark.name, method)
                 break
             log.info("%s: %s, seed %d", benchmark.name, retriever.name, seed)
-            rows.append(results.measured(name, what, _measuring(retriever, lake)))
+            rows.append(results.measured(name, what, _measuring(retriever, lake, method, seed)))
             if method in UNSEEDED:
                 break  # another seed would measure the same again
     pairs = sum(map(len, benchmark.truth.values()))
@@ -140,10 +142,13 @@ def compare(
     return comparison
 
 
-def _measuring(retriever: Retriever, lake: AtHand) -> Any:
+def _measuring(retriever: Retriever, lake: AtHand, method: str, seed: int) -> Any:
     def measure() -> dict[str, Any]:
         try:
-            return {"title": retriever.name, **_measure(retriever, lake)}
+            document = {"title": retriever.name, **_measure(retriever, lake)}
+            if method in lake.keep and seed == 0:
+                lake.fitted[method] = retriever
+            return document
         except Exception as error:  # hours of other methods' figures must not go with it
             log.exception("%s failed on %s", retriever.name, lake.benchmark.name)
             return {"title": retriever.name, "tables": 0, "error": f"{type(error).__name__}: {error}"}

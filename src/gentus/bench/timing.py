@@ -57,7 +57,7 @@ def measure_timing(
 ) -> dict[str, Any]:
     """Fit methods one after another, keep them all, and time them side by side; writes `timing-LAKE`.
 
-    An index of GenTUS that the main comparison has built is opened, not built again.
+    What the main comparison has fitted in this process (`lake.fitted`) or, of GenTUS, on disk, is taken as it is.
     """
     lake = lake or AtHand(benchmark)
 
@@ -66,6 +66,9 @@ def measure_timing(
         ready: dict[str, Retriever] = {}
         opened = []
         for method in methods:
+            if method in lake.fitted:
+                ready[method] = lake.fitted[method]
+                continue
             place = index_folder(results, benchmark.name, method)
             retriever = METHODS[method](Lake(benchmark.lake, labels, place))
             if retriever is None:
