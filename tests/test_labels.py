@@ -37,7 +37,9 @@ def ordered_lake() -> Columns:
         tables.append(Table("t", (columns if number % 2 else columns[::-1]) + empty, 8))
     features = concatenate([featurize(table) for table in tables])
     evidence = Evidence.fit([features])
-    return Columns(evidence.columns(features), features.tables.astype(np.int64), features.places)
+    return Columns(
+        evidence.columns(features), features.tables.astype(np.int64), features.places, features.numbers
+    )
 
 
 def order_labels(queries: range) -> np.ndarray:

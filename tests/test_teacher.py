@@ -78,7 +78,7 @@ def test_matching_scores_each_candidate_alone() -> None:
 def test_neighbours_are_of_the_same_subject(lake: tuple[Features, Evidence, F32, np.ndarray]) -> None:
     features, _, columns, starts = lake
     graph = find_neighbours(
-        Columns(columns, starts, features.places), TeacherSettings(candidates=30, block=7)
+        Columns(columns, starts, features.places, features.numbers), TeacherSettings(candidates=30, block=7)
     )
     assert same_subject(graph) > 0.95
     assert not (graph.ids == np.arange(len(graph.ids))[:, None]).any()
@@ -93,7 +93,9 @@ def test_evidence_that_agrees_with_none_counts_least(
     noise = np.random.default_rng(3).normal(size=blocks[:, BLOCKS["shapes"]].shape).astype(np.float32)
     blocks[:, BLOCKS["shapes"]] = noise / np.linalg.norm(noise, axis=1, keepdims=True)
     weights = weigh_evidence(
-        Columns(blocks, starts, features.places), TeacherSettings(candidates=30), np.random.default_rng(0)
+        Columns(blocks, starts, features.places, features.numbers),
+        TeacherSettings(candidates=30),
+        np.random.default_rng(0),
     )
     assert weights.sum() == pytest.approx(1, abs=1e-5)
     spread = np.sqrt(blocks[:, BLOCKS["shapes"]].var())
@@ -152,7 +154,9 @@ def test_codes_keep_the_subjects_apart_and_numpy_agrees_with_torch(
     random = np.random.default_rng(0)
     torch.manual_seed(0)
     total = len(starts) - 1
-    graph = find_neighbours(Columns(columns, starts, features.places), TeacherSettings(candidates=20))
+    graph = find_neighbours(
+        Columns(columns, starts, features.places, features.numbers), TeacherSettings(candidates=20)
+    )
     pairs = mutual_pairs(graph)
     positive = sp.csr_matrix((np.ones(len(pairs), np.float32), (pairs[:, 0], pairs[:, 1])), (total, total))
     settings = LatentSettings(basis=64, seeds=16, per_seed=4, neighbours=10)

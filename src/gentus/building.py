@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from gentus import __version__
 from gentus.catalogue import Catalogue
 from gentus.codes import health
+from gentus.consensus import ConsensusSettings, usual_weights
 from gentus.encoder import Encoder, EncoderSettings, with_places
 from gentus.evaluate import load_groundtruth
 from gentus.evidence import BLOCKS, F32, WIDTH, Evidence, block_weights, rescale
@@ -65,6 +66,7 @@ class BuildSettings:
     encoder: EncoderSettings = field(default_factory=EncoderSettings)
     latent: LatentSettings = field(default_factory=LatentSettings)
     quantizer: QuantizerSettings = field(default_factory=QuantizerSettings)
+    consensus: ConsensusSettings = field(default_factory=ConsensusSettings)
     teacher_weight: float = 1.0  # 0: labels alone shape the identifiers, as in the paper
     identifiers: Variant = "shaped"
     generation: GenerationSettings | None = None  # None: no generator, the prior ranks
@@ -80,6 +82,7 @@ class BuildSettings:
             self.seed,
             self.identifiers,
             self.teacher_weight,
+            self.consensus,
         )
 
 
@@ -89,11 +92,15 @@ def preset_settings(preset: Preset, seed: int = 0, t5: str | None = None) -> Bui
         return BuildSettings(seed=seed)
     if preset == "trained":
         model = GeneratorSettings() if t5 is None else GeneratorSettings("text", "tokens", checkpoint=t5)
-        return BuildSettings(seed=seed, generation=GenerationSettings(model))
+        # Labels ask for less room than a teacher's many shades.
+        return BuildSettings(
+            seed=seed, encoder=EncoderSettings(latent=64), generation=GenerationSettings(model)
+        )
     if preset == "paper":
         return BuildSettings(
             seed=seed,
             bert="google-bert/bert-base-uncased",
+            encoder=EncoderSettings(latent=64),
             quantizer=QuantizerSettings(levels=6, codes=256, union_weight=0.1),
             teacher_weight=0.0,
             generation=GenerationSettings(
@@ -242,6 +249,8 @@ def fit(
         sample = _sample(tables, layout, evidence, bert, settings, random)
         if len(sample.ids) > 2:
             evidence.weights = weigh_evidence(sample.columns, settings.teacher, random)
+            if given is None:
+                evidence.weights = usual_weights(evidence.weights)
         evidence.weigh(sample.columns.evidence)
     labels = None
     if given is not None:
@@ -427,17 +436,19 @@ def _sample(
     columns = np.empty((int(widths[chosen].sum()), WIDTH), np.float32)
     inputs = columns if bert is None else np.empty((len(columns), bert.model.width), np.float32)
     places = np.empty((len(columns), 2), np.uint16)
+    numbers = np.empty(len(columns), np.float32)
     at = 0
     for features, states in _stream_columns([tables[i] for i in chosen], layout, None, bert):
         pairs = pairwise(features.tables.tolist())
         seen = [first + i for first, last in pairs for i in spread(last - first, settings.fit_width)]
         columns[at : at + len(seen)] = evidence.blocks(features)[seen]
         places[at : at + len(seen)] = features.places[seen]
+        numbers[at : at + len(seen)] = features.numbers[seen]
         if bert is not None:
             inputs[at : at + len(seen)] = states[seen]
         at += len(seen)
     starts = np.concatenate([[0], np.cumsum(widths[chosen])]).astype(np.int64)
-    return _Sample(Columns(columns, starts, places), inputs, [tables[i][0] for i in chosen])
+    return _Sample(Columns(columns, starts, places, numbers), inputs, [tables[i][0] for i in chosen])
 
 
 def _switch(

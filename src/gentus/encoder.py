@@ -24,7 +24,7 @@ class EncoderSettings:
     hidden: int = 256
     heads: int = 8
     embedding: int = 256
-    latent: int = 64
+    latent: int = 96
     places: int = 0  # places told apart from the left, from the right and by width; 0: order says nothing
     inputs: int = WIDTH  # numbers that come in for a column, its place left out
 

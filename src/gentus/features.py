@@ -58,6 +58,11 @@ class Features:
         """How many tables these are."""
         return len(self.tables) - 1
 
+    @property
+    def numbers(self) -> NDArray[np.float32]:
+        """(C,) the share of each column's cells that are numbers."""
+        return np.clip(self.profile[:, 0] / 2, 0, 1)
+
     def take(self, tables: Iterable[int]) -> Features:
         """The features of some of the tables, in the order asked for."""
         return concatenate([self._slice(int(table)) for table in tables])

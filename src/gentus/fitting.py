@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from gentus.codes import Codebooks
+from gentus.consensus import Consensus, ConsensusSettings, agree
 from gentus.encoder import EncoderSettings, with_places
 from gentus.evidence import F32
 from gentus.identifiers import Variant
@@ -56,6 +57,7 @@ class FitSettings:
     seed: int = 0
     variant: Variant = "shaped"
     teacher_weight: float = 1.0  # 0: labels alone shape latents and codes, as in the paper
+    consensus: ConsensusSettings = field(default_factory=ConsensusSettings)
 
 
 @dataclass(slots=True)
@@ -87,7 +89,9 @@ def fit_lake(
         return Fitted(Network(encoder, basis.shape[1]).export(basis), encoder, None, books, None, {})
     judge, report = choose_judge(columns, labels, settings, random, progress)
     with progress.stage("Judging neighbours", total) as tick:
-        graph = find_neighbours(columns, settings.teacher, judge, tick)
+        graph = find_neighbours(columns, _looking(settings.teacher, judge), judge, tick)
+        if isinstance(judge, Consensus):
+            graph = agree(graph, settings.consensus)
     evidence = None
     if isinstance(judge, Judge) and inputs is columns.evidence:
         evidence = judge.reweigh(columns)  # what counts little would drown what counts in the basis
@@ -96,7 +100,8 @@ def fit_lake(
     best: tuple[float, Network, Batches] | None = None
     figures = {}
     for name, pairs, objective in _ways(labels, graph, total, settings):
-        batches = Batches(seen, columns.starts, graph, pairs, settings.latent, random, objective)
+        learning = settings.latent.given(bool(labels))
+        batches = Batches(seen, columns.starts, graph, pairs, learning, random, objective)
         network = Network(encoder, basis.shape[1])
         steps = settings.latent.steps(total, bool(labels), objective.labelled)
         with progress.stage(f"Learning latents{name}", steps, "steps") as tick:
@@ -168,7 +173,9 @@ def choose_judge(
     progress: Progress,
 ) -> tuple[Judging, dict[str, Any]]:
     """The judge that ranks the held-out queries better: one taught by labels, or the one without."""
-    if not labels or not settings.teacher_weight:
+    if not labels:
+        return Consensus(columns, settings.consensus, random), {"held_out_map": {}}
+    if not settings.teacher_weight:
         return Unlabelled(), {"held_out_map": {}}
 
     def ranker(judge: Judging) -> Any:
@@ -190,6 +197,13 @@ def choose_judge(
         "held_out_map": {name: round(figure, 4) for name, figure in figures.items()},
     }
     return (learnt if won else plain), report
+
+
+def _looking(settings: TeacherSettings, judge: Judging) -> TeacherSettings:
+    """Views of columns are narrow enough that a large lake can be looked at as hard as a small one."""
+    if isinstance(judge, Consensus):
+        return replace(settings, candidates_in_large_lakes=settings.candidates)
+    return settings
 
 
 def _ways(

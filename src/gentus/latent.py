@@ -6,7 +6,7 @@ scores. Unlike contrasting two views of one table, this never drives unionable t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -33,9 +33,16 @@ class LatentSettings:
     neighbours: int = 50  # of the teacher's candidates, the best this many count
     rate: float = 2e-3
     temperature: float = 0.1
-    teacher_temperature: float = 0.2  # in standard deviations of the teacher's scores
+    teacher_temperature: float = 0.4  # in standard deviations of the teacher's scores
+    noise: float = 0.3  # on columns while learning, in their standard deviations: new tables differ too
     fewest_steps: int = 500
     most_steps: int = 2000
+
+    def given(self, labels: bool) -> LatentSettings:
+        """Labels make a teacher sure of itself: its scores are taken sharper, and columns as they are."""
+        if not labels:
+            return self
+        return replace(self, teacher_temperature=self.teacher_temperature / 2, noise=0.0)
 
     def anchors(self, tables: int) -> int:
         """Larger lakes need more tables beside each other to be told apart."""
@@ -179,6 +186,8 @@ class Batches:
         picks = self.random.integers(0, self.width, (len(seeds), s.per_seed))
         tables = np.unique(np.concatenate([*drawn, seeds, self.ids[seeds[:, None], picks].ravel()]))
         columns, owner = self.gather(tables)
+        if s.noise:
+            columns = columns + s.noise * torch.randn_like(columns)
         weight = torch.from_numpy(self.scores[tables][:, tables].toarray().astype(np.float32))
         taught = weight.sum(1) > 0
         if len(self.annotated):

@@ -46,6 +46,7 @@ class Columns:
     evidence: F32  # (C, W)
     starts: I64  # (T + 1,)
     places: NDArray[np.uint16]  # (C, 2) columns before and behind, empty ones too
+    numbers: F32  # (C,) share of the cells that are numbers
 
     def __len__(self) -> int:
         """How many tables these are."""

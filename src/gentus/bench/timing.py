@@ -57,7 +57,8 @@ def measure_timing(
 ) -> dict[str, Any]:
     """Fit methods one after another, keep them all, and time them side by side; writes `timing-LAKE`.
 
-    What the main comparison has fitted in this process (`lake.fitted`) or, of GenTUS, on disk, is taken as it is.
+    What the main comparison has fitted in this process (`lake.fitted`) is taken as it is, and so is an
+    index of GenTUS that lies on disk.
     """
     lake = lake or AtHand(benchmark)
 
