@@ -314,7 +314,7 @@ def _fit_or_recall(
     if settings.generation is None or len(sample.ids) <= 2:
         return fit_lake(sample.columns, sample.inputs, labels, settings.fit(), progress)
     path = layout.cache / "fit.safetensors"
-    shape = settings.quantizer.shape(len(sample.ids), bool(labels))  # the settings may leave it open
+    shape = settings.quantizer.shape(len(sample.ids))  # the settings may leave it open
     told = [asdict(settings.fit()), shape, settings.bert, sample.ids]
     digest = hashlib.sha256(json.dumps(told).encode())
     digest.update(sample.columns.evidence[:: max(1, len(sample.columns.evidence) // 1000)].tobytes())

@@ -307,7 +307,7 @@ def _drift_line(drift: dict[str, Any], health: dict[str, Any], index: str) -> st
 
 
 def _expected(drift: dict[str, Any], health: dict[str, Any]) -> str:
-    if health["unseen_error"] is None:
+    if health.get("unseen_error") is None:
         return ""
     return (
         f" ({health['unseen_error']:.4f} expected; {drift['beyond_usual']:.0%} beyond the usual, expected 5%)"

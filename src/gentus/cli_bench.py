@@ -41,6 +41,9 @@ def quality(
         int | None, typer.Option("-k", min=1, help="Answers that count. Default: the usual k of each.")
     ] = None,
     seeds: Seeds = 1,
+    reuse: Annotated[
+        bool, typer.Option("--reuse", help="Open indexes of GenTUS that lie in the results, as they are.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Rank the lakes' queries by GenTUS and by baselines, side by side."""
@@ -51,7 +54,7 @@ def quality(
 
     documents = {}
     for benchmark in _benchmarks(data, lake, k):
-        comparison = compare(benchmark, wanted(method), Results(out), seeds)
+        comparison = compare(benchmark, wanted(method), Results(out), seeds, reuse=reuse)
         documents[benchmark.name] = summary(comparison.rows)
         if not as_json:
             told = lake_markdown(benchmark, comparison.tables, comparison.groundtruth, comparison.rows)

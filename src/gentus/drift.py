@@ -16,10 +16,10 @@ SHRUNK = 0.5  # or so many have gone
 def drift(config: dict[str, Any], catalogue: Catalogue) -> dict[str, Any]:
     """What came and went since the fit, beside what was there at the fit, and whether to fit anew."""
     fitted, health = int(config["tables"]), config["health"]
-    facts = catalogue.drift(int(config["fitted"]), health["unseen_usual"])
+    facts = catalogue.drift(int(config["fitted"]), health.get("unseen_usual"))
     reasons = []
     if facts["added"] >= FEW:
-        ratio = facts["error"] / health["unseen_error"] if health["unseen_error"] else 0.0
+        ratio = facts["error"] / health["unseen_error"] if health.get("unseen_error") else 0.0
         if ratio > ERROR:
             reasons.append(
                 f"tables added since lie {ratio:.1f} times as far from their codewords as expected"

@@ -81,7 +81,7 @@ def fit_lake(
     random = np.random.default_rng(settings.seed)
     generator = torch.Generator().manual_seed(settings.seed)
     encoder = replace(settings.encoder, inputs=inputs.shape[1], places=PLACES if labels else 0)
-    shape = settings.quantizer.shape(total, bool(labels))
+    shape = settings.quantizer.shape(total)
     if total <= 2:  # nothing to learn from one or two tables; any codes tell them apart
         basis = principal_basis(inputs, settings.latent.basis, random)
         words = torch.randn(*shape, encoder.latent, generator=generator).numpy() * 0.1
@@ -100,7 +100,7 @@ def fit_lake(
     best: tuple[float, Network, Batches] | None = None
     figures = {}
     for name, pairs, objective in _ways(labels, graph, total, settings):
-        learning = settings.latent.given(bool(labels))
+        learning = settings.latent.given(total, bool(labels))
         batches = Batches(seen, columns.starts, graph, pairs, learning, random, objective)
         network = Network(encoder, basis.shape[1])
         steps = settings.latent.steps(total, bool(labels), objective.labelled)

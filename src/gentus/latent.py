@@ -34,19 +34,20 @@ class LatentSettings:
     rate: float = 2e-3
     temperature: float = 0.1
     teacher_temperature: float = 0.4  # in standard deviations of the teacher's scores
-    noise: float = 0.3  # on columns while learning, in their standard deviations: new tables differ too
+    noise: float = 0.3  # on columns while learning, in their standard deviations: new tables differ too ...
+    large: int = 2000  # ... but a lake of so many tables has difference enough, and more to be learnt
     fewest_steps: int = 500
     most_steps: int = 2000
 
-    def given(self, labels: bool) -> LatentSettings:
+    def given(self, tables: int, labels: bool) -> LatentSettings:
         """Labels make a teacher sure of itself: its scores are taken sharper, and columns as they are."""
-        if not labels:
-            return self
-        return replace(self, teacher_temperature=self.teacher_temperature / 2, noise=0.0)
+        if labels:
+            return replace(self, teacher_temperature=self.teacher_temperature / 2, noise=0.0)
+        return self if tables < self.large else replace(self, noise=0.0)
 
     def anchors(self, tables: int) -> int:
         """Larger lakes need more tables beside each other to be told apart."""
-        return min(self.seeds if tables < 2000 else 2 * self.seeds, tables)
+        return min(self.seeds if tables < self.large else 2 * self.seeds, tables)
 
     def steps(self, tables: int, labels: bool = False, led: bool = False) -> int:
         """More tables need more steps, with less for each.
@@ -57,7 +58,9 @@ class LatentSettings:
         steps = int(np.clip(tables // 8, self.fewest_steps, self.most_steps))
         if led:
             return min(2 * steps, self.most_steps)
-        return 4 * steps if labels else steps
+        if labels:
+            return 4 * steps
+        return steps if tables < self.large else 2 * steps
 
 
 class Network(nn.Module):

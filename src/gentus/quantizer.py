@@ -36,13 +36,12 @@ class QuantizerSettings:
         """How many steps of learning together."""
         return self.steps if self.steps is not None else 150 if tables < 2000 else 300
 
-    def shape(self, tables: int, labels: bool = False) -> tuple[int, int]:
+    def shape(self, tables: int) -> tuple[int, int]:
         """(L, K) for a lake of this size; K is at most the number of tables and fits a byte."""
         fitting = 1 << max(2, (tables // 4).bit_length() - 1)
         size = min(self.codes or min(fitting, 256), tables, 256)
-        # Small lakes are told apart early; large ones gain to the last, and more so if labels sharpened them.
-        levels = 8 if tables < 2000 else 24 if labels else 16
-        return self.levels or levels, max(size, 1)
+        # Small lakes are told apart early; large ones gain to the last.
+        return self.levels or (8 if tables < 2000 else 24), max(size, 1)
 
 
 def kmeans(points: Tensor, centres: Tensor, rounds: int) -> Tensor:

@@ -32,6 +32,7 @@ class Lake:
     labels: Path | None  # pairs to learn from, never of the queries that are scored
     index: Path  # where a method may keep what it builds
     seed: int = 0
+    reuse: bool = False  # take an index that lies there as it is
 
 
 METHODS: dict[str, Callable[[Lake], Retriever | None]] = {  # None: it cannot be had on that lake
@@ -47,9 +48,9 @@ METHODS: dict[str, Callable[[Lake], Retriever | None]] = {  # None: it cannot be
     "tactus-static": lambda lake: TactusStatic(lake.seed),
     "santos": lambda lake: Santos(lake.seed),
     "d3l": lambda lake: D3L(lake.seed),
-    "gentus": lambda lake: GenTUS(lake.tables, lake.index, seed=lake.seed),
+    "gentus": lambda lake: GenTUS(lake.tables, lake.index, reuse=lake.reuse, seed=lake.seed),
     "gentus-labels": lambda lake: (
-        GenTUS(lake.tables, lake.index, lake.labels, "GenTUS, labels", seed=lake.seed)
+        GenTUS(lake.tables, lake.index, lake.labels, "GenTUS, labels", reuse=lake.reuse, seed=lake.seed)
         if lake.labels
         else None
     ),

@@ -26,18 +26,22 @@ class GenTUS:
         index: Path,
         labels: Path | None = None,
         name: str = "GenTUS",
+        reuse: bool = False,
         **options: Any,
     ) -> None:
         self.name = name
-        self.lake, self.index = lake, index
+        self.lake, self.index, self.reuse = lake, index, reuse
         self.options = options if labels is None else {**options, "labels": str(labels)}
         self._facts: dict[str, Any] = {}
 
     def fit(self, tables: Iterable[Table]) -> None:
-        """Build the index; it reads the lake itself, so `tables` is left alone."""
-        seconds, peak = build(self.lake, self.index, self.options)
+        """Build the index, or open the one that is there; it reads the lake itself, not `tables`."""
+        if self.reuse and (self.index / "config.json").is_file():
+            self._facts = {"reused": True}
+        else:
+            seconds, peak = build(self.lake, self.index, self.options)
+            self._facts = {"build_seconds": seconds, "peak_mb": peak / 2**20}
         self._index = gentus.open(self.index)
-        self._facts = {"build_seconds": seconds, "peak_mb": peak / 2**20}
 
     def search(self, table: Table, k: int) -> list[str]:
         """Search for a table that was read."""

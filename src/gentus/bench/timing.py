@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-import gentus
 from gentus.bench.baselines import Retriever
 from gentus.bench.benchmarks import Benchmark
 from gentus.bench.clock import PASSES, conditions, time_searches
@@ -22,24 +20,10 @@ from gentus.bench.methods import METHODS, Lake
 from gentus.bench.ours import GenTUS
 from gentus.bench.plots import bars, figure, is_ours
 from gentus.bench.results import Results
-from gentus.table import Table
 
 log = logging.getLogger("gentus.bench")
 
 COMPARED = ("starmie", "tactus", "gentus")  # methods whose times are claimed beside each other, by prefix
-
-
-class _Opened:
-    """An index that was built before, as a retriever."""
-
-    def __init__(self, name: str, folder: Path) -> None:
-        self.name, self._index = name, gentus.open(folder)
-
-    def fit(self, tables: Iterable[Table]) -> None:
-        """Nothing is left to do."""
-
-    def search(self, table: Table, k: int) -> list[str]:
-        return [hit.table for hit in self._index.search(table, k=k)]
 
 
 def compared(methods: Iterable[str], benchmark: Benchmark, results: Results) -> list[str]:
@@ -71,14 +55,14 @@ def measure_timing(
                 ready[method] = lake.fitted[method]
                 continue
             place = index_folder(results, benchmark.name, method)
-            retriever = METHODS[method](Lake(benchmark.lake, labels, place))
+            retriever = METHODS[method](Lake(benchmark.lake, labels, place, reuse=True))
             if retriever is None:
                 log.info("%s: no labels, so no %s", benchmark.name, method)
                 continue
             log.info("%s: %s", benchmark.name, retriever.name)
             if isinstance(retriever, GenTUS) and (place / "config.json").is_file():
-                retriever = _Opened(retriever.name, place)
                 opened.append(method)
+                retriever.fit(())
             else:
                 retriever.fit(lake.tables.values())
             ready[method] = retriever
