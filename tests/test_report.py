@@ -17,7 +17,6 @@ from gentus.bench.clock import Clock, conditions, time_searches
 from gentus.bench.collected import collect
 from gentus.bench.main import index_folder
 from gentus.bench.methods import METHODS
-from gentus.bench.ours import GenTUS
 from gentus.bench.overview import best_rows, filled, markdown, overviews
 from gentus.bench.plots import COLOURS, OURS, colours
 from gentus.bench.published import ITEMS
@@ -205,7 +204,7 @@ def test_side_by_side_opens_an_index_that_is_there(
         return [SimpleNamespace(table=query.name)]
 
     monkeypatch.setattr(gentus, "open", lambda path: SimpleNamespace(search=search))
-    monkeypatch.setattr(GenTUS, "fit", lambda *_: pytest.fail("it was built again"))
+    monkeypatch.setattr("gentus.bench.ours.build", lambda *_: pytest.fail("it was built again"))
     methods = timing.compared(["tfidf-words", "starmie", "gentus", "gentus-labels"], benchmark, results)
     assert methods == ["starmie", "gentus"]  # the index with labels is not there
     document = timing.measure_timing(benchmark, [*methods, "gentus-labels"], results)  # and there are none

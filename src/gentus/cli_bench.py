@@ -137,7 +137,7 @@ def timing(
         methods = wanted(method) if method else compared(wanted(None), benchmark, results)
         at_hand = AtHand(benchmark)
         at_hand.keep = frozenset(methods)
-        compare(benchmark, methods, results, lake=at_hand)
+        compare(benchmark, methods, results, lake=at_hand, reuse=True)
         document = measure_timing(benchmark, methods, results, at_hand)
         documents[benchmark.name] = document
         if not as_json:
