@@ -68,6 +68,7 @@ class BuildSettings:
     quantizer: QuantizerSettings = field(default_factory=QuantizerSettings)
     consensus: ConsensusSettings = field(default_factory=ConsensusSettings)
     teacher_weight: float = 1.0  # 0: labels alone shape the identifiers, as in the paper
+    feedback: float = 0.6  # without labels: how far a query is drawn towards the first tables it finds
     identifiers: Variant = "shaped"
     generation: GenerationSettings | None = None  # None: no generator, the prior ranks
     download: bool = False  # whether checkpoints may be fetched from the hub
@@ -300,6 +301,7 @@ def fit(
         "codes": named.codebooks.size,
         "tables": count,
         "evidence_weights": {k: round(float(w), 4) for k, w in zip(BLOCKS, evidence.weights, strict=True)},
+        "feedback": 0.0 if labels or taught else settings.feedback,
         "labels": _label_report(given, labels, fitted, sample, catalogue),
         "generator": taught and taught.report,
         "health": report,

@@ -15,6 +15,9 @@ from gentus.codes import Codebooks
 from gentus.evidence import F32
 from gentus.trie import I64, Tree
 
+FIRST = 2  # tables that a query is drawn towards
+FIRST_BEAM = 50  # to find them
+
 
 class Decoder:
     """Codebooks and tree, ready to answer."""
@@ -43,6 +46,28 @@ class Decoder:
         rows, left = trie.row(nodes), left[parent]
         order = np.lexsort((rows, left))
         return rows[order], left[order]
+
+    def search_drawn(self, latent: F32, beam: int, weight: float) -> tuple[I64, F32]:
+        """The same for the latent drawn towards the first tables it finds: what they share, the query meant.
+
+        Tables of the query's own codes, such as copies of it, say nothing new: nothing is drawn towards them,
+        and they stay first.
+        """
+        if not weight:
+            return self.search(latent, beam)
+        near, left = self.search(latent, FIRST_BEAM)
+        near, left = near[: 4 * FIRST], left[: 4 * FIRST]
+        levels = range(self.codebooks.levels)
+        codes = np.stack([self.trie.code(near, level) for level in levels], 1).astype(np.uint8)  # (n, L)
+        copies = (codes == self.codebooks.encode(latent[None])).all(1)
+        first = codes[~copies][:FIRST]
+        if not len(first):
+            return self.search(latent, beam)
+        towards = latent + weight * self.codebooks.decode(first).mean(0)
+        rows, distance = self.search(towards / np.linalg.norm(towards), beam)
+        others = ~np.isin(rows, near[copies])
+        nearest = np.minimum(left[copies], distance.min())
+        return np.concatenate([near[copies], rows[others]]), np.concatenate([nearest, distance[others]])
 
 
 def pair_products(rest: F32, parent: I64, book: F32, codes: NDArray[np.integer[Any]]) -> F32:

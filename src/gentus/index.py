@@ -43,7 +43,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("gentus")
 T = TypeVar("T")
 Query: TypeAlias = Any  # a path, a Table or Source, or a polars, pandas or Arrow table
-LEAST_BEAM = 100
+LEAST_BEAM = 100  # where a generator writes; the prior alone is cheap ...
+LEAST_PRIOR_BEAM = 200  # ... and can look wider
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,7 +306,7 @@ class Index:
         table = self.read(query)
         self.refresh()
         now = self._now  # what others change from here on is for the next search
-        found = self._decode(now, table, beam or max(2 * k, LEAST_BEAM))
+        found = self._decode(now, table, k, beam)
         trie = now.decoder.trie
         tables = trie.table(np.array([hit[0] for hit in found], np.int64)).tolist()
         itself = self._itself(query)
@@ -319,21 +320,23 @@ class Index:
                 hits.append(Hit(len(hits) + 1, name, round(score, 6), sid, path, *parts))
         return hits
 
-    def _decode(self, now: _Now, table: Table, beam: int) -> list[tuple[Any, ...]]:
+    def _decode(self, now: _Now, table: Table, k: int, beam: int | None) -> list[tuple[Any, ...]]:
         """(row, score, parts of the score ..) of what is found, best first."""
         self._prepare(now)
         hidden, latent = now.encoder.read(table)
         generator = self._generator_of(now)
         trie, codebooks = now.decoder.trie, now.decoder.codebooks
         if generator is None:
-            rows, left = now.decoder.search(latent, beam)
+            width, feedback = beam or max(2 * k, LEAST_PRIOR_BEAM), now.config.get("feedback", 0.0)
+            rows, left = now.decoder.search_drawn(latent, width, feedback)
             return [(row, 1 - rest / 2) for row, rest in zip(rows.tolist(), left.tolist(), strict=True)]
         from gentus.answer import decode, query_inputs
 
         inputs = query_inputs(generator, table, hidden, latent)
         weight: float | None = now.config["generator"]["weight"]
         softmax = now.config["settings"]["generation"]["softmax"]
-        (found,) = decode(generator, inputs, trie, codebooks, weight, beam, softmax)
+        width = beam or max(2 * k, LEAST_BEAM)
+        (found,) = decode(generator, inputs, trie, codebooks, weight, width, softmax)
         if weight is None:
             scores = zip(found.rows.tolist(), found.scores.tolist(), strict=True)
             return [(row, score, None, round(score, 6)) for row, score in scores]

@@ -50,7 +50,13 @@ def measure_parts(index: Index, groundtruth: Path, k: int, beam: int | None = No
         found, _ = index.decoder.search(queries[at][2], beam)
         return trie.table(found).tolist(), 0, len(found)
 
+    def drawn(at: int) -> Answer:
+        found, _ = index.decoder.search_drawn(queries[at][2], beam, index.config["feedback"])
+        return trie.table(found).tolist(), 0, len(found)
+
     ways: dict[str, Callable[[int], Answer]] = {"dense latents": dense, "prior": prior}
+    if index.config.get("feedback"):
+        ways["prior, drawn to its first"] = drawn
     generator = index.generator
     if generator is not None:
         softmax = index.config["settings"]["generation"]["softmax"]
