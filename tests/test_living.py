@@ -369,6 +369,7 @@ def test_refit_keeps_the_labels_it_was_built_with(tmp_path: Path) -> None:
     with building.refit(tmp_path / "index", time_budget=1) as index:
         assert index.config["labels"]["pairs"] == len(pairs)
         assert index.config["generator"] is not None  # labels were given, and a build with them has one
+        assert index.config["feedback"] == 0  # labels say what was meant
 
 
 # --- check and repair ----------------------------------------------------------------------------------

@@ -180,3 +180,14 @@ def test_codes_keep_the_subjects_apart_and_numpy_agrees_with_torch(
     nearest = np.argsort(distance, 1)[:, : SLICES - 1]
     subject = np.arange(total) // SLICES
     assert (subject[nearest] == subject[:, None]).mean() > 0.9
+
+
+def test_what_a_teacher_without_labels_says_is_taken_softly() -> None:
+    settings = LatentSettings()
+    small, large, labelled = (
+        settings.given(100, False),
+        settings.given(5000, False),
+        settings.given(100, True),
+    )
+    assert small.teacher_temperature == large.teacher_temperature > labelled.teacher_temperature
+    assert small.noise > large.noise == labelled.noise == 0

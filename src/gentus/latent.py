@@ -33,17 +33,19 @@ class LatentSettings:
     neighbours: int = 50  # of the teacher's candidates, the best this many count
     rate: float = 2e-3
     temperature: float = 0.1
-    teacher_temperature: float = 0.4  # in standard deviations of the teacher's scores
+    teacher_temperature: float = 0.2  # in standard deviations of the teacher's scores ...
+    unsure: float = 2.0  # ... and so many times that without labels
     noise: float = 0.3  # on columns while learning, in their standard deviations: new tables differ too ...
     large: int = 2000  # ... but a lake of so many tables has difference enough, and more to be learnt
     fewest_steps: int = 500
     most_steps: int = 2000
 
     def given(self, tables: int, labels: bool) -> LatentSettings:
-        """Labels make a teacher sure of itself: its scores are taken sharper, and columns as they are."""
+        """Labels make a teacher sure of itself: its scores are taken sharply, and columns as they are."""
         if labels:
-            return replace(self, teacher_temperature=self.teacher_temperature / 2, noise=0.0)
-        return self if tables < self.large else replace(self, noise=0.0)
+            return replace(self, noise=0.0)
+        noise = self.noise if tables < self.large else 0.0
+        return replace(self, noise=noise, teacher_temperature=self.unsure * self.teacher_temperature)
 
     def anchors(self, tables: int) -> int:
         """Larger lakes need more tables beside each other to be told apart."""
