@@ -34,7 +34,7 @@ class ConsensusSettings:
     directions: int = 384  # of the evidence that are compared
     tempered: float = 0.25  # 0: as they vary, 1: all alike
     hubs: float = 0.4  # how much a table loses for being near to everything
-    circle: int = 20  # neighbours that two tables may share
+    circle: int = 15  # neighbours that two tables may share
     spread: float = 1.0  # how much neighbours have to say
     kept: int = 50  # neighbours of each table in the end
 
