@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from gentus.codes import Codebooks
 from gentus.evidence import F32
-from gentus.trie import I64, Tree
+from gentus.trie import I64, Tree, codes_of
 
 FIRST = 2  # tables that a query is drawn towards
 FIRST_BEAM = 50  # to find them
@@ -57,8 +57,7 @@ class Decoder:
             return self.search(latent, beam)
         near, left = self.search(latent, FIRST_BEAM)
         near, left = near[: 4 * FIRST], left[: 4 * FIRST]
-        levels = range(self.codebooks.levels)
-        codes = np.stack([self.trie.code(near, level) for level in levels], 1).astype(np.uint8)  # (n, L)
+        codes = codes_of(self.trie, near).astype(np.uint8)
         copies = (codes == self.codebooks.encode(latent[None])).all(1)
         first = codes[~copies][:FIRST]
         if not len(first):

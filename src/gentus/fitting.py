@@ -99,8 +99,8 @@ def fit_lake(
     seen = with_places(inputs @ basis, columns.places, encoder.places)
     best: tuple[float, Network, Batches] | None = None
     figures = {}
+    learning = settings.latent.given(total, bool(labels))
     for name, pairs, objective in _ways(labels, graph, total, settings):
-        learning = settings.latent.given(total, bool(labels))
         batches = Batches(seen, columns.starts, graph, pairs, learning, random, objective)
         network = Network(encoder, basis.shape[1])
         steps = settings.latent.steps(total, bool(labels), objective.labelled)

@@ -33,7 +33,7 @@ from gentus.store import (
     write_file,
 )
 from gentus.table import Table
-from gentus.trie import I64, Tree, Trie, build_trie
+from gentus.trie import I64, Tree, Trie, build_trie, codes_of
 
 if TYPE_CHECKING:
     from gentus.generator import Generator
@@ -443,7 +443,7 @@ class Index:
 
 def sids_of(trie: Tree, rows: I64) -> list[str]:
     """The identifiers of some rows, as people see them."""
-    codes = np.stack([trie.code(rows, level) for level in range(trie.levels)], axis=1)
+    codes = codes_of(trie, rows)
     return [format_sid(code, suffix) for code, suffix in zip(codes, trie.suffix(rows).tolist(), strict=True)]
 
 

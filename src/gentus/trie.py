@@ -226,3 +226,8 @@ def build_trie(codes: U8, suffixes: NDArray[np.integer], tables: NDArray[np.inte
         all_rows.astype(np.int32),
         children.astype(np.int32),
     )
+
+
+def codes_of(tree: Tree, rows: I64) -> NDArray[np.unsignedinteger[Any]]:
+    """(n, L) all codes of some rows."""
+    return np.stack([tree.code(rows, level) for level in range(tree.levels)], axis=1)

@@ -52,21 +52,25 @@ class AtHand:
         self.fitted: dict[str, Retriever] = {}  # ... as they were fitted, instead of once more
 
     @cached_property
+    def sources(self) -> list[Source]:
+        """Where the tables of the lake lie."""
+        return [item for item in scan(self.benchmark.lake) if isinstance(item, Source)]
+
+    @cached_property
     def tables(self) -> dict[str, Table]:
         """Every table that can be read, by name."""
         started = time.perf_counter()
         found: dict[str, Table] = {}
-        sources = [item for item in scan(self.benchmark.lake) if isinstance(item, Source)]
-        for source, table in each(sources, _same):
+        for source, table in each(self.sources, _same):
             if not isinstance(table, Skipped):
                 found[source.name] = table
         self.seconds = time.perf_counter() - started
         return found
 
-    @cached_property
+    @property
     def names(self) -> list[str]:
         """The tables of the lake, readable or not."""
-        return [item.name for item in scan(self.benchmark.lake) if isinstance(item, Source)]
+        return [source.name for source in self.sources]
 
     @cached_property
     def queries(self) -> dict[str, Source]:

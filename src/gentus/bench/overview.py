@@ -11,6 +11,7 @@ import numpy as np
 from gentus.bench.benchmarks import Benchmark
 from gentus.bench.plots import is_ours
 from gentus.bench.published import rows_for
+from gentus.bench.results import markdown_table
 from gentus.evaluate import score
 
 Row = Mapping[str, Any]
@@ -166,12 +167,11 @@ def markdown(found: Sequence[Overview], ks: Mapping[str, int]) -> str:
         marks = {
             (at, column) for column, highest in one.best.items() for at in best_rows(rows, column, highest)
         }
-        lines += ["", f"{one.title}:", "", f"| {' | '.join(header)} |"]
-        lines.append("| --- |" + " ---: |" * (len(header) - 1))
-        for at, row in enumerate(rows):
-            cells = [f"**{cell}**" if (at, column) in marks else cell for column, cell in enumerate(row)]
-            lines.append(f"| {' | '.join(cells)} |")
-        lines += ["", counted(one)]
+        marked = [
+            [f"**{cell}**" if (at, column) in marks else cell for column, cell in enumerate(row)]
+            for at, row in enumerate(rows)
+        ]
+        lines += ["", f"{one.title}:", "", markdown_table(header, marked), "", counted(one)]
     return "\n".join(lines)
 
 
@@ -236,9 +236,7 @@ def lake_markdown(benchmark: Benchmark, tables: int, groundtruth: str, rows: Ite
             f"{benchmark.name}: {tables:,} tables, {len(benchmark.truth):,} queries, k = {benchmark.k}. "
             + groundtruth,
             "",
-            f"| {' | '.join(header)} |",
-            "| --- |" + " ---: |" * (len(header) - 1),
-            *(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines),
+            markdown_table(header, [[cell.replace("|", "/") for cell in line] for line in lines]),
         ]
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -57,3 +57,14 @@ class Results:
         """A Markdown table beside its document."""
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / f"{name}.md").write_text(text.rstrip() + "\n", encoding="utf-8")
+
+
+def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of names on the left and figures to the right of them."""
+    return "\n".join(
+        [
+            f"| {' | '.join(header)} |",
+            "| --- |" + " ---: |" * (len(header) - 1),
+            *(f"| {' | '.join(row)} |" for row in rows),
+        ]
+    )

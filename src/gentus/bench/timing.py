@@ -19,7 +19,7 @@ from gentus.bench.main import AtHand, index_folder
 from gentus.bench.methods import METHODS, Lake
 from gentus.bench.ours import GenTUS
 from gentus.bench.plots import bars, figure, is_ours
-from gentus.bench.results import Results
+from gentus.bench.results import Results, markdown_table
 
 log = logging.getLogger("gentus.bench")
 
@@ -140,8 +140,6 @@ def markdown(document: Mapping[str, Any]) -> str:
             "",
             f"{document['what']['lake']}: {told(document)}",
             "",
-            f"| {' | '.join(header)} |",
-            "| --- |" + " ---: |" * (len(header) - 1),
-            *(f"| {' | '.join(row)} |" for row in rows),
+            markdown_table(header, rows),
         ]
     )

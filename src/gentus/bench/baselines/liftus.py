@@ -57,7 +57,7 @@ class LIFTus(MatchedColumns):
             aspects = {"pieces": blocks[:, BLOCKS["pieces"]], "profile": blocks[:, BLOCKS["profile"]]}
             for kind, basis in self._bases.items():
                 aspects[kind] = unit(np.asarray(self._tfidf(counts, kind) @ basis, np.float32))
-            parts.append(aggregate(aspects, columns.features.profile[rows]))
+            parts.append(aggregate(aspects, columns.features.numbers[rows]))
         return np.concatenate(parts)
 
     def _outside(self) -> tuple[object, ...]:
@@ -71,9 +71,9 @@ class LIFTus(MatchedColumns):
         return sparse.diags_array((1 / np.maximum(length, 1e-9)).astype(np.float32)) @ weighed
 
 
-def aggregate(aspects: dict[str, F32], profile: F32) -> F32:
+def aggregate(aspects: dict[str, F32], share: F32) -> F32:
     """Set aspects side by side, weighed by how much of a column is text and how much is numbers."""
-    numbers = np.clip(profile[:, :1] / 2, 0, 1)  # the share of cells that are numbers
+    numbers = share[:, None]
     weights = {
         "pieces": 0.35 - 0.25 * numbers,
         "words": 0.25 - 0.15 * numbers,
