@@ -38,8 +38,14 @@ def contents(tree: Tree) -> dict[Sid, int]:
         rows = tree.row(nodes)
         symbol = tree.code(rows, level) if level < LEVELS else tree.suffix(rows)
         written = np.hstack([written[parent], symbol[:, None].astype(np.int64)])
+        entry, below = tree.below(nodes)
+        assert np.array_equal(np.bincount(entry, minlength=len(nodes)), tree.count(nodes))
+        assert len(below) == len(tree)
+        for at in range(level + 1):  # and all that is below a node begins as it does
+            assert at == LEVELS or np.array_equal(tree.code(below, at), written[entry, at])
     assert tree.single(nodes).all()
     rows = tree.row(nodes)
+    assert np.array_equal(np.sort(below), np.sort(rows))
     for level in range(LEVELS):  # a row is what was written on the way to it
         assert np.array_equal(tree.code(rows, level), written[:, level])
     return dict(zip(map(tuple, written.tolist()), tree.table(rows).tolist(), strict=True))
@@ -92,4 +98,4 @@ def test_one_change_makes_few_nodes_anew() -> None:
     tree = lay_over(base, added, gone)
     assert isinstance(tree, Overlay)
     assert len(tree.rows) < 20
-    assert len(tree.below) < 2_000  # a list of at most 256 children for each
+    assert len(tree.edges) < 2_000  # a list of at most 256 children for each

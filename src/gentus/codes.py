@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,11 @@ class Codebooks:
     """L residual codebooks of K codewords."""
 
     words: F32  # (L, K, d)
+    squares: F32 = field(init=False, repr=False)  # (L, K) their squared lengths
+
+    def __post_init__(self) -> None:
+        """Square once what every search needs."""
+        self.squares = np.einsum("lkd,lkd->lk", self.words, self.words)
 
     @property
     def levels(self) -> int:
@@ -35,7 +40,7 @@ class Codebooks:
         for begin in range(0, len(latents), _BLOCK):
             rest = latents[begin : begin + _BLOCK].copy()
             for level, book in enumerate(self.words):
-                nearest = np.argmin((book**2).sum(1) - 2 * rest @ book.T, axis=1)
+                nearest = np.argmin(self.squares[level] - 2 * rest @ book.T, axis=1)
                 codes[begin : begin + _BLOCK, level] = nearest
                 rest -= book[nearest]
         return codes

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from gentus.codes import Codebooks
 from gentus.evidence import F32
-from gentus.trie import I64, Tree, codes_of
+from gentus.trie import I64, Tree
 
 FIRST = 2  # tables that a query is drawn towards
-FIRST_BEAM = 50  # to find them
+AT_ONCE = 4  # so many rows a beam are not worth going down to code by code
 
 
 class Decoder:
@@ -24,49 +24,76 @@ class Decoder:
 
     def __init__(self, trie: Tree, codebooks: Codebooks) -> None:
         self.trie, self.codebooks = trie, codebooks
-        self.squares = (codebooks.words**2).sum(2)  # (L, K)
 
     def search(self, latent: F32, beam: int) -> tuple[I64, F32]:
         """Rows of the nearest identifiers and their squared distances, nearest first."""
-        trie = self.trie
-        if not len(trie):
-            return np.zeros(0, np.int64), np.zeros(0, np.float32)
-        nodes = np.array([trie.root])
-        rest = latent[None]  # (B, d) what the codes written so far leave over
-        left = (rest**2).sum(1)  # (B,)
-        for level, book in enumerate(self.codebooks.words):
-            parent, nodes = trie.expand(nodes)
-            code = trie.code(trie.row(nodes), level)
-            left = left[parent] - 2 * pair_products(rest, parent, book, code) + self.squares[level, code]
-            if len(nodes) > beam:
-                best = np.argpartition(left, beam)[:beam]
-                parent, nodes, code, left = parent[best], nodes[best], code[best], left[best]
-            rest = rest[parent] - book[code]
-        parent, nodes = trie.expand(nodes)  # tables that only a suffix tells apart
-        rows, left = trie.row(nodes), left[parent]
-        order = np.lexsort((rows, left))
-        return rows[order], left[order]
+        rows, rest = self._find(latent, beam)
+        return _in_order(rows, _squared(rest))
 
     def search_drawn(self, latent: F32, beam: int, weight: float) -> tuple[I64, F32]:
-        """The same for the latent drawn towards the first tables it finds: what they share, the query meant.
+        """The same, ordered for the latent drawn towards the first tables: what they share, the query meant.
 
         Tables of the query's own codes, such as copies of it, say nothing new: nothing is drawn towards them,
         and they stay first.
         """
-        if not weight:
-            return self.search(latent, beam)
-        near, left = self.search(latent, FIRST_BEAM)
-        near, left = near[: 4 * FIRST], left[: 4 * FIRST]
-        codes = codes_of(self.trie, near).astype(np.uint8)
-        copies = (codes == self.codebooks.encode(latent[None])).all(1)
-        first = codes[~copies][:FIRST]
-        if not len(first):
-            return self.search(latent, beam)
-        towards = latent + weight * self.codebooks.decode(first).mean(0)
-        rows, distance = self.search(towards / np.linalg.norm(towards), beam)
-        others = ~np.isin(rows, near[copies])
-        nearest = np.minimum(left[copies], distance.min())
-        return np.concatenate([near[copies], rows[others]]), np.concatenate([nearest, distance[others]])
+        rows, rest = self._find(latent, beam)
+        distance = _squared(rest)
+        near = np.lexsort((rows, distance))[: 4 * FIRST]
+        copies = (self.trie.written(rows[near]) == self.codebooks.encode(latent[None])).all(1)
+        first, copies = near[~copies][:FIRST], near[copies]
+        if not weight or not len(first):
+            return _in_order(rows, distance)
+        towards = latent + weight * (latent - rest[first].mean(0))
+        drawn = _squared(rest + (towards / np.linalg.norm(towards) - latent))
+        # A hair nearer than the nearest, or as near as they were.
+        drawn[copies] = np.minimum(distance[copies], np.nextafter(drawn.min(), np.float32(-1)))
+        return _in_order(rows, drawn)
+
+    def _find(self, latent: F32, beam: int) -> tuple[I64, F32]:
+        """Rows of identifiers near the latent, and the (n, d) rest that each leaves of it."""
+        trie, words = self.trie, self.codebooks.words
+        rest = latent[None]  # (B, d) what the codes written so far leave over
+        if not len(trie):
+            return np.zeros(0, np.int64), rest[:0]
+        nodes, many = np.array([trie.root]), len(trie)  # and the rows below them
+        left = _squared(rest)  # (B,)
+        written = 0
+        while written < len(words) and many > AT_ONCE * beam:
+            parent, nodes = trie.expand(nodes)
+            code = trie.code(trie.row(nodes), written)
+            left = left[parent] - 2 * _products(rest, parent, words[written], code)
+            left += self.codebooks.squares[written, code]
+            if len(nodes) > beam:
+                best = np.argpartition(left, beam)[:beam]
+                parent, nodes, code, left = parent[best], nodes[best], code[best], left[best]
+            rest = rest[parent] - words[written][code]
+            written += 1
+            many = int(trie.count(nodes).sum())
+        parent, rows = trie.below(nodes)  # few are left: no choice any more, so no beam
+        rest = rest[parent]
+        for book, code in zip(words[written:], trie.written(rows).T[written:].astype(np.int64), strict=True):
+            rest -= book.take(code, axis=0)
+        return rows, rest
+
+
+def _in_order(rows: I64, distance: F32) -> tuple[I64, F32]:
+    """Nearest first; of equals the lower row."""
+    order = np.lexsort((rows, distance))
+    return rows[order], distance[order]
+
+
+def _squared(vectors: F32) -> F32:
+    """(n,) squared lengths."""
+    lengths: F32 = np.einsum("nd,nd->n", vectors, vectors)
+    return lengths
+
+
+def _products(rest: F32, parent: I64, book: F32, codes: NDArray[np.integer[Any]]) -> F32:
+    """(n,) rest[parent] · book[codes]: all pairs where many are asked for, else those only."""
+    if 8 * len(parent) > len(rest) * len(book):
+        products: F32 = (rest @ book.T)[parent, codes]
+        return products
+    return pair_products(rest, parent, book, codes)
 
 
 def pair_products(rest: F32, parent: I64, book: F32, codes: NDArray[np.integer[Any]]) -> F32:

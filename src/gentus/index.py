@@ -33,7 +33,7 @@ from gentus.store import (
     write_file,
 )
 from gentus.table import Table
-from gentus.trie import I64, Tree, Trie, build_trie, codes_of
+from gentus.trie import I64, Tree, Trie, build_trie
 
 if TYPE_CHECKING:
     from gentus.generator import Generator
@@ -306,10 +306,10 @@ class Index:
         table = self.read(query)
         self.refresh()
         now = self._now  # what others change from here on is for the next search
-        found = self._decode(now, table, k, beam)
+        itself = self._itself(query)
+        found = self._decode(now, table, k, beam)[: k + len(itself)]
         trie = now.decoder.trie
         tables = trie.table(np.array([hit[0] for hit in found], np.int64)).tolist()
-        itself = self._itself(query)
         chosen = [(hit, own) for hit, own in zip(found, tables, strict=True) if own not in itself][:k]
         names = self.catalogue.names(own for _, own in chosen)
         sids = sids_of(trie, np.array([row for (row, *_), _ in chosen], np.int64))
@@ -329,7 +329,7 @@ class Index:
         if generator is None:
             width, feedback = beam or max(2 * k, LEAST_PRIOR_BEAM), now.config.get("feedback", 0.0)
             rows, left = now.decoder.search_drawn(latent, width, feedback)
-            return [(row, 1 - rest / 2) for row, rest in zip(rows.tolist(), left.tolist(), strict=True)]
+            return list(zip(rows.tolist(), (1 - left / 2).tolist(), strict=True))
         from gentus.answer import decode, query_inputs
 
         inputs = query_inputs(generator, table, hidden, latent)
@@ -443,7 +443,7 @@ class Index:
 
 def sids_of(trie: Tree, rows: I64) -> list[str]:
     """The identifiers of some rows, as people see them."""
-    codes = codes_of(trie, rows)
+    codes = trie.written(rows)
     return [format_sid(code, suffix) for code, suffix in zip(codes, trie.suffix(rows).tolist(), strict=True)]
 
 

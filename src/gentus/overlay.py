@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gentus.codes import U8
-from gentus.trie import I64, Tree, Trie
+from gentus.trie import I64, Tree, Trie, ranges
 
 _ABSENT = -1
 
@@ -27,8 +27,9 @@ class Overlay:
     added: Trie
     gone: int  # rows of the snapshot that are not reached any more
     first: I64  # (V + 1,) where the children of each node made anew begin
-    below: I64  # their children; the list has no gaps, but its nodes lie anywhere
+    edges: I64  # their children; the list has no gaps, but its nodes lie anywhere
     rows: I64  # (V,) a row of the snapshot that shares the node's prefix
+    counts: I64  # (V,) how many rows there are below it
 
     @property
     def root(self) -> int:
@@ -76,11 +77,9 @@ class Overlay:
             children.append(child + offset)
         if len(made):
             own = nodes[made] - self._made
-            count = self.first[own + 1] - self.first[own]
-            parent = np.repeat(np.arange(len(own)), count)
-            within = np.arange(len(parent)) - np.repeat(np.cumsum(count) - count, count)
+            parent, edge = ranges(self.first[own], self.first[own + 1] - self.first[own])
             parents.append(made[parent])
-            children.append(self.below[self.first[own][parent] + within])
+            children.append(self.edges[edge])
         parent, child = np.concatenate(parents), np.concatenate(children)
         order = np.argsort(parent, kind="stable")
         return parent[order], child[order]
@@ -94,9 +93,33 @@ class Overlay:
         rows[made] = self.rows[nodes[made] - self._made]
         return rows
 
+    def count(self, nodes: I64) -> I64:
+        """(n,) how many rows there are below each node."""
+        old, new, made = self._kinds(nodes)
+        counts = np.empty(len(nodes), np.int64)
+        counts[old] = self.base.count(nodes[old])
+        counts[new] = self.added.count(nodes[new] - len(self.base.rows))
+        counts[made] = self.counts[nodes[made] - self._made]
+        return counts
+
+    def below(self, nodes: I64) -> tuple[I64, I64]:
+        """All rows below some nodes, and the entry each comes from."""
+        entry = np.arange(len(nodes))
+        while (nodes >= self._made).any():  # below all other nodes nothing has changed
+            parent, nodes = self.expand(nodes)
+            entry = entry[parent]
+        old, new, _ = self._kinds(nodes)
+        first, rows = self.base.below(nodes[old])
+        then, late = self.added.below(nodes[new] - len(self.base.rows))
+        return entry[np.concatenate([old[first], new[then]])], np.concatenate([rows, late + len(self.base)])
+
     def code(self, rows: I64, level: int) -> NDArray[np.unsignedinteger[Any]]:
         """The code each row has at one level."""
         return self._of(rows, self.base.codes[:, level], self.added.codes[:, level])
+
+    def written(self, rows: I64) -> NDArray[np.unsignedinteger[Any]]:
+        """(n, L) all codes of each row."""
+        return self._of(rows, self.base.codes, self.added.codes)
 
     def suffix(self, rows: I64) -> I64:
         """The suffix of each row, 0 where codes alone say which table."""
@@ -133,7 +156,7 @@ class Overlay:
         if not late.any():
             found: NDArray[Any] = old[rows]
             return found
-        found = np.empty(len(rows), np.promote_types(old.dtype, new.dtype))
+        found = np.empty((len(rows), *old.shape[1:]), np.promote_types(old.dtype, new.dtype))
         found[~late] = old[rows[~late]]
         found[late] = new[rows[late] - count]
         return found
@@ -152,9 +175,11 @@ def lay_over(base: Trie, added: Trie, gone: Trie) -> Tree:
     offset = len(base.rows) + len(added.rows)  # of nodes made anew
     front = [np.array([0 if len(tree) else _ABSENT]) for tree in trees]  # nodes of each on the same prefix
     made = 0
-    rows, owners, children = [], [], []  # a list a level
+    rows, counts, owners, children = [], [], [], []  # a list a level
     for level in range(base.levels + 1):
         rows.append(base.row(front[0]))
+        has, gets, loses = (_count(tree, nodes) for tree, nodes in zip(trees, front, strict=True))
+        counts.append(has + gets - loses)
         found = [_children(tree, nodes, level) for tree, nodes in zip(trees, front, strict=True)]
         shared = np.unique(np.concatenate([key for key, _ in found]))
         old, new, dead = (np.full(len(shared), _ABSENT, np.int64) for _ in trees)
@@ -173,9 +198,17 @@ def lay_over(base: Trie, added: Trie, gone: Trie) -> Tree:
         front = [column[both] for column in (old, new, dead)]
         if not both.any():
             break
-    owner, below = _without_empty(owners, children, offset)
+    owner, edges = _without_empty(owners, children, offset)
     first = np.searchsorted(owner, offset + np.arange(made + 1))
-    return Overlay(base, added, len(gone), first, below, np.concatenate(rows))
+    return Overlay(base, added, len(gone), first, edges, np.concatenate(rows), np.concatenate(counts))
+
+
+def _count(tree: Trie, nodes: I64) -> I64:
+    """(n,) rows below each node, 0 where there is none."""
+    counts = np.zeros(len(nodes), np.int64)
+    there = nodes >= 0
+    counts[there] = tree.count(nodes[there])
+    return counts
 
 
 def _children(tree: Trie, nodes: I64, level: int) -> tuple[I64, I64]:

@@ -54,8 +54,20 @@ class Tree(Protocol):
         """A row below each node; of a single node, the row that it is."""
         ...
 
+    def count(self, nodes: I64) -> I64:
+        """(n,) how many rows there are below each node."""
+        ...
+
+    def below(self, nodes: I64) -> tuple[I64, I64]:
+        """All rows below some nodes, and the entry each comes from."""
+        ...
+
     def code(self, rows: I64, level: int) -> NDArray[np.unsignedinteger[Any]]:
         """The code each row has at one level."""
+        ...
+
+    def written(self, rows: I64) -> NDArray[np.unsignedinteger[Any]]:
+        """(n, L) all codes of each row."""
         ...
 
     def suffix(self, rows: I64) -> I64:
@@ -117,18 +129,35 @@ class Trie:
         alone = count == 0
         first = np.where(alone, nodes, first)
         count = np.where(alone, 1, count)
-        parent = np.repeat(np.arange(len(nodes)), count)
-        offset = np.arange(len(parent)) - np.repeat(np.cumsum(count) - count, count)
-        return parent, first[parent] + offset
+        return ranges(first, count)
 
     def row(self, nodes: I64) -> I64:
         """The first row below each node."""
         first: I64 = self.rows[nodes].astype(np.int64)
         return first
 
+    def count(self, nodes: I64) -> I64:
+        """(n,) how many rows there are below each node: up to the last row of its last child's last child."""
+        last = nodes
+        while True:
+            end = self.children[last + 1]
+            inner = end > self.children[last]
+            if not inner.any():
+                return self.row(last) + 1 - self.row(nodes)
+            last = np.where(inner, end - 1, last)
+
+    def below(self, nodes: I64) -> tuple[I64, I64]:
+        """All rows below some nodes, and the entry each comes from."""
+        return ranges(self.row(nodes), self.count(nodes))
+
     def code(self, rows: I64, level: int) -> NDArray[np.unsignedinteger[Any]]:
         """The code each row has at one level."""
         codes: NDArray[np.unsignedinteger[Any]] = self.codes[rows, level]
+        return codes
+
+    def written(self, rows: I64) -> NDArray[np.unsignedinteger[Any]]:
+        """(n, L) all codes of each row."""
+        codes: NDArray[np.unsignedinteger[Any]] = self.codes[rows]
         return codes
 
     def suffix(self, rows: I64) -> I64:
@@ -228,6 +257,7 @@ def build_trie(codes: U8, suffixes: NDArray[np.integer], tables: NDArray[np.inte
     )
 
 
-def codes_of(tree: Tree, rows: I64) -> NDArray[np.unsignedinteger[Any]]:
-    """(n, L) all codes of some rows."""
-    return np.stack([tree.code(rows, level) for level in range(tree.levels)], axis=1)
+def ranges(first: I64, count: I64) -> tuple[I64, I64]:
+    """`first, first + 1, ..` of `count` numbers each, in one row, and the entry each comes from."""
+    entry = np.repeat(np.arange(len(first)), count)
+    return entry, np.arange(len(entry)) + np.repeat(first - np.cumsum(count) + count, count)
