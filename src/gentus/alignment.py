@@ -34,7 +34,11 @@ class Alignment:
     pairs: list[Pair]
     query_only: list[ColumnRef]
     table_only: list[ColumnRef]
+    missing: str | None = None  # why there is none, such as a file that has vanished
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON has it."""
-        return asdict(self)
+        told = asdict(self)
+        if self.missing is None:
+            del told["missing"]
+        return told

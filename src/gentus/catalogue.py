@@ -366,6 +366,14 @@ class Catalogue:
         )
         return {row[0]: _source(*row) for row in found}
 
+    def source(self, name: str) -> Source | None:
+        """Where one table that can be found was read from."""
+        row = self.db.execute(
+            "SELECT name, path, part, size, mtime_ns FROM tables WHERE codes IS NOT NULL AND name = ?",
+            (name,),
+        ).fetchone()
+        return None if row is None else _source(*row)
+
     def table_names(self) -> list[str]:
         """Names of all tables that can be found."""
         return [

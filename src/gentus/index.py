@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+import difflib
 import logging
 import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 from safetensors.numpy import load_file, save
 
+from gentus.alignment import Alignment
 from gentus.catalogue import Catalogue
 from gentus.codes import Codebooks, format_sid
 from gentus.decode import Decoder
 from gentus.drift import drift
 from gentus.encoder import Encoder, EncoderSettings, parameter_shapes
 from gentus.evidence import EVIDENCE, Evidence
-from gentus.lake import Limits, Source, from_frame, read, read_path
+from gentus.lake import Limits, Source, Unreadable, from_frame, read, read_path
 from gentus.overlay import lay_over
 from gentus.store import (
     HASHED_AT_OPEN,
@@ -58,10 +60,14 @@ class Hit:
     path: str
     prior: float | None = None  # the part of the score that the latent space gives; with a generator only
     generator: float | None = None  # and the part that the generator gives
+    alignment: Alignment | None = None  # which columns belong together, where an explanation was asked for
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
+        told = {name: value for name, value in asdict(self).items() if value is not None}
+        if self.alignment is not None:
+            told["alignment"] = self.alignment.to_dict()
+        return told
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,19 +297,23 @@ class Index:
         """What this is, at a glance."""
         return f"<gentus.Index {self.layout.root}: {len(self):,} tables>"
 
-    def search(self, query: Query | Sequence[Query], k: int = 10, beam: int | None = None) -> Any:
+    def search(
+        self, query: Query | Sequence[Query], k: int = 10, beam: int | None = None, explain: bool = False
+    ) -> Any:
         """Tables whose rows could be appended to the query's, best first.
 
         A query is a path, or a polars, pandas or Arrow table; a list of queries gives a list of answers.
+        With `explain`, every hit says which of its columns belong to which of the query's.
         """
         if isinstance(query, list | tuple):
-            return [self.search(one, k, beam) for one in query]
-        return self._search(query, k, beam)
+            return [self.search(one, k, beam, explain) for one in query]
+        table = self.read(query)
+        hits = self._search(query, table, k, beam)
+        return self._explained(table, hits) if explain else hits
 
-    def _search(self, query: Query, k: int, beam: int | None) -> list[Hit]:
+    def _search(self, query: Query, table: Table, k: int, beam: int | None) -> list[Hit]:
         if k < 1:
             raise ValueError(f"k is {k}; ask for at least one table")
-        table = self.read(query)
         self.refresh()
         now = self._now  # what others change from here on is for the next search
         itself = self._itself(query)
@@ -347,6 +357,47 @@ class Index:
             (row, score, round(own, 6), round(its, 6))
             for row, score, own, its in zip(*(part.tolist() for part in parts), strict=True)
         ]
+
+    def align(self, query: Query, table: str | Hit | Query, names: bool = True) -> Alignment:
+        """Which columns of a query and of a table belong together, and why.
+
+        The table is one of the index, by its name or as a hit, or anything that can be a query. Column names
+        count here, other than in search, unless `names` is false.
+        """
+        from gentus.align import align
+
+        other = table.table if isinstance(table, Hit) else table
+        source = self.source(other) if isinstance(other, str) else None
+        if source is None and isinstance(other, str) and not os.path.exists(other):
+            raise ValueError(self._unknown(other))
+        return align(self.read(query), self.read(other if source is None else source), names)
+
+    def source(self, name: str) -> Source | None:
+        """Where a table of the index lies, by its name; None if there is none of that name."""
+        return self.catalogue.source(name)
+
+    def _explained(self, query: Table, hits: list[Hit]) -> list[Hit]:
+        """Hits with alignments; a table that cannot be read any more does not stop the answer."""
+        from gentus.align import align_digests, no_alignment
+        from gentus.digest import digest
+
+        own = digest(query)
+        out = []
+        for hit in hits:
+            try:
+                source = self.source(hit.table)
+                if source is None:
+                    raise Unreadable("it was removed from the index a moment ago")
+                alignment = align_digests(own, digest(self.read(source)))
+            except Unreadable as error:
+                alignment = no_alignment(query, hit.table, error.reason)
+            out.append(replace(hit, alignment=alignment))
+        return out
+
+    def _unknown(self, name: str) -> str:
+        close = difflib.get_close_matches(name, self.tables(), n=3, cutoff=0.5)
+        hint = f" Did you mean {' or '.join(close)}?" if close else ""
+        return f"{name} is neither a table of the index nor a file.{hint}"
 
     @property
     def generator(self) -> Generator | None:
