@@ -20,7 +20,7 @@ from gentus.lake.base import EMPTY, Limits, Source, Unreadable, clean_names, exp
 from gentus.lake.dialect import guess, parse
 from gentus.lake.encoding import to_text
 from gentus.lake.files import magic, opened, sample
-from gentus.lake.jsontext import _records, _text
+from gentus.lake.jsontext import cell_text, records_of
 from gentus.lake.kinds import SQLITE, Kind, kind_inside
 from gentus.lake.typed import quoted
 
@@ -77,7 +77,7 @@ def _rows(path: Path, part: str | None, most: int) -> tuple[list[str], Sequence[
             return header, body
         case Kind.JSON, _:
             taken = sample(path, _BYTES, _BYTES)
-            return _of_records(_records(to_text(taken.head)[0], taken.whole)[0][: most + 1])
+            return _of_records(records_of(to_text(taken.head)[0], taken.whole)[0][: most + 1])
         case Kind.PARQUET, _:
             import pyarrow.parquet as pq
 
@@ -104,11 +104,11 @@ def _rows(path: Path, part: str | None, most: int) -> tuple[list[str], Sequence[
 
 def _of_records(records: list[Any]) -> tuple[list[str], list[list[str | None]]]:
     if records and all(isinstance(record, list) for record in records):
-        first, *body = [[_text(value) for value in record] for record in records]
+        first, *body = [[cell_text(value) for value in record] for record in records]
         return [name or "" for name in first], body
     objects = [record if isinstance(record, dict) else {"value": record} for record in records]
     header = list(dict.fromkeys(str(key) for record in objects for key in record))
-    return header, [[_text(record.get(key)) for key in header] for record in objects]
+    return header, [[cell_text(record.get(key)) for key in header] for record in objects]
 
 
 def _of_batches(
@@ -162,5 +162,5 @@ def _value(value: Any) -> str | None:
         case datetime.datetime():
             return value.isoformat(" ").removesuffix(" 00:00:00")
         case None | str() | bool() | int() | float() | list() | dict():
-            return _text(value)
+            return cell_text(value)
     return str(value)

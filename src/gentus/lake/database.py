@@ -24,21 +24,21 @@ _RUNS = 8
 def tables_of(path: Path, limits: Limits) -> list[str]:
     """List the tables of a database, sorted; views are left out, since they may read anything."""
     if magic(path) == SQLITE:
-        with closing(_sqlite(path)) as connection:
-            return sorted(_sqlite_tables(connection))
+        with closing(open_sqlite(path)) as connection:
+            return sorted(sqlite_tables(connection))
     with _attached(path, limits) as duck:
-        return sorted(_duckdb_tables(duck))
+        return sorted(duckdb_tables(duck))
 
 
 def read_database(path: Path, part: str, name: str, limits: Limits) -> Table:
     """Read rows spread over one table of a database."""
     if magic(path) == SQLITE:
-        with closing(_sqlite(path)) as connection:
-            if part not in _sqlite_tables(connection):
+        with closing(open_sqlite(path)) as connection:
+            if part not in sqlite_tables(connection):
                 raise Unreadable(f"the database has no table {part!r} any more")
             return _read_sqlite(connection, part, name, limits)
     with _attached(path, limits) as duck:
-        known = _duckdb_tables(duck)
+        known = duckdb_tables(duck)
         if part not in known:
             raise Unreadable(f"the database has no table {part!r} any more")
         relation, rows = known[part]
@@ -59,14 +59,15 @@ def _attached(path: Path, limits: Limits) -> Iterator[duckdb.DuckDBPyConnection]
         duck.execute("DETACH source")  # after a failure the whole session is dropped
 
 
-def _duckdb_tables(duck: duckdb.DuckDBPyConnection) -> dict[str, tuple[str, int]]:
-    """Return what each table is called in SQL, and about how many rows it has."""
+def duckdb_tables(duck: duckdb.DuckDBPyConnection, database: str = "source") -> dict[str, tuple[str, int]]:
+    """Return what each table of an attached file is called in SQL, and about how many rows it has."""
     found = duck.execute(
         "SELECT schema_name, table_name, estimated_size FROM duckdb_tables()"
-        " WHERE database_name = 'source' AND NOT internal"
+        " WHERE database_name = ? AND NOT internal",
+        [database],
     )
     return {
-        _dotted(schema, table): (f"source.{quoted(schema)}.{quoted(table)}", int(size or 0))
+        _dotted(schema, table): (f"{quoted(database)}.{quoted(schema)}.{quoted(table)}", int(size or 0))
         for schema, table, size in found.fetchall()
     }
 
@@ -77,20 +78,22 @@ def _dotted(schema: str, table: str) -> str:
     return ".".join(quoted(piece) if "." in piece or '"' in piece else piece for piece in pieces)
 
 
-def _sqlite(path: Path) -> sqlite3.Connection:
+def open_sqlite(path: Path, any_thread: bool = False) -> sqlite3.Connection:
+    """Open an SQLite file to read it."""
     # Even a reader writes a shared-memory file next to a database in WAL mode, and a lake is not ours to
     # write to; without a log waiting, the file is complete as it is.
     path = path.resolve()
     log = path.with_name(path.name + "-wal")
     settled = not log.exists() or not os.path.getsize(log)
     uri = path.as_uri() + ("?mode=ro&immutable=1" if settled else "?mode=ro")
-    connection = sqlite3.connect(uri, uri=True, timeout=1.0)
+    connection = sqlite3.connect(uri, uri=True, timeout=1.0, check_same_thread=not any_thread)
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.text_factory = lambda data: data.decode("utf-8", "replace")
     return connection
 
 
-def _sqlite_tables(connection: sqlite3.Connection) -> list[str]:
+def sqlite_tables(connection: sqlite3.Connection) -> list[str]:
+    """List the tables of an SQLite file."""
     found = connection.execute(
         "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
         " AND sql NOT LIKE 'CREATE VIRTUAL%'"  # a virtual table runs code that we may not have
@@ -100,7 +103,7 @@ def _sqlite_tables(connection: sqlite3.Connection) -> list[str]:
 
 def _read_sqlite(connection: sqlite3.Connection, table: str, name: str, limits: Limits) -> Table:
     source = quoted(table)
-    header = [str(row[1]) for row in connection.execute(f"PRAGMA table_info({source})")]
+    header = sqlite_columns(connection, table)
     texts = ", ".join(
         f"CASE typeof({column}) WHEN 'blob' THEN NULL WHEN 'real' THEN {_real(column)}"
         f" ELSE substr({column}, 1, {limits.cell_chars + 64}) END"
@@ -127,6 +130,20 @@ def _read_sqlite(connection: sqlite3.Connection, table: str, name: str, limits: 
         after = found[-1][0]
         rows += [_texts(row[1:]) for row in found]
     return build(name, header, rows[: limits.rows], limits)
+
+
+def sqlite_columns(connection: sqlite3.Connection, table: str) -> list[str]:
+    """List the columns of an SQLite table."""
+    return [str(row[1]) for row in connection.execute(f"PRAGMA table_info({quoted(table)})")]
+
+
+def sqlite_rows(connection: sqlite3.Connection, table: str, columns: list[str]) -> sqlite3.Cursor:
+    """Select all rows of a table, whole floats as whole numbers."""
+    values = [
+        f"CASE typeof({column}) WHEN 'real' THEN {_real(column)} ELSE {column} END"
+        for column in map(quoted, columns)
+    ]
+    return connection.execute(f"SELECT {', '.join(values) or '1'} FROM {quoted(table)}")
 
 
 def _real(column: str) -> str:

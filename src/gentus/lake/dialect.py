@@ -11,7 +11,7 @@ import csv
 import io
 import math
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
@@ -66,10 +66,15 @@ def guess(text: str, whole: bool = True) -> Guess:
 
 
 def _reader(text: str, dialect: Dialect, strict: bool) -> Iterator[list[str]]:
-    if csv.field_size_limit() < len(text):
-        csv.field_size_limit(len(text) + 1)  # the default refuses cells over 128 kB
+    return reader(io.StringIO(text, newline=""), dialect, len(text) + 1, strict)
+
+
+def reader(lines: Iterable[str], dialect: Dialect, longest: int, strict: bool = False) -> Iterator[list[str]]:
+    """Cut lines into rows of cells, blank ones included; cells of up to `longest` characters are taken."""
+    if csv.field_size_limit() < longest:
+        csv.field_size_limit(longest)  # the default refuses cells over 128 kB
     return csv.reader(
-        io.StringIO(text, newline=""),
+        lines,
         delimiter=dialect.delimiter,
         quotechar=dialect.quote,
         quoting=csv.QUOTE_MINIMAL if dialect.quote else csv.QUOTE_NONE,

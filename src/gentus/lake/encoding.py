@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Callable, Iterable, Iterator
 
 from gentus.lake.base import Unreadable
 
@@ -27,6 +28,8 @@ _BINARY = (
     (b"SQLite format 3\0", "an SQLite database; name it .sqlite"),
 )
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")  # what text does not hold, but a stray one may
+_CONTROL_BYTES = bytes(code for code in range(128) if _CONTROL.match(chr(code)))
+_ESCAPED = re.compile("[\udc80-\udcff]")  # how `surrogateescape` writes bytes that mean nothing
 _FOREIGN = re.compile(r"[^\x00-\x7f]")
 _LOOK = 64 << 10
 
@@ -81,3 +84,33 @@ def to_text(head: bytes) -> tuple[str, str]:
     if odd * 100 > len(look):
         raise Unreadable("it is not text: it holds binary data under the name of a text file")
     return (_CONTROL.sub("", text) if odd or "\0" in text else text), encoding
+
+
+def stream_text(
+    pieces: Iterable[bytes], head: bytes, undecoded: Callable[[int], None] = lambda count: None
+) -> Iterator[str]:
+    """Decode a whole file that starts with `head`, piece by piece, and say how many bytes mean nothing.
+
+    Where all of the head is ASCII it tells nothing, and a byte that is no UTF-8 further on is taken as
+    Windows-1252; elsewhere it becomes U+FFFD.
+    """
+    encoding, mark = detect(head)
+    wide = encoding.startswith(("utf-16", "utf-32"))
+    guessed = encoding == "cp1252" or head.isascii()
+
+    def mend(broken: re.Match[str]) -> str:
+        undecoded(1)
+        byte = bytes([ord(broken[0]) - 0xDC00])
+        return decode(byte, "cp1252") if guessed else "\ufffd"
+
+    decoder = codecs.getincrementaldecoder(encoding)("replace" if wide else "surrogateescape")
+    for piece in pieces:
+        piece, mark = piece[mark:], max(0, mark - len(piece))
+        text = decoder.decode(piece if wide else piece.translate(None, _CONTROL_BYTES))
+        if wide:
+            undecoded(text.count("\ufffd"))
+            text = _CONTROL.sub("", text)
+        elif not text.isascii():
+            text = _ESCAPED.sub(mend, text)
+        yield text
+    yield _ESCAPED.sub(mend, decoder.decode(b"", final=True))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -30,6 +32,19 @@ def sheets_of(path: Path) -> list[str]:
 
 def read_sheet(path: Path, part: str, name: str, limits: Limits) -> Table:
     """Read rows of one sheet, those with any value; the first of them is the header."""
+    with sheet_rows(path, part, limits, limits.columns, limits.rows * _LOOKED_AT) as found:
+        rows = list(found)
+    if not rows:
+        raise Unreadable("the sheet is empty")
+    header = [value or "" for value in rows[0]]
+    return build(name, header, [rows[1 + i] for i in spread(len(rows) - 1, limits.rows)], limits)
+
+
+@contextmanager
+def sheet_rows(
+    path: Path, part: str, limits: Limits, columns: int | None = None, most: int | None = None
+) -> Iterator[Iterator[list[str | None]]]:
+    """Open a sheet and give its rows that have any value, as text; of so many that are looked at."""
     try:
         import openpyxl
     except ImportError as error:
@@ -41,18 +56,14 @@ def read_sheet(path: Path, part: str, name: str, limits: Limits) -> Table:
             if part not in book.sheetnames or not hasattr(book[part], "reset_dimensions"):
                 raise Unreadable(f"the workbook has no sheet {part!r} with cells")
             book[part].reset_dimensions()  # some programs write wrong ones
-            found = book[part].iter_rows(values_only=True, max_col=limits.columns)
-            rows = [
+            found = book[part].iter_rows(values_only=True, max_col=columns)
+            yield (
                 [_text(value) for value in row]
-                for row in islice(found, limits.rows * _LOOKED_AT)
+                for row in islice(found, most)
                 if any(value is not None for value in row)
-            ]
+            )
         finally:
             book.close()
-    if not rows:
-        raise Unreadable("the sheet is empty")
-    header = [value or "" for value in rows[0]]
-    return build(name, header, [rows[1 + i] for i in spread(len(rows) - 1, limits.rows)], limits)
 
 
 def _check_size(file: Any, limits: Limits) -> None:

@@ -81,6 +81,20 @@ def sample(path: Path, limit: int, least: int = 0) -> Sample:
         return Sample(head, blocks, False)
 
 
+def stream(path: Path) -> Iterator[bytes]:
+    """Yield all bytes of a file, decompressed, in pieces of bounded size."""
+    with opened(path) as file:
+        start = file.read(4)
+        file.seek(0)
+        if start.startswith(GZIP):
+            yield from _gunzip(file)
+        elif start == ZSTD:
+            yield from _unzstd(file)
+        else:
+            while piece := file.read(_HEAD):
+                yield piece
+
+
 def _exactly(file: BinaryIO, count: int) -> bytes:
     """Read `count` bytes, or what there is: a raw read may return less than asked."""
     parts: list[bytes] = []

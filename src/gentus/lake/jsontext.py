@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,47 +15,73 @@ from gentus.lake.files import sample
 from gentus.table import Table
 
 _SPACE = re.compile(r"[ \t\r\n,]*")  # commas too: between the items of an array they say nothing
-_KEY = re.compile(r'[\s,]*("(?:[^"\\]|\\.)*")\s*:\s*')
-_DECODER = json.JSONDecoder(strict=False)  # real files have raw line ends and tabs inside strings
+KEY = re.compile(r'[\s,]*("(?:[^"\\]|\\.)*")\s*:\s*')
+DECODER = json.JSONDecoder(strict=False)  # real files have raw line ends and tabs inside strings
+
+
+@dataclass(frozen=True, slots=True)
+class LookedJson:
+    """What a look at a sample of a JSON file tells about all of it."""
+
+    head: bytes
+    text: str  # the head
+    whole: bool  # the head is all there is
+    lines: bool  # values that follow one another, rather than items of an array
+    records: list[Any]  # the sampled ones
+    header: list[str]  # keys in the order they are first seen, or the first record if all are arrays
+    arrays: bool  # records are arrays, and the first one is the header
 
 
 def read_json(path: Path, name: str, limits: Limits) -> Table:
     """Read a JSON or JSON Lines file."""
+    looked = look_at_json(path, limits)
+    if looked.arrays:
+        rows = [[cell_text(value) for value in record] for record in looked.records[1:]]
+        return build(name, looked.header, rows, limits)
+    if len(looked.header) > limits.columns:
+        log.info("%s: %d columns were left out", name, len(looked.header) - limits.columns)
+    header = looked.header[: limits.columns]
+    objects = map(as_object, looked.records)
+    return build(name, header, [[cell_text(record.get(key)) for key in header] for record in objects], limits)
+
+
+def look_at_json(path: Path, limits: Limits) -> LookedJson:
+    """Sample a file, and find out how its records follow each other and which columns they have."""
     taken = sample(path, limits.text_bytes)
     text, encoding = to_text(taken.head)
     if not text.strip():
         raise Unreadable("it is empty")
-    records, open_array = _records(text, taken.whole)
+    records, open_array = records_of(text, taken.whole)
     if len(records) < 2 and not taken.whole:  # a value larger than the usual head
         taken = sample(path, limits.text_bytes, limits.text_bytes)
         text, encoding = to_text(taken.head)
-        records, open_array = _records(text, taken.whole)
+        records, open_array = records_of(text, taken.whole)
     if not open_array:
         for block in taken.blocks:  # the lines of JSON Lines can be read from anywhere
             records += _lines(decode(block, encoding))
     if not records:
         raise Unreadable("there are no records in it: a table is an array of objects or an object a line")
-    return records_table([records[i] for i in spread(len(records), limits.rows)], name, limits)
+    records = [records[i] for i in spread(len(records), limits.rows)]
+    return LookedJson(taken.head, text, taken.whole, not open_array, records, *_header(records))
 
 
-def records_table(records: list[Any], name: str, limits: Limits) -> Table:
-    """Turn JSON values into a table; keys become columns in the order they are first seen."""
+def _header(records: list[Any]) -> tuple[list[str], bool]:
     if all(isinstance(record, list) for record in records):  # rows without names: the first has them
         width = max(map(len, records))
-        header = [_text(value) or "" for value in records[0]] + [""] * (width - len(records[0]))
-        rows = [[_text(value) for value in record] for record in records[1:]]
-        return build(name, header, rows, limits)
+        return [cell_text(value) or "" for value in records[0]] + [""] * (width - len(records[0])), True
     keys: dict[str, None] = {}
-    objects = [record if isinstance(record, dict) else {"value": record} for record in records]
-    for record in objects:
-        keys.update(dict.fromkeys(record))
-    if len(keys) > limits.columns:
-        log.info("%s: %d columns were left out", name, len(keys) - limits.columns)
-    header = list(keys)[: limits.columns]
-    return build(name, header, [[_text(record.get(key)) for key in header] for record in objects], limits)
+    for record in records:
+        keys.update(dict.fromkeys(as_object(record)))
+    return list(keys), False
 
 
-def _text(value: Any) -> str | None:
+def as_object(record: Any) -> dict[str, Any]:
+    """Take a record that is no object for the value of one column."""
+    return record if isinstance(record, dict) else {"value": record}
+
+
+def cell_text(value: Any) -> str | None:
+    """Write a JSON value as a cell."""
     match value:
         case None | str():
             return value
@@ -67,18 +94,18 @@ def _text(value: Any) -> str | None:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _records(text: str, whole: bool) -> tuple[list[Any], bool]:
+def records_of(text: str, whole: bool) -> tuple[list[Any], bool]:
     """Return the records of a text, and whether they are items of an array rather than lines."""
-    start = _skip(text, 0)
+    start = skip(text, 0)
     if text.startswith("[", start):
         return list(_items(text, start + 1, whole)), True
     try:
-        value, end = _DECODER.raw_decode(text, start)
+        value, end = DECODER.raw_decode(text, start)
     except json.JSONDecodeError as error:
         if whole or not text.startswith("{", start):
             raise Unreadable(f"it is not JSON: {error.msg} in line {error.lineno}") from error
         return list(_first_array(text, start + 1)), True
-    if _skip(text, end) < len(text):
+    if skip(text, end) < len(text):
         return [value, *_values(text, end, whole)], False
     return _inside(value), True
 
@@ -102,11 +129,11 @@ def _inside(value: Any) -> list[Any]:
 
 def _items(text: str, position: int, whole: bool) -> Iterator[Any]:
     """Yield the items of an array one by one, so that an array that is cut off still gives its first ones."""
-    while (position := _skip(text, position)) < len(text):
+    while (position := skip(text, position)) < len(text):
         if text[position] == "]":
             return
         try:
-            value, position = _DECODER.raw_decode(text, position)
+            value, position = DECODER.raw_decode(text, position)
         except json.JSONDecodeError as error:
             if whole:
                 raise Unreadable(f"it is not JSON: {error.msg} in line {error.lineno}") from error
@@ -118,9 +145,9 @@ def _items(text: str, position: int, whole: bool) -> Iterator[Any]:
 
 def _values(text: str, position: int, whole: bool) -> Iterator[Any]:
     """Yield values that follow one another."""
-    while (position := _skip(text, position)) < len(text):
+    while (position := skip(text, position)) < len(text):
         try:
-            value, position = _DECODER.raw_decode(text, position)
+            value, position = DECODER.raw_decode(text, position)
         except json.JSONDecodeError as error:
             if whole:
                 raise Unreadable(f"it is not JSON Lines: {error.msg} in line {error.lineno}") from error
@@ -141,17 +168,18 @@ def _lines(block: str) -> Iterator[Any]:
 
 def _first_array(text: str, position: int) -> Iterator[Any]:
     """Yield the items of the first array in an object that is larger than what was read of it."""
-    while key := _KEY.match(text, position):
+    while key := KEY.match(text, position):
         position = key.end()
         if text.startswith("[", position):
             yield from _items(text, position + 1, whole=False)
             return
         try:
-            _, position = _DECODER.raw_decode(text, position)
+            _, position = DECODER.raw_decode(text, position)
         except json.JSONDecodeError:
             return
 
 
-def _skip(text: str, position: int) -> int:
+def skip(text: str, position: int) -> int:
+    """Step over white space and commas."""
     match = _SPACE.match(text, position)
     return match.end() if match else position

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 
 from gentus.lake.base import Limits, Unreadable, build, spread
@@ -16,8 +17,25 @@ _RULE = re.compile(r"\s*(:?-{2,}:?)?\s*")  # under the header of a table in Mark
 _ENOUGH = 16  # with fewer rows than this in the head of a large file, more of it is read
 
 
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What a look at a sample of a text file tells about all of it."""
+
+    head: bytes
+    encoding: str
+    dialect: Dialect
+    header: list[str]  # and an empty name for every column that it does not name
+    rows: list[list[str]]  # the sampled ones
+
+
 def read_delimited(path: Path, name: str, limits: Limits, prose: bool = False) -> Table:
     """Read a delimited text file; `prose` says that it may as well be plain writing (`.txt`)."""
+    looked = look_at(path, limits, prose)
+    return build(name, looked.header, looked.rows, limits)
+
+
+def look_at(path: Path, limits: Limits, prose: bool = False) -> Looked:
+    """Sample a file, and find out how it is encoded, cut into cells, and headed."""
     for least in (0, 1 << 20, 4 << 20, limits.text_bytes):
         taken = sample(path, limits.text_bytes, least)
         text, encoding = to_text(taken.head)
@@ -32,7 +50,7 @@ def read_delimited(path: Path, name: str, limits: Limits, prose: bool = False) -
     if not taken.whole and len(rows) > 2:
         rows.pop()  # it ends where the sample does
     header, body = rows[0], rows[1:]
-    if body and all(_RULE.fullmatch(cell) for cell in body[0]):
+    if body and is_rule(body[0]):
         del body[0]
     width = max([len(header), *_usual(body)])
     for block in taken.blocks:
@@ -41,7 +59,12 @@ def read_delimited(path: Path, name: str, limits: Limits, prose: bool = False) -
     # Cells beyond the usual width are evidence too, so they get columns without a name; within reason, lest
     # one broken row make a table of thousands of columns.
     width = max(width, min(max(map(len, kept), default=0), 2 * width + 4))
-    return build(name, header + [""] * (width - len(header)), kept, limits)
+    return Looked(taken.head, encoding, found.dialect, header + [""] * (width - len(header)), kept)
+
+
+def is_rule(row: list[str]) -> bool:
+    """Tell the line between header and body of a table in Markdown."""
+    return all(_RULE.fullmatch(cell) for cell in row)
 
 
 def _usual(rows: list[list[str]]) -> list[int]:

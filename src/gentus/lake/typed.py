@@ -59,7 +59,7 @@ def read_parquet(path: Path, name: str, limits: Limits) -> Table:
     """Read rows from places spread over a Parquet file."""
     with opened(path):
         pass  # refuses what is no regular file
-    file = _literal(str(path.resolve()))
+    file = file_literal(str(path.resolve()))
     with session(limits) as duck:
         found = duck.execute(f"SELECT num_rows FROM parquet_file_metadata({file})").fetchone()
         size = duck.execute(f"SELECT sum(total_uncompressed_size) FROM parquet_metadata({file})").fetchone()
@@ -89,7 +89,7 @@ def relation_table(
     if len(columns) > limits.columns:
         log.info("%s: %d columns were left out", name, len(columns) - limits.columns)
         columns, names = columns[: limits.columns], names[: limits.columns]
-    texts = ", ".join(_as_text(column, kind, limits.cell_chars) for column, kind in columns)
+    texts = ", ".join(_clipped(column, kind, limits.cell_chars) for column, kind in columns)
     with session(limits) as duck:
         rows = duck.execute(f"SELECT {texts} FROM {relation} WHERE {where} LIMIT {limits.rows}").fetchall()
     return build(name, names, rows, limits)
@@ -115,7 +115,7 @@ def _affordable(size: int, total: int, limits: Limits) -> int:
     return max(1, min(limits.rows, limits.typed_bytes * total // max(1, size)))
 
 
-def _literal(path: str) -> str:
+def file_literal(path: str) -> str:
     """Write a path as SQL text that DuckDB takes as that one file, whatever characters it has."""
     if re.search(r"[*?\[]", path):
         if "\\" in path:
@@ -124,17 +124,21 @@ def _literal(path: str) -> str:
     return "'" + path.replace("'", "''") + "'"
 
 
-def _as_text(column: str, kind: str, chars: int) -> str:
-    """Write the SQL that turns a column into text as a person would write it."""
-    name = quoted(column)
-    text = f"CAST({name} AS VARCHAR)"
+def text_of(value: str, kind: str, longest_blob: int | None = None) -> str:
+    """Write the SQL that turns a value of some type into text as a person would write it."""
+    text = f"CAST({value} AS VARCHAR)"
     if kind in ("FLOAT", "DOUBLE"):
-        text = f"regexp_replace({text}, '\\.0$', '')"  # whole numbers are floats only where some are missing
-    elif kind.startswith("TIMESTAMP"):
-        text = f"regexp_replace({text}, ' 00:00:00(\\+00)?$', '')"  # a date
-    elif kind == "BLOB":
+        return f"regexp_replace({text}, '\\.0$', '')"  # whole numbers are floats only where some are missing
+    if kind.startswith("TIMESTAMP"):
+        return f"regexp_replace({text}, ' 00:00:00(\\+00)?$', '')"  # a date
+    if kind == "BLOB":
         # Old writers store text as bytes; what is no text, or long, is a picture or the like.
-        text = f"CASE WHEN octet_length({name}) <= {4 * chars} THEN TRY(decode({name})) END"
-    elif kind.endswith("]") or kind.startswith(("STRUCT", "MAP", "UNION")):
-        text = f"CAST(to_json({name}) AS VARCHAR)"
-    return f"left(trim({text}), {chars})"
+        text = f"TRY(decode({value}))"
+        return f"CASE WHEN octet_length({value}) <= {longest_blob} THEN {text} END" if longest_blob else text
+    if kind.endswith("]") or kind.startswith(("STRUCT", "MAP", "UNION")):
+        return f"CAST(to_json({value}) AS VARCHAR)"
+    return text
+
+
+def _clipped(column: str, kind: str, chars: int) -> str:
+    return f"left(trim({text_of(quoted(column), kind, 4 * chars)}), {chars})"
