@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
-from gentus.consensus import Consensus, ConsensusSettings, agree, column_views, usual_weights
-from gentus.evidence import BLOCKS, Evidence, block_weights
+from gentus.consensus import Consensus, ConsensusSettings, agree, column_views, lean, towards, usual_weights
+from gentus.evidence import BLOCKS, Evidence, block_weights, normalize
 from gentus.features import concatenate, featurize
 from gentus.table import Column, Table
 from gentus.teacher import Columns, Graph, TeacherSettings, find_neighbours
@@ -146,3 +147,14 @@ def test_neighbours_by_consensus_are_of_the_same_subject() -> None:
 
 def test_usual_weights_are_weights() -> None:
     assert usual_weights(np.full(5, 0.2, np.float32)).sum() == pytest.approx(1)
+
+
+def test_tables_lean_towards_their_neighbours_and_stay_of_length_one() -> None:
+    random = np.random.default_rng(0)
+    latents = normalize(random.normal(size=(5, 4)).astype(np.float32))
+    near = sp.csr_matrix(np.array([[0, 1, 0, 0, 0], [1, 0, 3, 0, 0], *np.zeros((3, 5))], np.float32))
+    leaned = lean(latents, towards(latents, near, 0.5))
+    expected = latents[1] + 0.5 * (latents[0] + 3 * latents[2]) / 4
+    assert np.allclose(leaned[1], expected / np.linalg.norm(expected), atol=1e-6)
+    assert np.allclose(leaned[2:], latents[2:], atol=1e-6)  # without neighbours, nothing moves
+    assert leaned[0] @ latents[1] > latents[0] @ latents[1]

@@ -517,7 +517,7 @@ def test_the_error_to_expect_of_new_tables_is_that_of_tables_left_out() -> None:
         return functional.normalize(chosen + spread * torch.randn(count, 16, generator=random), dim=1)
 
     old, shape = drawn(600, 0.3), (3, 16)
-    expected, usual = unseen_error(old, shape, random)
+    expected, usual = unseen_error(old, old, shape, random)
     books = residual_kmeans(old, [None] * shape[0], shape[1], rounds=4)
 
     def error(latents: torch.Tensor) -> torch.Tensor:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from gentus import __version__
 from gentus.catalogue import Catalogue
 from gentus.codes import health
-from gentus.consensus import ConsensusSettings, usual_weights
+from gentus.consensus import ConsensusSettings, lean, usual_weights
 from gentus.encoder import Encoder, EncoderSettings, with_places
 from gentus.evaluate import load_groundtruth
 from gentus.evidence import BLOCKS, F32, WIDTH, Evidence, block_weights, rescale
@@ -266,11 +266,16 @@ def fit(
     count = len(tables)
     codes = np.zeros((count, fitted.codebooks.levels), np.uint8)
     distance = np.zeros(count, np.float32)
+    seen = {table: at for at, table in enumerate(sample.ids)}
     with progress.stage("Writing identifiers", count) as tick:
         at_table = 0
         for features, columns in _stream_columns(tables, layout, evidence, bert):
             latents = encoder.latents(encoder.inputs(columns, features), np.diff(features.tables))
             part = slice(at_table, at_table + len(features))
+            if fitted.toward is not None:  # a table that the fit has not seen stays where it is
+                known = [(at, seen[table]) for at, (table, _, _) in enumerate(tables[part]) if table in seen]
+                own, its = np.array(known, np.int64).reshape(-1, 2).T
+                latents[own] = lean(latents[own], fitted.toward[its])
             codes[part] = fitted.codebooks.encode(latents)
             distance[part] = ((latents - fitted.codebooks.decode(codes[part])) ** 2).sum(1)
             at_table += len(features)

@@ -4,7 +4,8 @@ Three things that no single pair of tables can tell are taken from the lake as a
 the evidence of columns varies together stand for what is said in different words, and are compared instead
 of the words (`column_views`). Tables that are near to everything are near to nothing in particular
 (`_without_hubs`). And tables whose neighbours are the same are alike, even where their own cells are not
-(`_spread`).
+(`_spread`). What the lake says of a table, its identifier says too: before its codes are written, a table
+leans towards its neighbours (`lean`). A query is taken as it is.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class ConsensusSettings:
     circle: int = 15  # neighbours that two tables may share
     spread: float = 1.0  # how much neighbours have to say
     kept: int = 50  # neighbours of each table in the end
+    lean: float = 0.5  # how far a table of the lake moves towards them
 
 
 def usual_weights(found: F32) -> F32:
@@ -139,3 +141,14 @@ def _best(scores: sp.csr_matrix, count: int) -> tuple[I32, F32]:
     order = np.lexsort((scores.indices, -scores.data, owner))
     at = order[scores.indptr[:-1, None] + np.arange(count)]
     return scores.indices[at].astype(np.int32), scores.data[at].astype(np.float32)
+
+
+def towards(latents: F32, near: sp.csr_matrix, weight: float) -> F32:
+    """(T, d) what draws each table to its neighbours: the mean of their latents by (T, T) weights `near`."""
+    share = sp.diags(weight / np.maximum(near.sum(1).A1, 1e-9)) @ near
+    return np.asarray(share @ latents, np.float32)
+
+
+def lean(latents: F32, toward: F32) -> F32:
+    """(T, d) unit latents drawn so."""
+    return normalize(latents + toward)

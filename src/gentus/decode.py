@@ -6,6 +6,7 @@ the query and the table, because the levels telescope. A beam is therefore order
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -30,24 +31,21 @@ class Decoder:
         rows, rest = self._find(latent, beam)
         return _in_order(rows, _squared(rest))
 
-    def search_drawn(self, latent: F32, beam: int, weight: float) -> tuple[I64, F32]:
+    def search_drawn(
+        self, latent: F32, beam: int, weight: float, itself: Collection[int] = ()
+    ) -> tuple[I64, F32]:
         """The same, ordered for the latent drawn towards the first tables: what they share, the query meant.
 
-        Tables of the query's own codes, such as copies of it, say nothing new: nothing is drawn towards them,
-        and they stay first.
+        Tables that are the query `itself` say nothing new; nothing is drawn towards them.
         """
         rows, rest = self._find(latent, beam)
         distance = _squared(rest)
-        near = np.lexsort((rows, distance))[: 4 * FIRST]
-        copies = (self.trie.written(rows[near]) == self.codebooks.encode(latent[None])).all(1)
-        first, copies = near[~copies][:FIRST], near[copies]
+        near = np.lexsort((rows, distance))[: FIRST + len(itself)]
+        first = near[~np.isin(self.trie.table(rows[near]), list(itself))][:FIRST]
         if not weight or not len(first):
             return _in_order(rows, distance)
         towards = latent + weight * (latent - rest[first].mean(0))
-        drawn = _squared(rest + (towards / np.linalg.norm(towards) - latent))
-        # A hair nearer than the nearest, or as near as they were.
-        drawn[copies] = np.minimum(distance[copies], np.nextafter(drawn.min(), np.float32(-1)))
-        return _in_order(rows, drawn)
+        return _in_order(rows, _squared(rest + (towards / np.linalg.norm(towards) - latent)))
 
     def _find(self, latent: F32, beam: int) -> tuple[I64, F32]:
         """Rows of identifiers near the latent, and the (n, d) rest that each leaves of it."""

@@ -17,9 +17,10 @@ import scipy.sparse as sp
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
+from torch import Tensor
 
 from gentus.codes import Codebooks
-from gentus.consensus import Consensus, ConsensusSettings, agree
+from gentus.consensus import Consensus, ConsensusSettings, agree, lean, towards
 from gentus.encoder import EncoderSettings, with_places
 from gentus.evidence import F32
 from gentus.identifiers import Variant
@@ -70,6 +71,7 @@ class Fitted:
     codebooks: Codebooks
     soft: sp.csr_matrix | None  # (T, T) who is unionable with whom, by labels or else by the teacher
     report: dict[str, Any]  # what was chosen, and by which figures
+    toward: F32 | None = None  # (T, d) what draws every table to those that the teacher puts beside it
     unseen: tuple[float, float] | None = None  # error to expect of new tables: mean, and of 95 in 100
 
 
@@ -113,19 +115,28 @@ def fit_lake(
     assert best is not None
     _, network, batches = best
     led = batches.objective.labelled
+    soft = _soft(batches, labels)
+    leaning = 0.0 if labels else settings.consensus.lean
     with progress.stage("Learning codes", settings.quantizer.rounds(total), "steps") as tick:
         if settings.variant == "ordinary":
             batches.objective = Objective(teacher=0.0, union=0.0)
-        codebooks = learn_codes(network, batches, settings.quantizer, shape, generator, tick)
-        unseen = unseen_error(all_latents(network, batches), shape, generator) if total >= ENOUGH else None
+
+        def placed(latents: Tensor) -> Tensor:
+            own = latents.numpy()
+            return torch.from_numpy(lean(own, towards(own, soft, leaning))) if leaning else latents
+
+        codebooks = learn_codes(network, batches, settings.quantizer, shape, generator, tick, placed)
+        latents = all_latents(network, batches)
+        enough = total >= ENOUGH
+        unseen = unseen_error(latents, placed(latents), shape, generator) if enough else None
     if labels:
         report["latents_by"] = "labels" if led else "teacher"
         report["held_out_map"] = {
             **report["held_out_map"],
             **{f"latents by {k}": v for k, v in figures.items()},
         }
-    soft = _soft(batches, labels)
-    return Fitted(network.export(basis), encoder, evidence, codebooks, soft, report, unseen)
+    toward = towards(latents.numpy(), soft, leaning) if leaning else None
+    return Fitted(network.export(basis), encoder, evidence, codebooks, soft, report, toward, unseen)
 
 
 def remember_fit(path: Path, fitted: Fitted, key: str) -> None:
@@ -134,6 +145,8 @@ def remember_fit(path: Path, fitted: Fitted, key: str) -> None:
     arrays["codebooks"] = fitted.codebooks.words
     if fitted.evidence is not None:
         arrays["evidence"] = fitted.evidence
+    if fitted.toward is not None:
+        arrays["toward"] = fitted.toward
     if fitted.soft is not None:
         arrays |= {f"soft {part}": getattr(fitted.soft, part) for part in _CSR}
     about = {"key": key, "encoder": json.dumps(asdict(fitted.encoder)), "report": json.dumps(fitted.report)}
@@ -161,7 +174,14 @@ def recall_fit(path: Path, key: str) -> Fitted | None:
     codebooks = Codebooks(arrays["codebooks"])
     report, unseen = json.loads(about["report"]), json.loads(about.get("unseen", "null"))
     return Fitted(
-        weights, encoder, arrays.get("evidence"), codebooks, soft, report, tuple(unseen) if unseen else None
+        weights,
+        encoder,
+        arrays.get("evidence"),
+        codebooks,
+        soft,
+        report,
+        arrays.get("toward"),
+        tuple(unseen) if unseen else None,
     )
 
 

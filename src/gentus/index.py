@@ -317,7 +317,7 @@ class Index:
         self.refresh()
         now = self._now  # what others change from here on is for the next search
         itself = self._itself(query)
-        found = self._decode(now, table, k, beam)[: k + len(itself)]
+        found = self._decode(now, table, k, beam, itself)[: k + len(itself)]
         trie = now.decoder.trie
         tables = trie.table(np.array([hit[0] for hit in found], np.int64)).tolist()
         chosen = [(hit, own) for hit, own in zip(found, tables, strict=True) if own not in itself][:k]
@@ -330,7 +330,9 @@ class Index:
                 hits.append(Hit(len(hits) + 1, name, round(score, 6), sid, path, *parts))
         return hits
 
-    def _decode(self, now: _Now, table: Table, k: int, beam: int | None) -> list[tuple[Any, ...]]:
+    def _decode(
+        self, now: _Now, table: Table, k: int, beam: int | None, itself: set[int]
+    ) -> list[tuple[Any, ...]]:
         """(row, score, parts of the score ..) of what is found, best first."""
         self._prepare(now)
         hidden, latent = now.encoder.read(table)
@@ -338,7 +340,7 @@ class Index:
         trie, codebooks = now.decoder.trie, now.decoder.codebooks
         if generator is None:
             width, feedback = beam or max(2 * k, LEAST_PRIOR_BEAM), now.config.get("feedback", 0.0)
-            rows, left = now.decoder.search_drawn(latent, width, feedback)
+            rows, left = now.decoder.search_drawn(latent, width, feedback, itself)
             return list(zip(rows.tolist(), (1 - left / 2).tolist(), strict=True))
         from gentus.answer import decode, query_inputs
 

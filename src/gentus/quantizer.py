@@ -6,7 +6,7 @@ ours: the *quantized* tables must rank as the teacher ranks, because quantized i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -92,16 +92,18 @@ def quantize(latents: Tensor, books: Tensor) -> tuple[Tensor, Tensor]:
     return total, torch.stack(errors)
 
 
-def unseen_error(latents: Tensor, shape: tuple[int, int], generator: torch.Generator) -> tuple[float, float]:
+def unseen_error(
+    latents: Tensor, placed: Tensor, shape: tuple[int, int], generator: torch.Generator
+) -> tuple[float, float]:
     """How far tables lie from codewords not fitted to them: the mean, and what 95 of 100 stay below.
 
     Codes know the tables they were learnt from nearly by heart, so their own error says little about those
-    to come. A tenth is left out of codebooks made for this only.
+    to come. A tenth is left out of codebooks made for this only, fitted to where tables are `placed`.
     """
     order = torch.randperm(len(latents), generator=generator)
     out, fitted = order[: len(order) // 10], order[len(order) // 10 :]
     levels, size = shape
-    books = residual_kmeans(latents[fitted], [None] * levels, min(size, len(fitted)), rounds=4)
+    books = residual_kmeans(placed[fitted], [None] * levels, min(size, len(fitted)), rounds=4)
     errors = quantize(latents[out], books)[1][-1]
     return float(errors.mean()), float(errors.quantile(0.95))
 
@@ -113,8 +115,12 @@ def learn_codes(
     shape: tuple[int, int],
     generator: torch.Generator,
     tick: Tick = lambda n: None,
+    placed: Callable[[Tensor], Tensor] = lambda latents: latents,
 ) -> Codebooks:
-    """Tune network and codebooks together, then fit the codebooks to where the latents came to rest."""
+    """Tune network and codebooks together, then fit the codebooks to where the latents came to rest.
+
+    `placed` says where that is, if the lake's tables do not stay where the network puts them.
+    """
     temperature, objective = batches.settings.temperature, batches.objective
     latents = all_latents(network, batches)
     levels, size = shape
@@ -148,7 +154,7 @@ def learn_codes(
         if step % settings.revive_every == settings.revive_every - 1:
             _revive(books, all_latents(network, batches), generator)
         tick(1)
-    rested = residual_kmeans(all_latents(network, batches), books.detach(), size, settings.lloyd)
+    rested = residual_kmeans(placed(all_latents(network, batches)), books.detach(), size, settings.lloyd)
     return Codebooks(rested.numpy().astype(np.float16).astype(np.float32))
 
 

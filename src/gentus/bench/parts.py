@@ -15,7 +15,7 @@ from gentus.evaluate import Metrics, load_groundtruth, score
 from gentus.evidence import F32
 from gentus.generate import generate_unconstrained
 from gentus.generator import DecodingSession, Inputs
-from gentus.index import LEAST_BEAM, Index
+from gentus.index import LEAST_BEAM, LEAST_PRIOR_BEAM, Index
 from gentus.reading import stream_features
 
 Answer = tuple[list[int], int, int]  # tables by catalogue id, identifiers that do not exist, all of them
@@ -23,7 +23,7 @@ Answer = tuple[list[int], int, int]  # tables by catalogue id, identifiers that 
 
 def measure_parts(index: Index, groundtruth: Path, k: int, beam: int | None = None) -> dict[str, Any]:
     """Rank the ground truth's queries, tables of the lake, by every part of an index in turn."""
-    beam = beam or max(2 * k, LEAST_BEAM)
+    beam = beam or max(2 * k, LEAST_BEAM if index.generator else LEAST_PRIOR_BEAM)
     ids = index.catalogue.ids(index.tables())
     name_of = {table: name for name, table in ids.items()}
     truth = {
@@ -31,7 +31,7 @@ def measure_parts(index: Index, groundtruth: Path, k: int, beam: int | None = No
         for query, tables in load_groundtruth(groundtruth).items()
         if query in ids
     }
-    sources = index.sources()
+    asked, sources = list(truth), index.sources()
     queries = []
     for query in truth:
         table = index.read(sources[name_of[query]])
@@ -51,7 +51,8 @@ def measure_parts(index: Index, groundtruth: Path, k: int, beam: int | None = No
         return trie.table(found).tolist(), 0, len(found)
 
     def drawn(at: int) -> Answer:
-        found, _ = index.decoder.search_drawn(queries[at][2], beam, index.config["feedback"])
+        feedback, itself = index.config["feedback"], {asked[at]}
+        found, _ = index.decoder.search_drawn(queries[at][2], beam, feedback, itself)
         return trie.table(found).tolist(), 0, len(found)
 
     ways: dict[str, Callable[[int], Answer]] = {"dense latents": dense, "prior": prior}
