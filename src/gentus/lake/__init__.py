@@ -3,7 +3,7 @@
 from gentus.lake.base import Limits, Skipped, Source, Unreadable
 from gentus.lake.folder import fingerprint, locate, scan, table_name
 from gentus.lake.parallel import each
-from gentus.lake.reader import from_frame, read, read_path
+from gentus.lake.reader import from_frame, only_table, read, read_path
 
 __all__ = [
     "Limits",
@@ -14,6 +14,7 @@ __all__ = [
     "fingerprint",
     "from_frame",
     "locate",
+    "only_table",
     "read",
     "read_path",
     "scan",

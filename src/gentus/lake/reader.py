@@ -19,11 +19,17 @@ def read(source: Source, limits: Limits | None = None) -> Table:
 def read_path(path: Path, limits: Limits | None = None) -> Table:
     """Read a file that a person names; of a database or workbook, its only table."""
     limits = limits or Limits()
+    return read(only_table(path, limits), limits)
+
+
+def only_table(path: Path, limits: Limits | None = None) -> Source:
+    """Find the one table in a file that a person names."""
     path = Path(path)
     try:
         if not path.exists():
             raise Unreadable(f"there is no file {path}")
-        parts = parts_of(path, kind_inside(path, magic(path)), limits)
+        parts = parts_of(path, kind_inside(path, magic(path)), limits or Limits())
+        state = path.stat()
     except Exception as error:
         raise Unreadable(explain(error)) from error
     if len(parts) > 1:
@@ -31,7 +37,7 @@ def read_path(path: Path, limits: Limits | None = None) -> Table:
         raise Unreadable(f"it holds {len(parts)} tables ({listed}); save the one you mean as its own file")
     if not parts:
         raise Unreadable("there are no tables in it")
-    return _read(path, parts[0], path.name, limits)
+    return Source(path.name, path, parts[0], state.st_size, state.st_mtime_ns)
 
 
 def from_frame(obj: Any, name: str, limits: Limits | None = None) -> Table:

@@ -1,0 +1,1 @@
+"""Tables under one another: plan which column goes where, bring values to one type, write the rows."""

@@ -1,0 +1,110 @@
+"""Cells to values of a type, as SQL expressions; what is no such value, or would lose something, is null."""
+
+from __future__ import annotations
+
+from gentus.lake.base import EMPTY
+from gentus.lake.typed import text_of
+from gentus.union.macros import FALSE, TRUE, WHITE, literal, words
+from gentus.union.plan import DAY_FIRST, FRACTION, Reading
+from gentus.union.types import FLOATS, INTEGERS, ZONED, is_date, is_decimal, is_number
+
+_PLAIN = r"-?\d+(?:\.\d+)?"
+_WHOLE = r"[+-]?\d+"
+_LONG = r"[+-]?\d{16,}"
+_EXACT = 2**53  # whole numbers up to this are exact as floats
+
+
+def trimmed(value: str, kind: str) -> str:
+    """A cell as text without blanks around it."""
+    return f"trim({value if kind == 'VARCHAR' else text_of(value, kind)}, {literal(WHITE)})"
+
+
+def unless_empty(text: str) -> str:
+    """A text, or null if it only says that there is nothing."""
+    nothing = f"strlen({text}) <= {max(map(len, EMPTY))} AND lower({text}) IN ({words(EMPTY)})"
+    return f"CASE WHEN {nothing} THEN NULL ELSE {text} END"
+
+
+def shape(value: str, kind: str) -> str:
+    """The shape of a cell (see `macros`) of some type; text is to be trimmed."""
+    if kind == "VARCHAR":
+        return f"gentus_shape({value})"
+    whole = f"CASE WHEN {value} = trunc({value}) THEN 'n::int' ELSE 'n::point' END"
+    midnight = f"CASE WHEN {value} = date_trunc('day', {value}) THEN 'd:any:' ELSE 'd:any:time' END"
+    if kind in INTEGERS:
+        found = f"CASE WHEN {value} IN (0, 1) THEN 'n::bit' ELSE 'n::int' END"
+    elif kind in FLOATS:
+        found = f"CASE WHEN NOT isnan({value}) THEN {whole} END"
+    elif is_decimal(kind):
+        found = whole
+    elif kind == "BOOLEAN":
+        found = f"'b:' || CAST({value} AS VARCHAR) || ':'"
+    elif kind == ZONED:
+        found = "'d:any:zone'"
+    elif is_date(kind):
+        found = midnight
+    else:
+        found = "'t::'"
+    return f"CASE WHEN {value} IS NOT NULL THEN {found} END"
+
+
+def direct(value: str, kind: str, wanted: str) -> str | None:
+    """A typed value as one of another type without a detour over text; None if there is no such way."""
+    if kind in FLOATS and wanted in FLOATS:
+        return f"CASE WHEN NOT isnan({value}) THEN CAST({value} AS {wanted}) END"
+    if kind in FLOATS and wanted in INTEGERS:
+        exact = f"{value} = trunc({value}) AND abs({value}) <= {_EXACT}"
+        return f"CASE WHEN {exact} THEN TRY_CAST({value} AS {wanted}) END"
+    if kind == "VARCHAR":
+        return None  # text has other ways to say that there is nothing
+    if kind == wanted:
+        return value
+    if kind in INTEGERS and (wanted in INTEGERS or wanted == "DOUBLE" or is_decimal(wanted)):
+        return f"TRY_CAST({value} AS {wanted})"
+    if (is_decimal(kind) and wanted == "DOUBLE") or (kind, wanted) == ("DATE", "TIMESTAMP"):
+        return f"CAST({value} AS {wanted})"
+    return None
+
+
+def converted(text: str, wanted: str, read: Reading) -> str:
+    """A trimmed text as a value of a type."""
+    if wanted == "VARCHAR":
+        return text
+    if wanted == "BOOLEAN":
+        low = f"lower({text})"
+        return f"CASE WHEN {low} IN ({words(TRUE)}) THEN true WHEN {low} IN ({words(FALSE)}) THEN false END"
+    if is_number(wanted):
+        return _number(text, wanted, read)
+    if not is_date(wanted):
+        return f"TRY_CAST({text} AS {wanted})"
+    zoned = f"gentus_zoned({text}, {'true' if read.dates == DAY_FIRST else 'false'})"
+    if wanted == ZONED:
+        return zoned
+    stamp = f"({zoned} AT TIME ZONE 'UTC')"
+    if wanted == "DATE":
+        return f"CASE WHEN {stamp} = date_trunc('day', {stamp}) THEN CAST({stamp} AS DATE) END"
+    return f"CAST({stamp} AS {wanted})"
+
+
+def _number(text: str, wanted: str, read: Reading) -> str:
+    bare = f"CASE WHEN regexp_full_match({text}, {literal(_PLAIN)}) THEN {text} ELSE gentus_bare({text}) END"
+    digits = f"gentus_digits({bare}, {'true' if read.decimal == ',' else 'false'})"
+    if read.percent == FRACTION:
+        digits = f"({digits} || CASE WHEN suffix({text}, '%') THEN 'e-2' ELSE '' END)"
+    if read.booleans:
+        low = f"lower({text})"
+        digits = (
+            f"CASE WHEN {low} IN ({words(TRUE)}) THEN '1' WHEN {low} IN ({words(FALSE)}) THEN '0'"
+            f" ELSE {digits} END"
+        )
+    double = f"TRY_CAST({digits} AS DOUBLE)"
+    if wanted in FLOATS:
+        whole = f"regexp_full_match({digits}, {literal(_LONG)})"  # an identifier, rather than a measurement
+        inexact = f"{whole} AND TRY_CAST({double} AS HUGEINT) IS DISTINCT FROM TRY_CAST({digits} AS HUGEINT)"
+        return f"CASE WHEN isfinite({double}) AND NOT ({inexact}) THEN CAST({double} AS {wanted}) END"
+    value = f"TRY_CAST({digits} AS {wanted})"
+    if is_decimal(wanted):
+        return f"CASE WHEN CAST({value} AS DOUBLE) = {double} THEN {value} END"
+    exact = f"{double} = trunc({double}) AND abs({double}) <= {_EXACT}"
+    whole = f"CASE WHEN {exact} THEN TRY_CAST({double} AS {wanted}) END"
+    return f"CASE WHEN regexp_full_match({digits}, {literal(_WHOLE)}) THEN {value} ELSE {whole} END"

@@ -1,0 +1,187 @@
+r"""What cells look like and how they are read: a few SQL macros that DuckDB runs over every cell.
+
+The shape of a cell is a short text: `n:$:commas.` for $1,200.50 (a number, its currency, how it is grouped),
+`d:either/:` for 3/4/2020 (a date, the order of day and month, whether a time follows), `b:yes`, or `t` for
+text. The shapes of a column, counted, tell what it holds; see `infer`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import duckdb
+
+TRUE, FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
+WHITE = "".join(char for char in map(chr, range(0x3001)) if char.isspace())  # what `str.strip` takes away
+
+_GAP = r"[ \x{a0}\x{202f}\x{2009}'’]"  # between groups of digits, besides point and comma
+_CODES = "USD|EUR|GBP|CHF|JPY|CNY|INR|CAD|AUD|NZD|SEK|NOK|DKK|PLN|CZK|HUF|BRL|MXN|RUB|TRY|KRW|ZAR|kr|zł|Kč"
+_MONEY = rf"(?:[A-Z]{{0,3}}\p{{Sc}}|{_CODES})"
+_MONTH = (
+    "(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
+    "|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
+)
+_CLOCK = r"[T ]\d{1,2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?(?: ?[AaPp][Mm])?"
+_ZONE = r" ?(?:Z|[+-]\d{2}(?::?\d{2})?)"
+_ISO = r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}"
+_NUMERIC = r"\d{1,2}[-/.]\d{1,2}[-/.]\d{4}"
+_DAY_NAMED = rf"(?i:(\d{{1,2}})(?:st|nd|rd|th)?[ .-]*({_MONTH})\.?[ ,.-]*(\d{{4}}))"
+_MONTH_NAMED = rf"(?i:({_MONTH})\.? *(\d{{1,2}})(?:st|nd|rd|th)?,? *(\d{{4}}))"
+_NAMED = rf"(?:{_DAY_NAMED}|{_MONTH_NAMED})"
+_GROUPED = r"[+-]?[1-9]\d{0,2}"
+
+_PATTERNS = {  # every $NAME in the SQL below
+    "INT": r"-?(?:0|[1-9]\d{0,14})",  # up to 15 digits: any program holds such numbers exactly
+    "SIGNED": r"\+(?:0|[1-9]\d{0,5})",  # more digits after a plus are a telephone number
+    "ANY_DIGITS": r"[+-]?\d+",
+    "POINT3": _GROUPED + r"\.\d{3}",
+    "POINT": r"[+-]?(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d{1,3})?|[+-]?\d+[eE][+-]?\d{1,3}",
+    "COMMA3": _GROUPED + r",\d{3}",
+    "COMMA": r"[+-]?\d*,\d+",
+    "COMMAS": _GROUPED + r"(?:,\d{3})+",
+    "COMMAS_POINT": _GROUPED + r"(?:,\d{3})+\.\d*",
+    "POINTS": _GROUPED + r"(?:\.\d{3})+",
+    "POINTS_COMMA": _GROUPED + r"(?:\.\d{3})+,\d*",
+    "PHONE": rf"\d{{3}}{_GAP}\d{{3}}{_GAP}\d{{3}}",
+    "SPACES": rf"{_GROUPED}(?:{_GAP}\d{{3}})+",
+    "SPACES_POINT": rf"{_GROUPED}(?:{_GAP}\d{{3}})+\.\d*",
+    "SPACES_COMMA": rf"{_GROUPED}(?:{_GAP}\d{{3}})+,\d*",
+    "WITH_COMMA": r"[+-]?(?:\d*,\d+|\d+,)",
+    "GROUPED_COMMA": rf"{_GROUPED}(?:(?:\.\d{{3}})+|(?:{_GAP}\d{{3}})+)(?:,\d*)?",
+    "WITH_POINT": r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?",
+    "GROUPED_POINT": rf"{_GROUPED}(?:(?:,\d{{3}})+|(?:{_GAP}\d{{3}})+)(?:\.\d*)?",
+    "POINTS_AND_GAPS": rf"\.|{_GAP}",
+    "COMMAS_AND_GAPS": rf",|{_GAP}",
+    "MONEY": _MONEY,
+    "MONEY_AT_AN_END": rf"^[+−-]?\s*{_MONEY}|{_MONEY}$",
+    "SIGN_AND_MONEY": rf"^([+-]?)\s*{_MONEY}\s*|\s*{_MONEY}$",
+    "ISO": _ISO,
+    "ISO_CLOCK": _ISO + _CLOCK,
+    "ISO_ZONE": _ISO + _CLOCK + _ZONE,
+    "PLAIN_STAMP": r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}:\d{2})?",
+    "NUMERIC": f"{_NUMERIC}(?:{_CLOCK})?",
+    "NAMED": f"{_NAMED}(?:{_CLOCK})?",
+    "LIKE_A_DATE": rf"^(?:\d{{1,4}}[-/.]\d{{1,2}}[-/.]\d|{_NAMED})",
+    "DATE": rf"(?:{_ISO}|{_NUMERIC}|{_NAMED})(?:{_CLOCK})?",
+    "BEGINS_YEAR": r"^(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})",
+    "BEGINS_NUMERIC": r"^(\d{1,2})[-/.](\d{1,2})[-/.](\d{4})",
+    "BEGINS_DAY": f"^{_DAY_NAMED}",
+    "BEGINS_MONTH": f"^{_MONTH_NAMED}",
+    "FIRST_NUMBER": r"^\d+",
+    "SECOND_NUMBER": r"^\d+[-/.](\d+)",
+    "FIRST_POINT": r"^\d+\.",
+    "NOON": r"(?i)[ap]m$",
+    "LETTERS": r"[A-Za-z]{3}",
+    "MONTH_NAME": r"([A-Za-z]{3})[a-z]* ",
+    "DIGIT": r"\d",
+}
+_CLOCKS = ["", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p", " %I:%M%p", " %I:%M:%S%p"]
+
+_MACROS = {
+    # A number without currency, percent sign and typographic minus.
+    "gentus_bare(x)": r"""
+        trim(rtrim(regexp_replace(replace(x, '−', '-'), $SIGN_AND_MONEY, '\1'), ' %'), $WHITE)""",
+    "gentus_number_shape(x)": """CASE
+        WHEN regexp_full_match(x, $INT) OR regexp_full_match(x, $SIGNED) THEN 'int'
+        WHEN regexp_full_match(x, $ANY_DIGITS) THEN 'id'
+        WHEN regexp_full_match(x, $POINT3) THEN 'point3'
+        WHEN regexp_full_match(x, $POINT) THEN 'point'
+        WHEN regexp_full_match(x, $COMMA3) THEN 'comma3'
+        WHEN regexp_full_match(x, $COMMA) THEN 'comma'
+        WHEN regexp_full_match(x, $COMMAS) THEN 'commas'
+        WHEN regexp_full_match(x, $COMMAS_POINT) THEN 'commas.'
+        WHEN regexp_full_match(x, $POINTS) THEN 'points'
+        WHEN regexp_full_match(x, $POINTS_COMMA) THEN 'points,'
+        WHEN regexp_full_match(x, $PHONE) THEN 'phone'
+        WHEN regexp_full_match(x, $SPACES) THEN 'spaces'
+        WHEN regexp_full_match(x, $SPACES_POINT) THEN 'spaces.'
+        WHEN regexp_full_match(x, $SPACES_COMMA) THEN 'spaces,'
+        END""",
+    # Digits, a decimal point and an exponent: what a cast takes. Null for what is no number.
+    "gentus_digits(x, comma)": """CASE
+        WHEN regexp_full_match(x, $ANY_DIGITS) THEN x
+        WHEN comma AND regexp_full_match(x, $WITH_COMMA) THEN replace(x, ',', '.')
+        WHEN comma AND regexp_full_match(x, $GROUPED_COMMA)
+            THEN replace(regexp_replace(x, $POINTS_AND_GAPS, '', 'g'), ',', '.')
+        WHEN comma THEN NULL
+        WHEN regexp_full_match(x, $WITH_POINT) THEN x
+        WHEN regexp_full_match(x, $GROUPED_POINT) THEN regexp_replace(x, $COMMAS_AND_GAPS, '', 'g')
+        END""",
+    # A date as year, month and day; where the month has a name, as day, month and year.
+    "gentus_normal(x, day_first)": r"""CASE
+        WHEN regexp_matches(x, $BEGINS_YEAR) THEN regexp_replace(x, $BEGINS_YEAR, '\1-\2-\3')
+        WHEN regexp_matches(x, $BEGINS_NUMERIC) THEN CASE
+            WHEN day_first THEN regexp_replace(x, $BEGINS_NUMERIC, '\3-\2-\1')
+            ELSE regexp_replace(x, $BEGINS_NUMERIC, '\3-\1-\2') END
+        WHEN regexp_matches(x, $BEGINS_DAY) THEN regexp_replace(x, $BEGINS_DAY, '\1 \2 \3')
+        ELSE regexp_replace(x, $BEGINS_MONTH, '\2 \1 \3') END""",
+    "gentus_stamp(x, day_first)": r"""CASE
+        WHEN regexp_full_match(x, $PLAIN_STAMP) THEN TRY_CAST(x AS TIMESTAMP)
+        WHEN NOT regexp_full_match(x, $DATE) THEN NULL
+        WHEN regexp_matches(x, $LETTERS) THEN try_strptime(
+            regexp_replace(gentus_normal(x, day_first), $MONTH_NAME, '\1 '), $NAMED_FORMATS)
+        WHEN regexp_matches(x, $NOON) THEN try_strptime(gentus_normal(x, day_first), $NOON_FORMATS)
+        ELSE TRY_CAST(gentus_normal(x, day_first) AS TIMESTAMP) END""",
+    "gentus_zoned(x, day_first)": """CASE
+        WHEN regexp_full_match(x, $ISO_ZONE) THEN TRY_CAST(gentus_normal(x, day_first) AS TIMESTAMPTZ)
+        ELSE CAST(gentus_stamp(x, day_first) AS TIMESTAMPTZ) END""",
+    # The order of day and month in a date of three numbers, as far as this one tells it.
+    "gentus_order(x)": """CASE
+        WHEN CAST(regexp_extract(x, $FIRST_NUMBER) AS INT) > 12 THEN 'day'
+        WHEN CAST(regexp_extract(x, $SECOND_NUMBER, 1) AS INT) > 12 THEN 'month'
+        WHEN CAST(regexp_extract(x, $FIRST_NUMBER) AS INT) = CAST(regexp_extract(x, $SECOND_NUMBER, 1) AS INT)
+            THEN 'any'
+        WHEN regexp_matches(x, $FIRST_POINT) THEN 'either.'
+        ELSE 'either/' END""",
+    "gentus_date_shape(x)": """CASE
+        WHEN regexp_full_match(x, $ISO) AND gentus_stamp(x, true) IS NOT NULL THEN 'd:any:'
+        WHEN regexp_full_match(x, $ISO_CLOCK) AND gentus_stamp(x, true) IS NOT NULL THEN 'd:any:time'
+        WHEN regexp_full_match(x, $ISO_ZONE) AND gentus_zoned(x, true) IS NOT NULL THEN 'd:any:zone'
+        WHEN regexp_full_match(x, $NUMERIC)
+            AND (gentus_stamp(x, true) IS NOT NULL OR gentus_stamp(x, false) IS NOT NULL)
+            THEN 'd:' || gentus_order(x) || CASE WHEN contains(x, ':') THEN ':time' ELSE ':' END
+        WHEN regexp_full_match(x, $NAMED) AND gentus_stamp(x, true) IS NOT NULL
+            THEN CASE WHEN contains(x, ':') THEN 'd:any:time' ELSE 'd:any:' END
+        END""",
+    "gentus_shape(x)": """CASE
+        WHEN x IS NULL THEN NULL
+        WHEN x IN ('0', '1') THEN 'n::bit'
+        WHEN regexp_full_match(x, $INT) THEN 'n::int'
+        WHEN NOT regexp_matches(x, $DIGIT)
+            THEN CASE WHEN lower(x) IN ($TRUE, $FALSE) THEN 'b:' || lower(x) || ':' ELSE 't::' END
+        WHEN regexp_matches(x, $LIKE_A_DATE) THEN coalesce(gentus_date_shape(x), 't::')
+        WHEN suffix(x, '%') THEN coalesce('n:%:' || gentus_number_shape(gentus_bare(x)), 't::')
+        WHEN regexp_matches(x, $MONEY_AT_AN_END) THEN
+            coalesce('n:' || regexp_extract(x, $MONEY) || ':' || gentus_number_shape(gentus_bare(x)), 't::')
+        ELSE coalesce('n::' || gentus_number_shape(gentus_bare(x)), 't::') END""",
+}
+
+
+def literal(text: str) -> str:
+    """Quote a text for SQL."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def words(some: tuple[str, ...] | frozenset[str] | list[str]) -> str:
+    """Quote texts for SQL, with commas between them."""
+    return ", ".join(map(literal, some))
+
+
+def define_macros(duck: duckdb.DuckDBPyConnection) -> None:
+    """Teach a connection what the expressions of `convert` need. Times without a zone are taken as UTC."""
+    duck.execute("SET TimeZone = 'UTC'")
+    for signature, body in _MACROS.items():
+        duck.execute(f"CREATE TEMP MACRO {signature} AS {re.sub(r'[$]([A-Z_0-9]+)', _value, body)}")
+
+
+def _value(name: re.Match[str]) -> str:
+    lists = {
+        "TRUE": words(TRUE),
+        "FALSE": words(FALSE),
+        "WHITE": literal(WHITE),
+        "NAMED_FORMATS": f"[{words([f'%d %b %Y{clock}' for clock in _CLOCKS])}]",
+        "NOON_FORMATS": f"[{words([f'%Y-%m-%d{clock}' for clock in _CLOCKS[4:]])}]",
+    }
+    return lists[name[1]] if name[1] in lists else literal(_PATTERNS[name[1]])

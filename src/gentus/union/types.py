@@ -1,0 +1,65 @@
+"""The types that a column of a union can have, and which of them belong together."""
+
+from __future__ import annotations
+
+import re
+
+INTEGERS = (
+    "TINYINT",
+    "SMALLINT",
+    "INTEGER",
+    "BIGINT",
+    "HUGEINT",
+    "UTINYINT",
+    "USMALLINT",
+    "UINTEGER",
+    "UBIGINT",
+    "UHUGEINT",
+)
+FLOATS = ("FLOAT", "DOUBLE")
+ZONED = "TIMESTAMP WITH TIME ZONE"
+_OTHERS = ("BOOLEAN", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_NS", ZONED, "VARCHAR", "BLOB", "UUID")
+_ALIASES = {
+    "BOOL": "BOOLEAN",
+    "INT": "INTEGER",
+    "LONG": "BIGINT",
+    "REAL": "FLOAT",
+    "NUMBER": "DOUBLE",
+    "TEXT": "VARCHAR",
+    "STRING": "VARCHAR",
+    "DATETIME": "TIMESTAMP",
+    "TIMESTAMP_S": "TIMESTAMP",
+    "TIMESTAMP_MS": "TIMESTAMP",
+    "TIMESTAMPTZ": ZONED,
+}
+_DECIMAL = re.compile(r"DECIMAL\((\d{1,2}),(\d{1,2})\)")
+
+
+def known_type(name: str) -> str | None:
+    """The name of a type as DuckDB has it, if a union can have it. Only such names ever get into SQL."""
+    kind = " ".join(name.upper().replace(", ", ",").split())
+    kind = _ALIASES.get(kind, kind)
+    if kind in INTEGERS + FLOATS + _OTHERS:
+        return kind
+    found = _DECIMAL.fullmatch(kind)
+    return kind if found and 0 < int(found[1]) <= 38 and int(found[2]) <= int(found[1]) else None
+
+
+def kept_type(native: str) -> str:
+    """The type that a typed column keeps; lists, structs and the like become text."""
+    return known_type(native) or "VARCHAR"
+
+
+def is_decimal(kind: str) -> bool:
+    """Whether it is a number with a fixed number of decimal places."""
+    return kind.startswith("DECIMAL")
+
+
+def is_number(kind: str) -> bool:
+    """Whether it is a type of numbers."""
+    return kind in INTEGERS or kind in FLOATS or is_decimal(kind)
+
+
+def is_date(kind: str) -> bool:
+    """Whether it is a type of dates, with a time of day or without."""
+    return kind == "DATE" or kind.startswith("TIMESTAMP")
