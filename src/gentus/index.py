@@ -40,6 +40,7 @@ from gentus.trie import I64, Tree, Trie, build_trie
 if TYPE_CHECKING:
     from gentus.generator import Generator
     from gentus.progress import Progress
+    from gentus.union import Union, UnionPlan
     from gentus.updating import Changes, Updater
 
 log = logging.getLogger("gentus")
@@ -371,12 +372,54 @@ class Index:
         other = table.table if isinstance(table, Hit) else table
         source = self.source(other) if isinstance(other, str) else None
         if source is None and isinstance(other, str) and not os.path.exists(other):
-            raise ValueError(self._unknown(other))
+            raise ValueError(self.unknown(other))
         return align(self.read(query), self.read(other if source is None else source), names)
 
     def source(self, name: str) -> Source | None:
         """Where a table of the index lies, by its name; None if there is none of that name."""
         return self.catalogue.source(name)
+
+    def union_plan(
+        self,
+        query: Query,
+        tables: str | Hit | Source | Sequence[str | os.PathLike[str] | Hit | Source],
+        *,
+        names: bool = True,
+        keep_extra: bool = False,
+        provenance: bool = True,
+        distinct: bool = False,
+        progress: Progress | None = None,
+    ) -> UnionPlan:
+        """Plan to put rows of tables under the query's: which column goes where, of which type.
+
+        Tables are hits, names, or files that are not in the index. `keep_extra` adds the columns that the
+        query does not have, `provenance` where each row is from; `distinct` leaves out equal rows.
+        """
+        from gentus.union.asking import plan_union
+
+        some = tables if isinstance(tables, Sequence) and not isinstance(tables, str) else [tables]
+        return plan_union(
+            self,
+            query,
+            some,
+            names=names,
+            keep_extra=keep_extra,
+            provenance=provenance,
+            distinct=distinct,
+            progress=progress,
+        )
+
+    def union(
+        self,
+        query: Query,
+        tables: str | Hit | Source | Sequence[str | os.PathLike[str] | Hit | Source],
+        **options: Any,
+    ) -> Union:
+        """Put rows of tables under the query's, to be written. Options are those of `union_plan`."""
+        from gentus.union import Union
+
+        frame = None if isinstance(query, str | os.PathLike | Source) else query
+        return Union(self.union_plan(query, tables, **options), frame, self.limits)
 
     def _explained(self, query: Table, hits: list[Hit]) -> list[Hit]:
         """Hits with alignments; a table that cannot be read any more does not stop the answer."""
@@ -396,7 +439,8 @@ class Index:
             out.append(replace(hit, alignment=alignment))
         return out
 
-    def _unknown(self, name: str) -> str:
+    def unknown(self, name: str) -> str:
+        """Say that there is no such table, and which may have been meant."""
         close = difflib.get_close_matches(name, self.tables(), n=3, cutoff=0.5)
         hint = f" Did you mean {' or '.join(close)}?" if close else ""
         return f"{name} is neither a table of the index nor a file.{hint}"

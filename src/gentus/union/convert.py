@@ -8,7 +8,7 @@ from gentus.union.macros import FALSE, TRUE, WHITE, literal, words
 from gentus.union.plan import DAY_FIRST, FRACTION, Reading
 from gentus.union.types import FLOATS, INTEGERS, ZONED, is_date, is_decimal, is_number
 
-_PLAIN = r"-?\d+(?:\.\d+)?"
+_DRESSED = r"[^\d.,+\- :/]"
 _WHOLE = r"[+-]?\d+"
 _LONG = r"[+-]?\d{16,}"
 _EXACT = 2**53  # whole numbers up to this are exact as floats
@@ -25,10 +25,15 @@ def unless_empty(text: str) -> str:
     return f"CASE WHEN {nothing} THEN NULL ELSE {text} END"
 
 
-def shape(value: str, kind: str) -> str:
-    """The shape of a cell (see `macros`) of some type; text is to be trimmed."""
+def bare(text: str) -> str:
+    """A text without currency, percent sign and the like; most have none, and need no replacing."""
+    return f"CASE WHEN regexp_matches({text}, {literal(_DRESSED)}) THEN gentus_bare({text}) ELSE {text} END"
+
+
+def shape(value: str, bare: str, kind: str) -> str:
+    """The shape of a cell (see `macros`) of some type; of text, trimmed and bare."""
     if kind == "VARCHAR":
-        return f"gentus_shape({value})"
+        return f"gentus_shape({value}, {bare})"
     whole = f"CASE WHEN {value} = trunc({value}) THEN 'n::int' ELSE 'n::point' END"
     midnight = f"CASE WHEN {value} = date_trunc('day', {value}) THEN 'd:any:' ELSE 'd:any:time' END"
     if kind in INTEGERS:
@@ -49,9 +54,9 @@ def shape(value: str, kind: str) -> str:
 
 
 def direct(value: str, kind: str, wanted: str) -> str | None:
-    """A typed value as one of another type without a detour over text; None if there is no such way."""
+    """A typed value, not NaN, as one of another type without a detour over text; None if there is no way."""
     if kind in FLOATS and wanted in FLOATS:
-        return f"CASE WHEN NOT isnan({value}) THEN CAST({value} AS {wanted}) END"
+        return f"CAST({value} AS {wanted})"
     if kind in FLOATS and wanted in INTEGERS:
         exact = f"{value} = trunc({value}) AND abs({value}) <= {_EXACT}"
         return f"CASE WHEN {exact} THEN TRY_CAST({value} AS {wanted}) END"
@@ -66,43 +71,50 @@ def direct(value: str, kind: str, wanted: str) -> str | None:
     return None
 
 
-def converted(text: str, wanted: str, read: Reading) -> str:
-    """A trimmed text as a value of a type."""
+# From text to a value it takes steps, each in a query around the last, so that nothing is computed twice.
+
+
+def middle(text: str, bare: str, wanted: str, read: Reading) -> str:
+    """What stands between a text and a value: the digits of a number, the moment of a date."""
+    if is_number(wanted):
+        digits = f"gentus_digits({bare}, {'true' if read.decimal == ',' else 'false'})"
+        if read.percent == FRACTION:
+            digits = f"({digits} || CASE WHEN suffix({text}, '%') THEN 'e-2' ELSE '' END)"
+        if read.booleans:
+            low = f"lower({text})"
+            ones = f"WHEN {low} IN ({words(TRUE)}) THEN '1' WHEN {low} IN ({words(FALSE)}) THEN '0'"
+            digits = f"CASE {ones} ELSE {digits} END"
+        return digits
+    if is_date(wanted):
+        return f"gentus_zoned({text}, {'true' if read.dates == DAY_FIRST else 'false'})"
+    return "NULL"
+
+
+def last(text: str, middle: str, wanted: str) -> str:
+    """The value of a type; null if the text is none, or if something would be lost."""
     if wanted == "VARCHAR":
         return text
     if wanted == "BOOLEAN":
         low = f"lower({text})"
         return f"CASE WHEN {low} IN ({words(TRUE)}) THEN true WHEN {low} IN ({words(FALSE)}) THEN false END"
     if is_number(wanted):
-        return _number(text, wanted, read)
-    if not is_date(wanted):
-        return f"TRY_CAST({text} AS {wanted})"
-    zoned = f"gentus_zoned({text}, {'true' if read.dates == DAY_FIRST else 'false'})"
+        return _number(middle, wanted)
     if wanted == ZONED:
-        return zoned
-    stamp = f"({zoned} AT TIME ZONE 'UTC')"
+        return middle
     if wanted == "DATE":
-        return f"CASE WHEN {stamp} = date_trunc('day', {stamp}) THEN CAST({stamp} AS DATE) END"
-    return f"CAST({stamp} AS {wanted})"
+        return f"CASE WHEN {middle} = date_trunc('day', {middle}) THEN CAST({middle} AS DATE) END"
+    if is_date(wanted):
+        return f"CAST({middle} AT TIME ZONE 'UTC' AS {wanted})"
+    return f"TRY_CAST({text} AS {wanted})"
 
 
-def _number(text: str, wanted: str, read: Reading) -> str:
-    bare = f"CASE WHEN regexp_full_match({text}, {literal(_PLAIN)}) THEN {text} ELSE gentus_bare({text}) END"
-    digits = f"gentus_digits({bare}, {'true' if read.decimal == ',' else 'false'})"
-    if read.percent == FRACTION:
-        digits = f"({digits} || CASE WHEN suffix({text}, '%') THEN 'e-2' ELSE '' END)"
-    if read.booleans:
-        low = f"lower({text})"
-        digits = (
-            f"CASE WHEN {low} IN ({words(TRUE)}) THEN '1' WHEN {low} IN ({words(FALSE)}) THEN '0'"
-            f" ELSE {digits} END"
-        )
+def _number(digits: str, wanted: str) -> str:
     double = f"TRY_CAST({digits} AS DOUBLE)"
-    if wanted in FLOATS:
-        whole = f"regexp_full_match({digits}, {literal(_LONG)})"  # an identifier, rather than a measurement
-        inexact = f"{whole} AND TRY_CAST({double} AS HUGEINT) IS DISTINCT FROM TRY_CAST({digits} AS HUGEINT)"
-        return f"CASE WHEN isfinite({double}) AND NOT ({inexact}) THEN CAST({double} AS {wanted}) END"
     value = f"TRY_CAST({digits} AS {wanted})"
+    if wanted in FLOATS:
+        long = f"regexp_full_match({digits}, {literal(_LONG)})"  # an identifier, rather than a measurement
+        inexact = f"{long} AND TRY_CAST({double} AS HUGEINT) IS DISTINCT FROM TRY_CAST({digits} AS HUGEINT)"
+        return f"CASE WHEN isfinite({double}) AND NOT ({inexact}) THEN {value} END"
     if is_decimal(wanted):
         return f"CASE WHEN CAST({value} AS DOUBLE) = {double} THEN {value} END"
     exact = f"{double} = trunc({double}) AND abs({double}) <= {_EXACT}"

@@ -242,7 +242,7 @@ def _fractions(facts: Facts) -> bool:
 
 def agreed(types: Iterable[str]) -> str:
     """The one type for columns of several tables that the query does not have."""
-    found = set(types)
+    found = set(types) or {"VARCHAR"}
     if len(found) == 1:
         return found.pop()
     if found <= {"BIGINT", "DOUBLE"}:

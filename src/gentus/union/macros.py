@@ -145,17 +145,17 @@ _MACROS = {
         WHEN regexp_full_match(x, $NAMED) AND gentus_stamp(x, true) IS NOT NULL
             THEN CASE WHEN contains(x, ':') THEN 'd:any:time' ELSE 'd:any:' END
         END""",
-    "gentus_shape(x)": """CASE
+    "gentus_shape(x, bare)": """CASE
         WHEN x IS NULL THEN NULL
         WHEN x IN ('0', '1') THEN 'n::bit'
         WHEN regexp_full_match(x, $INT) THEN 'n::int'
         WHEN NOT regexp_matches(x, $DIGIT)
             THEN CASE WHEN lower(x) IN ($TRUE, $FALSE) THEN 'b:' || lower(x) || ':' ELSE 't::' END
         WHEN regexp_matches(x, $LIKE_A_DATE) THEN coalesce(gentus_date_shape(x), 't::')
-        WHEN suffix(x, '%') THEN coalesce('n:%:' || gentus_number_shape(gentus_bare(x)), 't::')
+        WHEN suffix(x, '%') THEN coalesce('n:%:' || gentus_number_shape(bare), 't::')
         WHEN regexp_matches(x, $MONEY_AT_AN_END) THEN
-            coalesce('n:' || regexp_extract(x, $MONEY) || ':' || gentus_number_shape(gentus_bare(x)), 't::')
-        ELSE coalesce('n::' || gentus_number_shape(gentus_bare(x)), 't::') END""",
+            coalesce('n:' || regexp_extract(x, $MONEY) || ':' || gentus_number_shape(bare), 't::')
+        ELSE coalesce('n::' || gentus_number_shape(bare), 't::') END""",
 }
 
 

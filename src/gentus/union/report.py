@@ -1,0 +1,108 @@
+"""What became of a union: rows, values that had to be left out, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from gentus.lake.whole import Tally
+
+EXAMPLES = 3
+_TOLD = {  # of what a read came across, in words
+    "beyond": "cells beyond the last column, or under keys that no sampled record has, were left out",
+    "rejected": "records could not be read and were left out",
+    "stray_quotes": "rows begin a quote that never ends; they were read as if it were an ordinary character",
+    "undecoded": "bytes are not of the file's encoding",
+    "binary": "cells are no text and became null",
+}
+
+
+@dataclass(slots=True)
+class Unconverted:
+    """Values of a column that are none of the type of the column they go into."""
+
+    source: str
+    into: str
+    type: str
+    count: int = 0
+    examples: list[str] = field(default_factory=list)
+
+    def add(self, values: Any) -> None:
+        """Count an Arrow array of them, null where a value was converted."""
+        some = len(values) - values.null_count
+        if not some:
+            return
+        self.count += some
+        if len(self.examples) < EXAMPLES:
+            for value in values.drop_null().slice(0, 100).to_pylist():
+                if len(self.examples) < EXAMPLES and value[:80] not in self.examples:
+                    self.examples.append(value[:80])
+
+
+@dataclass(slots=True)
+class TableReport:
+    """What a table gave."""
+
+    table: str
+    rows: int = 0
+    unconverted: list[Unconverted] = field(default_factory=list)
+    tally: Tally = field(default_factory=Tally)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        told = {name: getattr(self.tally, name) for name in _TOLD if getattr(self.tally, name)}
+        failed = [
+            {
+                "from": one.source,
+                "into": one.into,
+                "type": one.type,
+                "count": one.count,
+                "examples": one.examples,
+            }
+            for one in self.unconverted
+            if one.count
+        ]
+        return {"table": self.table, "rows": self.rows, "unconverted": failed, **told}
+
+    def remarks(self) -> Iterator[str]:
+        """In words, for people."""
+        for one in self.unconverted:
+            if one.count:
+                examples = ", ".join(map(repr, one.examples))
+                more = ", .." if one.count > len(one.examples) else ""
+                fate = f"are no {one.type} and became null"
+                yield f"{one.count:,} values of {one.source!r} {fate}: {examples}{more}"
+        for name, words in _TOLD.items():
+            if count := getattr(self.tally, name):
+                yield f"{count:,} {words}"
+
+
+@dataclass(slots=True)
+class Report:
+    """What became of a union."""
+
+    output: str | None
+    rows: int = 0
+    columns: int = 0
+    tables: list[TableReport] = field(default_factory=list)
+    distinct: bool = False
+    duplicates_removed: int = 0
+    seconds: float = 0.0
+    bytes: int | None = None
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def unconverted(self) -> int:
+        """How many values became null because they are none of their column's type."""
+        return sum(one.count for table in self.tables for one in table.unconverted)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        shallow = {name: value for name, value in asdict(self).items() if name != "tables"}
+        return {
+            **shallow,
+            "seconds": round(self.seconds, 3),
+            "unconverted": self.unconverted,
+            "tables": [table.to_dict() for table in self.tables],
+        }

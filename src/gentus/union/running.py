@@ -1,0 +1,219 @@
+"""Running a plan: rows flow from the tables to the result.
+
+One DuckDB brings them to their types, a counter looks at what comes out, another DuckDB writes it. Neither
+takes more than its memory limit, and Python holds a few thousand rows.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from gentus.lake.typed import quoted
+from gentus.progress import Tick
+from gentus.union.convert import bare, direct, last, middle, trimmed, unless_empty
+from gentus.union.macros import define_macros, literal
+from gentus.union.opening import Opened, told_of
+from gentus.union.plan import Reading, UnionPlan
+from gentus.union.profile import kind_of
+from gentus.union.report import Report, TableReport, Unconverted
+from gentus.union.types import FLOATS, is_number
+
+if TYPE_CHECKING:
+    import duckdb
+
+_BATCH = 16_384  # rows that go from one DuckDB to the other in one piece
+_ROW_BITS = 40  # of a number that orders all rows: the table's number stands before them
+_PROVENANCE = ["_source_table", "_source_row"]
+
+
+@contextmanager
+def workshop(memory: str, scratch: Path | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A DuckDB of its own that never loads an extension; beyond its memory it uses the scratch folder."""
+    import duckdb
+
+    config: dict[str, str | bool | int | float | list[str]] = {
+        "threads": min(4, os.cpu_count() or 1),
+        "memory_limit": memory,
+        "temp_directory": "" if scratch is None else str(scratch),
+        "autoinstall_known_extensions": False,
+        "autoload_known_extensions": False,
+        "allow_community_extensions": False,
+    }
+    with closing(duckdb.connect(":memory:", config=config)) as duck:
+        define_macros(duck)
+        yield duck
+
+
+class Flow:
+    """All rows of a union, in Arrow batches: d0, d1, .. are data, s and r the numbers of table and row."""
+
+    def __init__(
+        self,
+        plan: UnionPlan,
+        opened: Sequence[Opened],
+        duck: duckdb.DuckDBPyConnection,
+        tick: Tick = lambda rows: None,
+        first: int | None = None,
+    ) -> None:
+        self.plan, self.opened, self.duck, self.tick, self.first = plan, opened, duck, tick, first
+        self.types = [column.type or "VARCHAR" for column in plan.columns]
+        self.reports = [TableReport(one.table.name) for one in opened]
+        self.stop = threading.Event()
+        nothing = ", ".join(f"CAST(NULL AS {kind}) AS d{at}" for at, kind in enumerate(self.types))
+        empty = stream_of(duck, f"SELECT {nothing}, 0::INTEGER AS s, 0::BIGINT AS r LIMIT 0")
+        self.schema = empty.schema
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Every row, in the order of the tables and of their rows."""
+        for number, (one, report) in enumerate(zip(self.opened, self.reports, strict=True)):
+            places = [one.whole.places[column.source] for column in one.table.columns]
+            with told_of(one.table), one.whole.scan(self.duck, places, report.tally) as relation:
+                some = relation if self.first is None else f"(SELECT * FROM {relation} LIMIT {self.first})"
+                sql, failed = self._select(one, number, some)
+                report.unconverted = list(failed.values())
+                for batch in stream_of(self.duck, sql):
+                    if self.stop.is_set():
+                        raise KeyboardInterrupt
+                    for name, failure in failed.items():
+                        failure.add(batch.column(name))
+                    report.rows += batch.num_rows
+                    self.tick(batch.num_rows)
+                    yield batch.select(self.schema.names)
+
+    def _select(self, one: Opened, number: int, relation: str) -> tuple[str, dict[str, Unconverted]]:
+        """SQL that takes a table's columns to those of the result, and names of columns with what failed."""
+        placed = {column.into: column for column in one.table.columns}
+        steps: list[list[str]] = [[] for _ in range(5)]  # cell, text, bare text, digits or moment, value
+        failed: dict[str, Unconverted] = {}
+        for at, (column, kind) in enumerate(zip(self.plan.columns, self.types, strict=True)):
+            placement = placed.get(column.name)
+            if placement is None:
+                steps[4].append(f"CAST(NULL AS {kind}) AS d{at}")
+                continue
+            place = one.whole.places[placement.source]
+            own, native = kind_of(one.whole, place), one.whole.types[place]
+            cell, read = f"t{at}", placement.read or Reading()
+            value = direct(cell, own, kind)
+            if value is None:
+                steps[0].append(f"{trimmed(f'c{place}', native)} AS {cell}")
+                steps[1].append(f"{unless_empty(cell)} AS {cell}")
+                if kind != "VARCHAR":
+                    steps[2].append(f"{bare(cell) if is_number(kind) else 'NULL'} AS b{at}")
+                    steps[3].append(f"{middle(cell, f'b{at}', kind, read)} AS m{at}")
+                value = last(cell, f"m{at}", kind)
+            else:
+                number_or_null = f"CASE WHEN NOT isnan(c{place}) THEN c{place} END"
+                steps[0].append(f"{number_or_null if own in FLOATS else f'c{place}'} AS {cell}")
+            steps[4].append(f"{value} AS d{at}")
+            if value != cell:
+                failed[f"f{at}"] = Unconverted(placement.source, column.name, kind)
+        cells, texts, bares, middles, values = (", ".join(step) for step in steps)
+        sql = f"SELECT {cells}{', ' if cells else ''}row AS r FROM {relation}"
+        sql = f"SELECT * REPLACE ({texts}) FROM ({sql})" if texts else sql
+        sql = f"SELECT *, {bares} FROM ({sql})" if bares else sql
+        sql = f"SELECT *, {middles} FROM ({sql})" if middles else sql
+        sql = f"SELECT *, {values} FROM ({sql})"
+        kept = [f"d{at}" for at in range(len(self.types))]
+        ats = [name[1:] for name in failed]
+        lost = [f"CASE WHEN d{at} IS NULL THEN CAST(t{at} AS VARCHAR) END AS f{at}" for at in ats]
+        return f"SELECT {', '.join([*kept, *lost])}, {number}::INTEGER AS s, r FROM ({sql})", failed
+
+
+def stream_of(duck: duckdb.DuckDBPyConnection, sql: str) -> Any:
+    """The result of a query, batch by batch as it comes."""
+    relation = duck.sql(sql)
+    reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader  # until DuckDB 1.4
+    return reader(_BATCH)
+
+
+def result_sql(
+    plan: UnionPlan, rows: str, text: Callable[[str], str] = str, name: Callable[[str], str] = str
+) -> str:
+    """The query for the result over a relation of all rows; cells that are text and names may be altered."""
+    data = [f"d{at}" for at in range(len(plan.columns))]
+    table, row = "s", "r"
+    relation = rows
+    if plan.distinct:  # the first of equal rows stays, and with it the order
+        keys = ", ".join(data)
+        first = f"min((s::BIGINT << {_ROW_BITS}) + r) AS n"
+        relation = f"(SELECT {keys}, {first} FROM {rows} GROUP BY {keys} ORDER BY n)"
+        table, row = f"(n >> {_ROW_BITS})", f"(n & {2**_ROW_BITS - 1})"
+    columns = []
+    for at, column in enumerate(plan.columns):
+        kind = column.type or "VARCHAR"
+        value = f"CAST(d{at} AS {kind})"
+        columns.append(f"{text(value) if kind == 'VARCHAR' else value} AS {quoted(name(column.name))}")
+    if plan.provenance:
+        names = ", ".join(literal(one.name) for one in plan.sources)
+        origin, number = provenance_names(plan)
+        columns.append(f"{text(f'list_extract([{names}], {table} + 1)')} AS {quoted(origin)}")
+        columns.append(f"{row} AS {quoted(number)}")
+    return f"SELECT {', '.join(columns)} FROM {relation}"
+
+
+def provenance_names(plan: UnionPlan) -> tuple[str, ...]:
+    """What the columns that say where a row is from are called; a union of unions has others already."""
+    taken = {column.name.casefold() for column in plan.columns}
+    number, names = 1, tuple(_PROVENANCE)
+    while any(name in taken for name in names):
+        number += 1
+        names = tuple(f"{name}_{number}" for name in _PROVENANCE)
+    return names
+
+
+def pour(flow: Flow, duck: duckdb.DuckDBPyConnection, work: Callable[[str], Any]) -> Any:
+    """Let some work of another DuckDB read the flow. What goes wrong in it is raised as it was.
+
+    It runs in a thread, so that Ctrl-C is heard at once.
+    """
+    failures: list[BaseException] = []
+    results: list[Any] = []
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        try:
+            yield from flow.batches()
+        except BaseException as error:
+            failures.append(error)
+            raise
+
+    def run() -> None:
+        try:
+            duck.register("flow", pa.RecordBatchReader.from_batches(flow.schema, batches()))
+            results.append(work("flow"))
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=run, name="gentus union")
+    thread.start()
+    try:
+        while thread.is_alive():
+            thread.join(0.2)
+    except BaseException:
+        flow.stop.set()
+        duck.interrupt()
+        thread.join()
+        raise
+    if failures:
+        raise failures[0]
+    return results[0]
+
+
+def finished(flow: Flow, output: str | None, rows: int, columns: int) -> Report:
+    """The report of a flow that has come to its end."""
+    read = sum(report.rows for report in flow.reports)
+    return Report(
+        output,
+        rows,
+        columns,
+        flow.reports,
+        flow.plan.distinct,
+        read - rows if flow.plan.distinct else 0,
+        notes=list(flow.plan.notes),
+    )
