@@ -17,6 +17,7 @@ from gentus import __version__
 from gentus.cli_bench import bench_app
 from gentus.cli_changes import add_changes
 from gentus.cli_common import AsJson, Beam, Count, IndexPath, emit, open_index, say
+from gentus.cli_union import add_union
 
 if TYPE_CHECKING:
     from gentus.index import Hit
@@ -30,6 +31,7 @@ app = typer.Typer(
 )
 app.add_typer(bench_app, name="bench")
 add_changes(app)
+add_union(app)
 
 
 @app.command()

@@ -7,7 +7,7 @@ two have in common, since a sample leaves out columns without a name and without
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -145,7 +145,8 @@ def streamed(
                 raise failures[0] from error
             raise
         finally:
-            duck.unregister(name)
+            with suppress(Exception):  # a connection that has failed, or was stopped, may refuse
+                duck.unregister(name)
 
 
 def text_array(cells: Sequence[Any]) -> pa.Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,7 +65,8 @@ def _attached(path: Path, duck: duckdb.DuckDBPyConnection) -> Iterator[str]:
     try:
         yield database
     finally:
-        duck.execute(f"DETACH {database}")
+        with suppress(Exception):  # a connection that has failed, or was stopped, may refuse
+            duck.execute(f"DETACH {database}")
 
 
 def _inside(duck: duckdb.DuckDBPyConnection, database: str, part: str) -> str:
@@ -176,7 +177,8 @@ def whole_frame(obj: Any, duck: duckdb.DuckDBPyConnection, limits: Limits) -> Wh
         try:
             yield _selected(name, plain.column_names, places, "row_number() OVER ()")
         finally:
-            duck.unregister(name)
+            with suppress(Exception):
+                duck.unregister(name)
 
     return _typed(columns, data.column_names, scan, limits)
 

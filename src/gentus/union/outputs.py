@@ -63,14 +63,18 @@ class Output:
 
     def check(self, plan: UnionPlan) -> None:
         """Refuse, before any work is done, what could not be written at its end."""
+        for source in plan.sources:
+            if source.path is not None and _same(self.path, Path(source.path)):
+                raise OutputError(f"{self.path} is read by this union; write to another file")
+        self.check_place()
+
+    def check_place(self) -> None:
+        """The same for what can be told without a plan."""
         folder = self.path.parent
         if not folder.is_dir():
             raise OutputError(f"there is no folder {folder}")
         if not os.access(folder, os.W_OK):
             raise OutputError(f"no permission to write in {folder}")
-        for source in plan.sources:
-            if source.path is not None and _same(self.path, Path(source.path)):
-                raise OutputError(f"{self.path} is read by this union; write to another file")
         if not (self.path.exists() or self.path.is_symlink()):
             return
         if not self.path.is_file():
@@ -172,8 +176,8 @@ def write(
         options = _OPTIONS[output.format]
         file = scratch / f"new.{output.format}"
         sql = result_sql(plan, rows, text, _guarded_name if output.guard_formulas else str)
-        found = duck.execute(f"COPY ({sql}) TO {literal(str(file))} ({options})").fetchone()
-        return int(found[0]) if found else 0
+        ((count,),) = duck.execute(f"COPY ({sql}) TO {literal(str(file))} ({options})").fetchall()
+        return int(count)
 
     return work
 
@@ -216,9 +220,9 @@ def _into_table(duck: duckdb.DuckDBPyConnection, file: Path, output: Output, sql
             with suppress(api.Error):
                 duck.execute("ROLLBACK")
             raise
-        found = duck.execute(f"SELECT count(*) FROM {table}").fetchone()
+        ((count,),) = duck.execute(f"SELECT count(*) FROM {table}").fetchall()
         duck.execute("CHECKPOINT target")
-        return int(found[0]) if found else 0
+        return int(count)
     finally:
         with suppress(api.Error):
             duck.execute("DETACH target")

@@ -29,15 +29,16 @@ _PLACEMENT_KEYS = ("from", "into", "score", "reason", "read", "note")
 
 
 def plan_to_dict(plan: UnionPlan) -> dict[str, Any]:
-    """As JSON has it; what goes without saying is left out."""
+    """As JSON has it; what goes without saying is left out, such as how to read text as text."""
+    texts = {column.name for column in plan.columns if column.type == "VARCHAR"}
     return {
         "gentus_union_plan": VERSION,
-        "query": _table_to_dict(plan.query),
+        "query": _table_to_dict(plan.query, texts),
         "columns": [
             _filled({"name": column.name, "type": column.type, "note": column.note})
             for column in plan.columns
         ],
-        "tables": [_table_to_dict(table) for table in plan.tables],
+        "tables": [_table_to_dict(table, texts) for table in plan.tables],
         "provenance": plan.provenance,
         "distinct": plan.distinct,
         **({"notes": list(plan.notes)} if plan.notes else {}),
@@ -70,7 +71,7 @@ def _filled(values: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value not in (None, "")}
 
 
-def _table_to_dict(table: PlannedTable) -> dict[str, Any]:
+def _table_to_dict(table: PlannedTable, texts: set[str]) -> dict[str, Any]:
     return {
         "name": table.name,
         "path": table.path,
@@ -80,7 +81,7 @@ def _table_to_dict(table: PlannedTable) -> dict[str, Any]:
                 "from": one.source,
                 "into": one.into,
                 **_filled({"score": one.score, "reason": one.reason}),
-                **({} if one.read is None else {"read": _reading_to_dict(one.read)}),
+                **({} if one.read is None or one.into in texts else {"read": _reading_to_dict(one.read)}),
                 **_filled({"note": one.note}),
             }
             for one in table.columns

@@ -82,9 +82,7 @@ def _count(
             plain = ", ".join(f"{bare(f't{place}')} AS b{place}" for place in texts)
             sql = f"SELECT * REPLACE ({filled}) FROM ({sql})"
             sql = f"SELECT *, {plain} FROM ({sql})"
-        found = duck.execute(f"SELECT count(*), {', '.join(counts)} FROM ({sql})").fetchone()
-    assert found is not None
-    count, *values = found
+        ((count, *values),) = duck.execute(f"SELECT count(*), {', '.join(counts)} FROM ({sql})").fetchall()
     facts = {
         place: Facts(kind, whole.written, Counter(shapes or {}), largest)
         for (place, kind), shapes, largest in zip(kinds.items(), values[::2], values[1::2], strict=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ from gentus.union.running import Flow, finished, pour, result_sql, workshop
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_MEMORY = re.compile(r"\d+(\.\d+)? ?[KMGT]i?B")
 MEMORY = "384MB"  # for the DuckDB that writes; the one that reads has half of it
 
 
@@ -92,6 +94,11 @@ class Union:
         """Some of the first rows of every table, as many as asked for in all."""
         return self._taken(max(1, rows // len(self.plan.sources))).slice(0, rows)
 
+    def settled(self, progress: Progress | None = None) -> UnionPlan:
+        """The plan with all types and readings, those found that it leaves open."""
+        with scratch_folder(None) as scratch, self._flow(scratch, progress) as flow:
+            return flow.plan
+
     def _taken(self, first: int | None) -> pa.Table:
         with (
             scratch_folder(None) as scratch,
@@ -118,7 +125,14 @@ class Union:
                 yield Flow(plan, opened, duck, tick, first)
 
 
+def check_memory(memory: str) -> None:
+    """Refuse what is no amount of memory."""
+    if not _MEMORY.fullmatch(memory):
+        raise ValueError(f"memory is an amount such as 512MB or 2GB, not {memory!r}")
+
+
 def _half(memory: str) -> str:
+    check_memory(memory)
     digits = memory.rstrip("KMGTiB ")
     return f"{float(digits) / 2:g}{memory[len(digits) :]}"
 
