@@ -8,6 +8,7 @@ from gentus.union.macros import FALSE, TRUE, WHITE, literal, words
 from gentus.union.plan import DAY_FIRST, FRACTION, Reading
 from gentus.union.types import FLOATS, INTEGERS, ZONED, is_date, is_decimal, is_number
 
+_EDGES = rf"^[{WHITE}]|[{WHITE}]$"
 _DRESSED = r"[^\d.,+\- :/]"
 _WHOLE = r"[+-]?\d+"
 _LONG = r"[+-]?\d{16,}"
@@ -15,8 +16,10 @@ _EXACT = 2**53  # whole numbers up to this are exact as floats
 
 
 def trimmed(value: str, kind: str) -> str:
-    """A cell as text without blanks around it."""
-    return f"trim({value if kind == 'VARCHAR' else text_of(value, kind)}, {literal(WHITE)})"
+    """A cell as text without blanks around it; most have none, and trimming a set of characters is slow."""
+    text = value if kind == "VARCHAR" else text_of(value, kind)
+    loose = f"regexp_matches({text}, {literal(_EDGES)})"
+    return f"CASE WHEN {loose} THEN trim({text}, {literal(WHITE)}) ELSE {text} END"
 
 
 def unless_empty(text: str) -> str:
@@ -30,10 +33,8 @@ def bare(text: str) -> str:
     return f"CASE WHEN regexp_matches({text}, {literal(_DRESSED)}) THEN gentus_bare({text}) ELSE {text} END"
 
 
-def shape(value: str, bare: str, kind: str) -> str:
-    """The shape of a cell (see `macros`) of some type; of text, trimmed and bare."""
-    if kind == "VARCHAR":
-        return f"gentus_shape({value}, {bare})"
+def typed_shape(value: str, kind: str) -> str:
+    """The shape of a cell (see `macros`) that has a type of its own."""
     whole = f"CASE WHEN {value} = trunc({value}) THEN 'n::int' ELSE 'n::point' END"
     midnight = f"CASE WHEN {value} = date_trunc('day', {value}) THEN 'd:any:' ELSE 'd:any:time' END"
     if kind in INTEGERS:

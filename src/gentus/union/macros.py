@@ -17,6 +17,7 @@ TRUE, FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
 WHITE = "".join(char for char in map(chr, range(0x3001)) if char.isspace())  # what `str.strip` takes away
 
 _GAP = r"[ \x{a0}\x{202f}\x{2009}'’]"  # between groups of digits, besides point and comma
+_BLANKS = r"[ \x{a0}\x{202f}\x{2009}]*"
 _CODES = "USD|EUR|GBP|CHF|JPY|CNY|INR|CAD|AUD|NZD|SEK|NOK|DKK|PLN|CZK|HUF|BRL|MXN|RUB|TRY|KRW|ZAR|kr|zł|Kč"
 _MONEY = rf"(?:[A-Z]{{0,3}}\p{{Sc}}|{_CODES})"
 _MONTH = (
@@ -36,6 +37,7 @@ _PATTERNS = {  # every $NAME in the SQL below
     "INT": r"-?(?:0|[1-9]\d{0,14})",  # up to 15 digits: any program holds such numbers exactly
     "SIGNED": r"\+(?:0|[1-9]\d{0,5})",  # more digits after a plus are a telephone number
     "ANY_DIGITS": r"[+-]?\d+",
+    "CENTS": r"-?\d+\.\d{1,2}",  # the commonest fractions, which cannot be thousands
     "POINT3": _GROUPED + r"\.\d{3}",
     "POINT": r"[+-]?(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d{1,3})?|[+-]?\d+[eE][+-]?\d{1,3}",
     "COMMA3": _GROUPED + r",\d{3}",
@@ -55,14 +57,13 @@ _PATTERNS = {  # every $NAME in the SQL below
     "POINTS_AND_GAPS": rf"\.|{_GAP}",
     "COMMAS_AND_GAPS": rf",|{_GAP}",
     "MONEY": _MONEY,
-    "MONEY_AT_AN_END": rf"^[+−-]?\s*{_MONEY}|{_MONEY}$",
-    "SIGN_AND_MONEY": rf"^([+-]?)\s*{_MONEY}\s*|\s*{_MONEY}$",
-    "ISO": _ISO,
-    "ISO_CLOCK": _ISO + _CLOCK,
+    "MONEY_AT_AN_END": rf"^[+−-]?{_BLANKS}{_MONEY}|{_MONEY}$",
+    "SIGN_AND_MONEY": rf"^([+-]?){_BLANKS}{_MONEY}{_BLANKS}|{_BLANKS}{_MONEY}$",
+    "PERCENT": rf"{_BLANKS}%$",
     "ISO_ZONE": _ISO + _CLOCK + _ZONE,
+    "PLAIN_DATE": r"\d{4}-\d{2}-\d{2}",
     "PLAIN_STAMP": r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}:\d{2})?",
     "NUMERIC": f"{_NUMERIC}(?:{_CLOCK})?",
-    "NAMED": f"{_NAMED}(?:{_CLOCK})?",
     "LIKE_A_DATE": rf"^(?:\d{{1,4}}[-/.]\d{{1,2}}[-/.]\d|{_NAMED})",
     "DATE": rf"(?:{_ISO}|{_NUMERIC}|{_NAMED})(?:{_CLOCK})?",
     "BEGINS_YEAR": r"^(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})",
@@ -76,13 +77,14 @@ _PATTERNS = {  # every $NAME in the SQL below
     "LETTERS": r"[A-Za-z]{3}",
     "MONTH_NAME": r"([A-Za-z]{3})[a-z]* ",
     "DIGIT": r"\d",
+    "LIKE_A_NUMBER": r"[^\pL]*(?:\pL{1,3}[^\pL]*)?",  # at most a short word, such as a currency
 }
 _CLOCKS = ["", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p", " %I:%M%p", " %I:%M:%S%p"]
 
 _MACROS = {
     # A number without currency, percent sign and typographic minus.
     "gentus_bare(x)": r"""
-        trim(rtrim(regexp_replace(replace(x, '−', '-'), $SIGN_AND_MONEY, '\1'), ' %'), $WHITE)""",
+        regexp_replace(regexp_replace(replace(x, '−', '-'), $SIGN_AND_MONEY, '\1'), $PERCENT, '')""",
     "gentus_number_shape(x)": """CASE
         WHEN regexp_full_match(x, $INT) OR regexp_full_match(x, $SIGNED) THEN 'int'
         WHEN regexp_full_match(x, $ANY_DIGITS) THEN 'id'
@@ -135,27 +137,31 @@ _MACROS = {
             THEN 'any'
         WHEN regexp_matches(x, $FIRST_POINT) THEN 'either.'
         ELSE 'either/' END""",
-    "gentus_date_shape(x)": """CASE
-        WHEN regexp_full_match(x, $ISO) AND gentus_stamp(x, true) IS NOT NULL THEN 'd:any:'
-        WHEN regexp_full_match(x, $ISO_CLOCK) AND gentus_stamp(x, true) IS NOT NULL THEN 'd:any:time'
-        WHEN regexp_full_match(x, $ISO_ZONE) AND gentus_zoned(x, true) IS NOT NULL THEN 'd:any:zone'
-        WHEN regexp_full_match(x, $NUMERIC)
-            AND (gentus_stamp(x, true) IS NOT NULL OR gentus_stamp(x, false) IS NOT NULL)
-            THEN 'd:' || gentus_order(x) || CASE WHEN contains(x, ':') THEN ':time' ELSE ':' END
-        WHEN regexp_full_match(x, $NAMED) AND gentus_stamp(x, true) IS NOT NULL
-            THEN CASE WHEN contains(x, ':') THEN 'd:any:time' ELSE 'd:any:' END
+    # A date by both orders of day and month, and with a zone, each null if it is none in that way.
+    "gentus_date_shape(x, day_first, month_first, zoned)": """CASE
+        WHEN zoned IS NOT NULL AND regexp_full_match(x, $ISO_ZONE) THEN 'd:any:zone'
+        WHEN day_first IS NULL AND month_first IS NULL THEN NULL
+        ELSE CASE WHEN regexp_full_match(x, $NUMERIC) THEN 'd:' || gentus_order(x) ELSE 'd:any' END
+            || CASE WHEN contains(x, ':') THEN ':time' ELSE ':' END
         END""",
-    "gentus_shape(x, bare)": """CASE
+    "gentus_dressed_shape(x, bare)": """CASE
+        WHEN suffix(x, '%') THEN 'n:%:' || gentus_number_shape(bare)
+        WHEN regexp_matches(x, $MONEY_AT_AN_END)
+            THEN 'n:' || regexp_extract(x, $MONEY) || ':' || gentus_number_shape(bare)
+        ELSE 'n::' || gentus_number_shape(bare) END""",
+    "gentus_plain_date(x)": "regexp_full_match(x, $PLAIN_DATE) AND TRY_CAST(x AS DATE) IS NOT NULL",
+    "gentus_like_a_date(x)": "regexp_matches(x, $LIKE_A_DATE) AND NOT gentus_plain_date(x)",
+    "gentus_shape(x, date_shape, number_shape)": """CASE
         WHEN x IS NULL THEN NULL
         WHEN x IN ('0', '1') THEN 'n::bit'
         WHEN regexp_full_match(x, $INT) THEN 'n::int'
+        WHEN regexp_full_match(x, $CENTS) THEN 'n::point'
         WHEN NOT regexp_matches(x, $DIGIT)
             THEN CASE WHEN lower(x) IN ($TRUE, $FALSE) THEN 'b:' || lower(x) || ':' ELSE 't::' END
-        WHEN regexp_matches(x, $LIKE_A_DATE) THEN coalesce(gentus_date_shape(x), 't::')
-        WHEN suffix(x, '%') THEN coalesce('n:%:' || gentus_number_shape(bare), 't::')
-        WHEN regexp_matches(x, $MONEY_AT_AN_END) THEN
-            coalesce('n:' || regexp_extract(x, $MONEY) || ':' || gentus_number_shape(bare), 't::')
-        ELSE coalesce('n::' || gentus_number_shape(bare), 't::') END""",
+        WHEN gentus_plain_date(x) THEN 'd:any:'
+        WHEN gentus_like_a_date(x) THEN coalesce(date_shape, 't::')
+        WHEN regexp_full_match(x, $LIKE_A_NUMBER) THEN coalesce(number_shape, 't::')
+        ELSE 't::' END""",
 }
 
 
@@ -180,7 +186,6 @@ def _value(name: re.Match[str]) -> str:
     lists = {
         "TRUE": words(TRUE),
         "FALSE": words(FALSE),
-        "WHITE": literal(WHITE),
         "NAMED_FORMATS": f"[{words([f'%d %b %Y{clock}' for clock in _CLOCKS])}]",
         "NOON_FORMATS": f"[{words([f'%Y-%m-%d{clock}' for clock in _CLOCKS[4:]])}]",
     }
