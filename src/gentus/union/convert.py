@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gentus.lake.base import EMPTY
 from gentus.lake.typed import text_of
-from gentus.union.macros import FALSE, TRUE, WHITE, literal, words
+from gentus.union.macros import FALSE, TRUE, WHITE, among, literal
 from gentus.union.plan import DAY_FIRST, FRACTION, Reading
 from gentus.union.types import FLOATS, INTEGERS, ZONED, is_date, is_decimal, is_number
 
@@ -24,7 +24,7 @@ def trimmed(value: str, kind: str) -> str:
 
 def unless_empty(text: str) -> str:
     """A text, or null if it only says that there is nothing."""
-    nothing = f"strlen({text}) <= {max(map(len, EMPTY))} AND lower({text}) IN ({words(EMPTY)})"
+    nothing = f"strlen({text}) <= {max(map(len, EMPTY))} AND {among(text, sorted(EMPTY))}"
     return f"CASE WHEN {nothing} THEN NULL ELSE {text} END"
 
 
@@ -38,7 +38,7 @@ def typed_shape(value: str, kind: str) -> str:
     whole = f"CASE WHEN {value} = trunc({value}) THEN 'n::int' ELSE 'n::point' END"
     midnight = f"CASE WHEN {value} = date_trunc('day', {value}) THEN 'd:any:' ELSE 'd:any:time' END"
     if kind in INTEGERS:
-        found = f"CASE WHEN {value} IN (0, 1) THEN 'n::bit' ELSE 'n::int' END"
+        found = f"CASE WHEN {value} = 0 OR {value} = 1 THEN 'n::bit' ELSE 'n::int' END"
     elif kind in FLOATS:
         found = f"CASE WHEN NOT isnan({value}) THEN {whole} END"
     elif is_decimal(kind):
@@ -82,8 +82,7 @@ def middle(text: str, bare: str, wanted: str, read: Reading) -> str:
         if read.percent == FRACTION:
             digits = f"({digits} || CASE WHEN suffix({text}, '%') THEN 'e-2' ELSE '' END)"
         if read.booleans:
-            low = f"lower({text})"
-            ones = f"WHEN {low} IN ({words(TRUE)}) THEN '1' WHEN {low} IN ({words(FALSE)}) THEN '0'"
+            ones = f"WHEN {among(text, TRUE)} THEN '1' WHEN {among(text, FALSE)} THEN '0'"
             digits = f"CASE {ones} ELSE {digits} END"
         return digits
     if is_date(wanted):
@@ -96,8 +95,7 @@ def last(text: str, middle: str, wanted: str) -> str:
     if wanted == "VARCHAR":
         return text
     if wanted == "BOOLEAN":
-        low = f"lower({text})"
-        return f"CASE WHEN {low} IN ({words(TRUE)}) THEN true WHEN {low} IN ({words(FALSE)}) THEN false END"
+        return f"CASE WHEN {among(text, TRUE)} THEN true WHEN {among(text, FALSE)} THEN false END"
     if is_number(wanted):
         return _number(middle, wanted)
     if wanted == ZONED:

@@ -217,10 +217,9 @@ def _number_reading(facts: Facts, query: Facts | None, query_read: Reading) -> t
         point = sum(numbers[core] for core in _POINT)
         decimal = "." if point >= sum(numbers[core] for core in _COMMA) else ","
         notes.append(f"point and comma are both used as decimal mark; mostly it is {decimal!r}")
-    elif not clear and query is not None and _decimal(query.numbers) == (query_read.decimal, True):
-        if query_read.decimal == "," or numbers["point3"] == 0:
-            decimal = query_read.decimal
-            notes.append(f"the decimal mark is taken to be {decimal!r}, as in the query")
+    elif not clear and query is not None and any(query.numbers[core] for core in _POINT + _COMMA):
+        decimal = query_read.decimal
+        notes.append(f"the decimal mark is taken to be {decimal!r}, as in the query")
     elif not clear:
         notes.append(_undecided_number(numbers))
     own, asked = facts.signs - {""}, (query.signs if query else set()) - {""}

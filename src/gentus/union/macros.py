@@ -8,6 +8,7 @@ text. The shapes of a column, counted, tell what it holds; see `infer`.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -149,15 +150,16 @@ _MACROS = {
         WHEN regexp_matches(x, $MONEY_AT_AN_END)
             THEN 'n:' || regexp_extract(x, $MONEY) || ':' || gentus_number_shape(bare)
         ELSE 'n::' || gentus_number_shape(bare) END""",
+    "gentus_is_boolean(x)": "list_contains([$TRUE, $FALSE], lower(x))",
     "gentus_plain_date(x)": "regexp_full_match(x, $PLAIN_DATE) AND TRY_CAST(x AS DATE) IS NOT NULL",
     "gentus_like_a_date(x)": "regexp_matches(x, $LIKE_A_DATE) AND NOT gentus_plain_date(x)",
     "gentus_shape(x, date_shape, number_shape)": """CASE
         WHEN x IS NULL THEN NULL
-        WHEN x IN ('0', '1') THEN 'n::bit'
+        WHEN x = '0' OR x = '1' THEN 'n::bit'
         WHEN regexp_full_match(x, $INT) THEN 'n::int'
         WHEN regexp_full_match(x, $CENTS) THEN 'n::point'
         WHEN NOT regexp_matches(x, $DIGIT)
-            THEN CASE WHEN lower(x) IN ($TRUE, $FALSE) THEN 'b:' || lower(x) || ':' ELSE 't::' END
+            THEN CASE WHEN gentus_is_boolean(x) THEN 'b:' || lower(x) || ':' ELSE 't::' END
         WHEN gentus_plain_date(x) THEN 'd:any:'
         WHEN gentus_like_a_date(x) THEN coalesce(date_shape, 't::')
         WHEN regexp_full_match(x, $LIKE_A_NUMBER) THEN coalesce(number_shape, 't::')
@@ -170,9 +172,14 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def words(some: tuple[str, ...] | frozenset[str] | list[str]) -> str:
+def words(some: Iterable[str]) -> str:
     """Quote texts for SQL, with commas between them."""
     return ", ".join(map(literal, some))
+
+
+def among(text: str, some: Iterable[str]) -> str:
+    """Whether a text is one of some, in small letters; of an IN, DuckDB would make a join."""
+    return f"list_contains([{words(some)}], lower({text}))"
 
 
 def define_macros(duck: duckdb.DuckDBPyConnection) -> None:

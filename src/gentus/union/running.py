@@ -72,6 +72,7 @@ class Flow:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Every row, in the order of the tables and of their rows."""
+        self.duck.execute("SET threads = 1")  # a result that streams from several has no order
         for number, (one, report) in enumerate(zip(self.opened, self.reports, strict=True)):
             places = [one.whole.places[column.source] for column in one.table.columns]
             with told_of(one.table), one.whole.scan(self.duck, places, report.tally) as relation:
