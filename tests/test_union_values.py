@@ -6,7 +6,9 @@ import csv
 import datetime
 import random
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
+from itertools import product, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gentus.union import OutputColumn, Placement, PlannedTable, Union, UnionPlan
-from gentus.union.report import Report
+from gentus.union.report import Unconverted
 
 Cells = Sequence[str | None]
 
@@ -28,36 +30,67 @@ def moment(text: str) -> datetime.datetime:
     return datetime.datetime.fromisoformat(text)
 
 
-class Unioned:
-    """One column of a query and of a table under it."""
+@dataclass
+class Column:
+    """What became of a column of a query and of one of a table under it."""
 
-    def __init__(self, folder: Path, query: Any, table: Any, kind: str | None = None) -> None:
-        sources = [self.write(folder / name, cells) for name, cells in (("q", query), ("t", table))]
-        column = (Placement("a", "a"),)
-        planned = [PlannedTable(path.stem, str(path), None, column) for path in sources]
-        self.plan = Union(UnionPlan(planned[0], (planned[1],), (OutputColumn("a", kind),))).settled()
-        union = Union(self.plan)
-        rows = union.to_arrow().to_pylist()
-        assert union.report is not None
-        self.report: Report = union.report
-        self.query = [row["a"] for row in rows if row["_source_table"] == "q"]
-        self.table = [row["a"] for row in rows if row["_source_table"] == "t"]
-        self.type = self.plan.columns[0].type
-        self.said = " ".join(
-            [self.plan.columns[0].note, *(c.note for t in self.plan.tables for c in t.columns)]
-        )
+    type: str | None
+    query: list[Any]
+    table: list[Any]
+    said: str
+    failed: Unconverted | None
 
-    @staticmethod
-    def write(path: Path, cells: Any) -> Path:
-        if isinstance(cells, pa.Array):
-            pq.write_table(pa.table({"a": cells}), path.with_suffix(".parquet"))
-            return path.with_suffix(".parquet")
-        with path.with_suffix(".csv").open("w", newline="") as file:
-            csv.writer(file, quoting=csv.QUOTE_ALL).writerows([["a", "b"], *([cell, "x"] for cell in cells)])
-        return path.with_suffix(".csv")
+    @property
+    def unconverted(self) -> int:
+        return self.failed.count if self.failed else 0
 
 
-NUMBERS: list[tuple[str, Cells, Cells, str, list[Any]]] = [
+def write(path: Path, columns: Sequence[Any]) -> Path:
+    """Write columns of any lengths: Arrow arrays as Parquet, lists of text as CSV."""
+    header = [f"c{at}" for at in range(len(columns))]
+    if isinstance(columns[0], pa.Array):
+        longest = max(map(len, columns))
+        padded = [pa.concat_arrays([cells, pa.nulls(longest - len(cells), cells.type)]) for cells in columns]
+        pq.write_table(pa.table(padded, header), path.with_suffix(".parquet"))
+        return path.with_suffix(".parquet")
+    with path.with_suffix(".csv").open("w", newline="") as file:
+        rows = zip_longest(*columns, fillvalue="")
+        csv.writer(file, quoting=csv.QUOTE_ALL).writerows([[*header, "x"], *([*row, "x"] for row in rows)])
+    return path.with_suffix(".csv")
+
+
+def unite(
+    folder: Path, pairs: Sequence[tuple[Any, Any]], kind: str | None = None
+) -> tuple[Union, list[Column]]:
+    """One union for all pairs of columns; all are of the same kinds, text or typed."""
+    sources = [write(folder / name, [pair[at] for pair in pairs]) for at, name in enumerate("qt")]
+    names = [f"c{at}" for at in range(len(pairs))]
+    placed = tuple(Placement(name, name) for name in names)
+    query, table = (PlannedTable(path.stem, str(path), None, placed) for path in sources)
+    plan = Union(UnionPlan(query, (table,), tuple(OutputColumn(name, kind) for name in names))).settled()
+    union = Union(plan)
+    rows = union.to_arrow().to_pylist()
+    assert union.report is not None
+    sides = [[row for row in rows if row["_source_table"] == side] for side in "qt"]
+    failed = {one.into: one for one in union.report.tables[1].unconverted}
+    columns = []
+    for name, pair, target, under in zip(names, pairs, plan.columns, plan.tables[0].columns, strict=True):
+        values = [[row[name] for row in side][: len(cells)] for side, cells in zip(sides, pair, strict=True)]
+        said = f"{target.note} {under.note}"
+        columns.append(Column(target.type, values[0], values[1], said, failed.get(name)))
+    return union, columns
+
+
+def many(folder: Path, *pairs: tuple[Any, Any]) -> list[Column]:
+    return unite(folder, pairs)[1]
+
+
+def one(folder: Path, query: Any, table: Any, kind: str | None = None) -> Column:
+    return unite(folder, [(query, table)], kind)[1][0]
+
+
+Case = tuple[str, Cells, Cells, str, list[Any]]
+NUMBERS: list[Case] = [
     ("plain", ["1", "-20"], ["3", "+4", "−5"], "BIGINT", [3, 4, -5]),
     ("int with float", ["1", "2"], ["3", "4.5"], "DOUBLE", [3.0, 4.5]),
     ("float with int", ["1.5"], ["3", "4"], "DOUBLE", [3.0, 4.0]),
@@ -80,60 +113,76 @@ NUMBERS: list[tuple[str, Cells, Cells, str, list[Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("query", "table", "kind", "expected"), [c[1:] for c in NUMBERS], ids=[c[0] for c in NUMBERS]
-)
-def test_numbers(tmp_path: Path, query: Cells, table: Cells, kind: str, expected: list[Any]) -> None:
-    found = Unioned(tmp_path, query, table)
-    assert (found.type, found.table, found.report.unconverted) == (kind, expected, 0)
+Columns = dict[str, Column]
 
 
-@pytest.mark.parametrize(
-    "values", [["007", "123"], ["1234567890123456"], ["+4912345678", "+4987654321"], ["1", "x"]]
-)
-@pytest.mark.parametrize("side", ["query", "table"])
-def test_identifiers_stay_text(tmp_path: Path, values: list[str], side: str) -> None:
-    found = Unioned(tmp_path, *((values, ["8"]) if side == "query" else (["8"], values)))
-    if (values, side) == (["1", "x"], "table"):  # not digits: the query's type wins
-        assert (found.type, found.table) == ("BIGINT", [1, None])
-    else:
-        assert (found.type, found.query + found.table) == (
-            "VARCHAR",
-            [*values, "8"] if side == "query" else ["8", *values],
-        )
+@pytest.fixture(scope="module")
+def unioned(tmp_path_factory: pytest.TempPathFactory) -> Columns:
+    cases = NUMBERS + DATES
+    columns = many(tmp_path_factory.mktemp("values"), *(case[1:3] for case in cases))
+    return dict(zip((case[0] for case in cases), columns, strict=True))
 
 
-def test_telephone_numbers_are_no_millions(tmp_path: Path) -> None:
-    assert Unioned(tmp_path, ["612 345 678", "698 765 432"], ["1"]).type == "VARCHAR"
-    assert Unioned(tmp_path, ["612 345 678", "7 432", "12"], ["1"]).type == "BIGINT"
+@pytest.mark.parametrize(("name", "kind", "expected"), [(c[0], *c[3:]) for c in NUMBERS])
+def test_numbers(unioned: Columns, name: str, kind: str, expected: list[Any]) -> None:
+    found = unioned[name]
+    assert (found.type, found.table, found.unconverted) == (kind, expected, 0)
 
 
-def test_mixed_units_stay_text(tmp_path: Path) -> None:
-    assert Unioned(tmp_path, ["$5", "7 €"], ["1"]).type == "VARCHAR"
-    assert Unioned(tmp_path, ["5 %", "7"], ["1"]).type == "VARCHAR"
-    assert Unioned(tmp_path, ["1,5", "1.5"], ["1"]).type == "VARCHAR"
-    found = Unioned(tmp_path, ["$5.10"], ["7 €"])
-    assert (found.table, found.type) == ([7.0], "DOUBLE")
-    assert "amounts in € stay as they are; the query's are in $" in found.said
+def test_identifiers_stay_text(tmp_path: Path) -> None:
+    values = [["007", "123"], ["1234567890123456"], ["+4912345678", "+4987654321"]]
+    for found, cells in zip(many(tmp_path, *((cells, ["8"]) for cells in values)), values, strict=True):
+        assert (found.type, found.query, found.table) == ("VARCHAR", cells, ["8"])
+    for found, cells in zip(many(tmp_path, *((["8"], cells) for cells in values)), values, strict=True):
+        assert (found.type, found.query, found.table) == ("VARCHAR", ["8"], cells)
+    found = one(tmp_path, ["8"], ["007", "x"])  # not all of it digits: the query's type wins
+    assert (found.type, found.table, found.unconverted) == ("BIGINT", [7, None], 1)
+
+
+def test_what_stays_text(tmp_path: Path) -> None:
+    columns = many(
+        tmp_path,
+        (["612 345 678", "698 765 432"], ["1"]),  # telephone numbers
+        (["$5", "7 €"], ["1"]),
+        (["5 %", "7"], ["1"]),
+        (["1,5", "1.5"], ["1"]),
+        (["31/12/2020", "12/31/2020"], ["x"]),
+        (["f", "f"], ["m"]),  # not false: a column of women
+        (["no", "no"], ["none at all"]),
+        (["2020-01-01T10:00Z", "2020-01-01T10:00"], ["x"]),
+        (["", ""], ["1"]),
+        (["12:30"], ["x"]),
+        (["1.2.20"], ["x"]),
+    )
+    assert [column.type for column in columns] == ["VARCHAR"] * len(columns)
+    found = one(tmp_path, ["612 345 678", "7 432", "12"], ["1"])
+    assert (found.type, found.query) == ("BIGINT", [612345678, 7432, 12])
 
 
 def test_what_cannot_be_decided_is_said(tmp_path: Path) -> None:
-    found = Unioned(tmp_path, ["5"], ["1,234", "2,345"])
-    assert (found.table, "undecided: numbers like 1,234" in found.said) == ([1234, 2345], True)
-    found = Unioned(tmp_path, ["5,25"], ["1,234", "2,345"])
-    assert (found.table, "as in the query" in found.said) == ([1.234, 2.345], True)
-    found = Unioned(tmp_path, ["2020-01-31"], ["3/4/2020", "5/6/2020"])
-    assert found.table == [day("2020-03-04"), day("2020-05-06")]
-    assert "undecided: dates like 3/4/2020 are read month first" in found.said
-    found = Unioned(tmp_path, ["31/12/2020"], ["3/4/2020"])
-    assert (found.table, "as in the query" in found.said) == ([day("2020-04-03")], True)
-    found = Unioned(tmp_path, ["3/4/2020"], ["31/12/2020"])
-    assert (found.query, found.table) == ([day("2020-04-03")], [day("2020-12-31")])
-    assert "as in the tables" in found.said
+    thousands, decimals, american, british, by_table, money = many(
+        tmp_path,
+        (["5"], ["1,234", "2,345"]),
+        (["5,25"], ["1,234", "2,345"]),
+        (["2020-01-31"], ["3/4/2020", "5/6/2020"]),
+        (["31/12/2020"], ["3/4/2020"]),
+        (["3/4/2020"], ["31/12/2020"]),
+        (["$5.10"], ["7 €"]),
+    )
+    assert thousands.table == [1234, 2345]
+    assert "undecided: numbers like 1,234 are read as thousands" in thousands.said
+    assert (decimals.table, "',', as in the query" in decimals.said) == ([1.234, 2.345], True)
+    assert american.table == [day("2020-03-04"), day("2020-05-06")]
+    assert "undecided: dates like 3/4/2020 are read month first" in american.said
+    assert (british.table, "as in the query" in british.said) == ([day("2020-04-03")], True)
+    assert (by_table.query, by_table.table) == ([day("2020-04-03")], [day("2020-12-31")])
+    assert "day first, as in the tables" in by_table.said
+    assert (money.table, money.type) == ([7.0], "DOUBLE")
+    assert "amounts in € stay as they are; the query's are in $" in money.said
 
 
 NOON, NIGHT = moment("2020-01-01 12:00"), moment("2020-01-01")
-DATES: list[tuple[str, Cells, Cells, str, list[Any]]] = [
+DATES: list[Case] = [
     ("iso", ["2020-01-31"], ["2020-2-1", "2020/12/31"], "DATE", [day("2020-02-01"), day("2020-12-31")]),
     ("points", ["2020-01-31"], ["31.12.2020", "1.2.2020"], "DATE", [day("2020-12-31"), day("2020-02-01")]),
     ("months first", ["2020-01-31"], ["12/31/2020", "1/2/2020"], "DATE",
@@ -151,23 +200,21 @@ DATES: list[tuple[str, Cells, Cells, str, list[Any]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("query", "table", "kind", "expected"), [c[1:] for c in DATES], ids=[c[0] for c in DATES]
-)
-def test_dates(tmp_path: Path, query: Cells, table: Cells, kind: str, expected: list[Any]) -> None:
-    found = Unioned(tmp_path, query, table)
-    assert (found.type, found.table, found.report.unconverted) == (kind, expected, 0)
+@pytest.mark.parametrize(("name", "kind", "expected"), [(c[0], *c[3:]) for c in DATES])
+def test_dates(unioned: Columns, name: str, kind: str, expected: list[Any]) -> None:
+    found = unioned[name]
+    assert (found.type, found.table, found.unconverted) == (kind, expected, 0)
 
 
 def test_evidence_far_down_decides(tmp_path: Path) -> None:
     """The first ten thousand rows can be read in either way."""
     early = [f"{1 + i % 12}/{1 + i % 11}/2020" for i in range(12_000)]
-    found = Unioned(tmp_path, ["2020-01-31"], [*early, "31/1/2020"])
+    found = one(tmp_path, ["2020-01-31"], [*early, "31/1/2020"])
     assert (found.table[1], found.table[-1]) == (day("2020-02-02"), day("2020-01-31"))
-    assert found.report.unconverted == 0
-    found = Unioned(tmp_path, [*map(str, range(2, 12_000)), "Year"], ["7"])
+    assert found.unconverted == 0
+    found = one(tmp_path, [*map(str, range(2, 12_000)), "Year"], ["7"])
     assert (found.type, found.table) == ("VARCHAR", ["7"])
-    found = Unioned(tmp_path, [*map(str, range(2, 12_000)), "$1,234.50"], ["7"])
+    found = one(tmp_path, [*map(str, range(2, 12_000)), "$1,234.50"], ["7"])
     assert (found.type, found.table, found.query[-1]) == ("DOUBLE", [7.0], 1234.5)
 
 
@@ -175,71 +222,64 @@ BOOLEANS = ["true", "false", "TRUE", "Yes", "no", "y", "N", "t", "F", "1", "0"]
 
 
 def test_booleans(tmp_path: Path) -> None:
-    found = Unioned(tmp_path, ["yes", "no"], BOOLEANS)
+    found, mixed, bits = many(
+        tmp_path, (["yes", "no"], BOOLEANS), (["yes", "no", "1", "0"], ["t"]), (["0", "1"], ["0"])
+    )
     assert (found.type, found.query) == ("BOOLEAN", [True, False])
     assert found.table == [word.lower() in ("true", "yes", "y", "t", "1") for word in BOOLEANS]
-    assert Unioned(tmp_path, ["yes", "no", "1", "0"], ["t"]).type == "BOOLEAN"
-    assert Unioned(tmp_path, ["f", "f"], ["m"]).table == ["m"]  # not true and false: a column of women
-    assert Unioned(tmp_path, ["no", "no"], ["none at all"]).table == ["none at all"]
-    assert Unioned(tmp_path, ["0", "1"], ["0"]).type == "BIGINT"
+    assert (mixed.type, bits.type) == ("BOOLEAN", "BIGINT")
 
 
 def test_what_does_not_convert_is_counted(tmp_path: Path) -> None:
-    found = Unioned(
-        tmp_path, ["1", "2"], ["3", "many", "n/a", "", "few", "some", "many", "31.12.2020", "none"]
-    )
+    cells = ["3", "many", "n/a", "", "few", "some", "many", "31.12.2020", "none"]
+    union, (found,) = unite(tmp_path, [(["1", "2"], cells)])
     assert found.table == [3] + 8 * [None]
-    (failed,) = found.report.tables[1].unconverted
-    assert (failed.count, failed.examples) == (5, ["many", "few", "some"])
-    assert found.report.tables[0].unconverted[0].count == 0
-    (told,) = found.report.to_dict()["tables"][1]["unconverted"]
-    assert told == {
-        "from": "a",
-        "into": "a",
-        "type": "BIGINT",
-        "count": 5,
-        "examples": ["many", "few", "some"],
-    }
-    (remark,) = found.report.tables[1].remarks()
-    assert remark == "5 values of 'a' are no BIGINT and became null: 'many', 'few', 'some', .."
+    assert union.report is not None
+    assert union.report.unconverted == 5
+    (told,) = union.report.to_dict()["tables"][1]["unconverted"]
+    assert (told.pop("count"), told.pop("examples")) == (5, ["many", "few", "some"])
+    assert told == {"from": "c0", "into": "c0", "type": "BIGINT"}
+    (remark,) = union.report.tables[1].remarks()
+    assert remark == "5 values of 'c0' are no BIGINT and became null: 'many', 'few', 'some', .."
 
 
 def test_contradictions_go_with_the_majority(tmp_path: Path) -> None:
-    found = Unioned(tmp_path, ["2020-01-31"], ["31.12.2020", "30.12.2020", "12/31/2020"])
+    found = one(tmp_path, ["2020-01-31"], ["31.12.2020", "30.12.2020", "12/31/2020"])
     assert found.table == [day("2020-12-31"), day("2020-12-30"), None]
-    assert found.report.unconverted == 1
-    assert Unioned(tmp_path, ["31/12/2020", "12/31/2020"], ["x"]).type == "VARCHAR"
+    assert found.unconverted == 1
 
 
-@pytest.mark.parametrize(
-    ("query", "table", "kind", "expected"),
-    [
-        (pa.array([1, 2], pa.int32()), pa.array([3, 4]), "INTEGER", [3, 4]),
-        (pa.array([1, 2], pa.int32()), pa.array([3, 1 << 40]), "BIGINT", [3, 1 << 40]),
-        (pa.array([1, 2], pa.int32()), pa.array([3.0, float("nan")]), "INTEGER", [3, None]),
-        (pa.array([1, 2]), pa.array([3.5, None]), "DOUBLE", [3.5, None]),
-        (pa.array([1 << 60]), pa.array([3.5, 3.0]), "BIGINT", [None, 3]),
-        (pa.array([1.5, float("nan")]), ["2", "1e400", "12345678901234567"], "DOUBLE", [2.0, None, None]),
-        (pa.array([1.5], pa.float32()), pa.array([0.1]), "DOUBLE", [0.1]),
-        (pa.array([Decimal("1.50")]), ["2.25", "2.255", "3 €"], "DECIMAL(3,2)",
-         [Decimal("2.25"), None, Decimal(3)]),
-        (pa.array([True, False]), ["yes", "N", "2"], "BOOLEAN", [True, False, None]),
-        (pa.array([day("2020-01-02")]), ["31.12.2020", "x"], "DATE", [day("2020-12-31"), None]),
-        (pa.array([day("2020-01-02")]), pa.array([NIGHT, NOON]), "TIMESTAMP", [NIGHT, NOON]),
-        (pa.array(["1", "2"]), ["3", "x", "null"], "VARCHAR", ["3", "x", None]),
-        (["1", "2"], pa.array(["3", "4,5"]), "DOUBLE", [3.0, 4.5]),
-        (["x"], pa.array([1.0, 2.5]), "VARCHAR", ["1", "2.5"]),
-        (["x"], pa.array([NIGHT, NOON]), "VARCHAR", ["2020-01-01", "2020-01-01 12:00:00"]),
-        (pa.array([[1], [2, 3]]), ["[4]"], "VARCHAR", ["[4]"]),
-        (["2020-01-31"], pa.array([NIGHT]), "DATE", [day("2020-01-01")]),
-        (pa.array([datetime.time(1, 2)]), ["03:04:05", "x"], "TIME", [datetime.time(3, 4, 5), None]),
-    ],
-)  # fmt: skip
-def test_typed_columns(tmp_path: Path, query: Any, table: Any, kind: str, expected: list[Any]) -> None:
-    found = Unioned(tmp_path, query, table)
-    assert (found.type, found.table) == (kind, expected)
-    nothing = sum(cell is None or cell in ("", "null") or cell != cell for cell in _cells(table))
-    assert found.report.unconverted == sum(value is None for value in expected) - nothing
+TYPED: list[tuple[Any, Any, str, list[Any]]] = [
+    (pa.array([1, 2], pa.int32()), pa.array([3, 4]), "INTEGER", [3, 4]),
+    (pa.array([1, 2], pa.int32()), pa.array([3, 1 << 40]), "BIGINT", [3, 1 << 40]),
+    (pa.array([1, 2], pa.int32()), pa.array([3.0, float("nan")]), "INTEGER", [3, None]),
+    (pa.array([1, 2]), pa.array([3.5, None]), "DOUBLE", [3.5, None]),
+    (pa.array([1 << 60]), pa.array([3.5, 3.0]), "BIGINT", [None, 3]),
+    (pa.array([1.5, float("nan")]), ["2", "1e400", "12345678901234567"], "DOUBLE", [2.0, None, None]),
+    (pa.array([1.5], pa.float32()), pa.array([0.1]), "DOUBLE", [0.1]),
+    (pa.array([Decimal("1.50")]), ["2.25", "2.255", "3 €"], "DECIMAL(3,2)",
+     [Decimal("2.25"), None, Decimal(3)]),
+    (pa.array([True, False]), ["yes", "N", "2"], "BOOLEAN", [True, False, None]),
+    (pa.array([day("2020-01-02")]), ["31.12.2020", "x"], "DATE", [day("2020-12-31"), None]),
+    (pa.array([day("2020-01-02")]), pa.array([NIGHT, NOON]), "TIMESTAMP", [NIGHT, NOON]),
+    (pa.array(["1", "2"]), ["3", "x", "null"], "VARCHAR", ["3", "x", None]),
+    (["1", "2"], pa.array(["3", "4,5"]), "DOUBLE", [3.0, 4.5]),
+    (["x"], pa.array([1.0, 2.5]), "VARCHAR", ["1", "2.5"]),
+    (["x"], pa.array([NIGHT, NOON]), "VARCHAR", ["2020-01-01", "2020-01-01 12:00:00"]),
+    (pa.array([[1], [2, 3]]), ["[4]"], "VARCHAR", ["[4]"]),
+    (["2020-01-31"], pa.array([NIGHT]), "DATE", [day("2020-01-01")]),
+    (pa.array([datetime.time(1, 2)]), ["03:04:05", "x"], "TIME", [datetime.time(3, 4, 5), None]),
+]  # fmt: skip
+
+
+def test_typed_columns(tmp_path: Path) -> None:
+    for typed in product((True, False), repeat=2):
+        cases = [case for case in TYPED if tuple(isinstance(side, pa.Array) for side in case[:2]) == typed]
+        columns = many(tmp_path, *(case[:2] for case in cases)) if cases else []
+        for found, (_, table, kind, expected) in zip(columns, cases, strict=True):
+            assert (found.type, found.table) == (kind, expected)
+            nothing = sum(cell in (None, "null") or cell != cell for cell in _cells(table))
+            assert found.unconverted == sum(value is None for value in expected) - nothing, table
 
 
 def _cells(table: Any) -> list[Any]:
@@ -247,16 +287,16 @@ def _cells(table: Any) -> list[Any]:
 
 
 def test_zoned_times(tmp_path: Path) -> None:
-    found = Unioned(tmp_path, ["2020-01-31T10:00:00Z"], ["2020-01-31 12:00+02:00", "2020-01-31 10:00:00"])
+    found = one(tmp_path, ["2020-01-31T10:00:00Z"], ["2020-01-31 12:00+02:00", "2020-01-31 10:00:00"])
     assert found.type == "TIMESTAMP WITH TIME ZONE"
     assert {value.timestamp() for value in found.query + found.table} == {1580464800.0}
 
 
 def test_a_type_that_a_person_gives(tmp_path: Path) -> None:
-    found = Unioned(tmp_path, ["1", "2"], ["007", "4.5"], "BIGINT")
-    assert (found.query, found.table, found.report.unconverted) == ([1, 2], [7, None], 1)
-    assert Unioned(tmp_path, ["1", "2"], ["3,5 €"], "VARCHAR").table == ["3,5 €"]
-    found = Unioned(tmp_path, ["31.12.2020"], ["12/31/2020"], "TIMESTAMP")
+    found = one(tmp_path, ["1", "2"], ["007", "4.5"], "BIGINT")
+    assert (found.query, found.table, found.unconverted) == ([1, 2], [7, None], 1)
+    assert one(tmp_path, ["1", "2"], ["3,5 €"], "VARCHAR").table == ["3,5 €"]
+    found = one(tmp_path, ["31.12.2020"], ["12/31/2020"], "TIMESTAMP")
     assert found.query + found.table == [moment("2020-12-31")] * 2
 
 
@@ -270,6 +310,6 @@ def _notations(number: float) -> Iterator[str]:
 def test_every_notation_of_many_numbers(tmp_path: Path) -> None:
     chance = random.Random(0)
     numbers = [round(chance.uniform(-1, 1) * 10 ** chance.randint(0, 9), 2) for _ in range(200)]
-    for cells in zip(*map(_notations, numbers), strict=True):
-        found = Unioned(tmp_path, ["1.5"], list(cells))
-        assert (found.table, found.report.unconverted) == (numbers, 0), cells[0]
+    written = [list(cells) for cells in zip(*map(_notations, numbers), strict=True)]
+    for found, cells in zip(many(tmp_path, *((["1.5"], cells) for cells in written)), written, strict=True):
+        assert (found.table, found.unconverted) == (numbers, 0), cells[0]

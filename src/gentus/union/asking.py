@@ -17,7 +17,7 @@ from gentus.union.opening import Opened, TableError, open_table
 from gentus.union.outputs import scratch_folder
 from gentus.union.plan import PlanError, PlannedTable, UnionPlan
 from gentus.union.planning import draft, settle
-from gentus.union.running import workshop
+from gentus.union.workshop import workshop
 
 if TYPE_CHECKING:
     import duckdb
@@ -85,7 +85,7 @@ def plan_union(
 
 @contextmanager
 def _desk() -> Iterator[duckdb.DuckDBPyConnection]:
-    with scratch_folder(None) as scratch, workshop(_MEMORY, scratch) as duck:
+    with scratch_folder(None) as scratch, workshop(_MEMORY, scratch, reads=True) as duck:
         yield duck
 
 

@@ -77,6 +77,7 @@ _PATTERNS = {  # every $NAME in the SQL below
     "NOON": r"(?i)[ap]m$",
     "LETTERS": r"[A-Za-z]{3}",
     "MONTH_NAME": r"([A-Za-z]{3})[a-z]* ",
+    "BOOLEAN": f"(?i:{'|'.join(TRUE + FALSE)})",
     "DIGIT": r"\d",
     "LIKE_A_NUMBER": r"[^\pL]*(?:\pL{1,3}[^\pL]*)?",  # at most a short word, such as a currency
 }
@@ -150,7 +151,7 @@ _MACROS = {
         WHEN regexp_matches(x, $MONEY_AT_AN_END)
             THEN 'n:' || regexp_extract(x, $MONEY) || ':' || gentus_number_shape(bare)
         ELSE 'n::' || gentus_number_shape(bare) END""",
-    "gentus_is_boolean(x)": "list_contains([$TRUE, $FALSE], lower(x))",
+    "gentus_is_boolean(x)": "regexp_full_match(x, $BOOLEAN)",
     "gentus_plain_date(x)": "regexp_full_match(x, $PLAIN_DATE) AND TRY_CAST(x AS DATE) IS NOT NULL",
     "gentus_like_a_date(x)": "regexp_matches(x, $LIKE_A_DATE) AND NOT gentus_plain_date(x)",
     "gentus_shape(x, date_shape, number_shape)": """CASE
@@ -178,21 +179,21 @@ def words(some: Iterable[str]) -> str:
 
 
 def among(text: str, some: Iterable[str]) -> str:
-    """Whether a text is one of some, in small letters; of an IN, DuckDB would make a join."""
-    return f"list_contains([{words(some)}], lower({text}))"
+    """Whether a text is one of some words, of which none has a sign that means something in patterns.
+
+    Of an IN, DuckDB makes a join, which loses the order; of a list, thousands of copies.
+    """
+    return f"regexp_full_match({text}, {literal(f'(?i:{chr(124).join(some)})')})"
 
 
 def define_macros(duck: duckdb.DuckDBPyConnection) -> None:
-    """Teach a connection what the expressions of `convert` need. Times without a zone are taken as UTC."""
-    duck.execute("SET TimeZone = 'UTC'")
+    """Teach a connection what the expressions of `convert` need."""
     for signature, body in _MACROS.items():
         duck.execute(f"CREATE TEMP MACRO {signature} AS {re.sub(r'[$]([A-Z_0-9]+)', _value, body)}")
 
 
 def _value(name: re.Match[str]) -> str:
     lists = {
-        "TRUE": words(TRUE),
-        "FALSE": words(FALSE),
         "NAMED_FORMATS": f"[{words([f'%d %b %Y{clock}' for clock in _CLOCKS])}]",
         "NOON_FORMATS": f"[{words([f'%Y-%m-%d{clock}' for clock in _CLOCKS[4:]])}]",
     }

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from gentus.lake.typed import text_of
 from gentus.lake.whole import Tally, Whole
 from gentus.union.convert import bare, trimmed, typed_shape, unless_empty
 from gentus.union.infer import Facts
-from gentus.union.macros import literal
 from gentus.union.types import is_number, known_type
 
 if TYPE_CHECKING:
     import duckdb
 
 _FIRST = 10_000  # rows that are looked at before all the others
-_DATE, _NUMBER = "d::", "n::?"  # shapes of what was not looked at closely
-_VAGUE = {_DATE, _NUMBER}
 
 
 @dataclass(slots=True)
@@ -38,12 +36,6 @@ def kind_of(whole: Whole, place: int) -> str:
     return known_type(whole.types[place]) or "VARCHAR"
 
 
-def cell(whole: Whole, place: int) -> str:
-    """A column for use in SQL: a typed value as it is, anything else as trimmed text."""
-    typed = kind_of(whole, place) != "VARCHAR"
-    return f"c{place}" if typed else trimmed(f"c{place}", whole.types[place])
-
-
 def look_through(
     duck: duckdb.DuckDBPyConnection,
     whole: Whole,
@@ -53,61 +45,37 @@ def look_through(
 ) -> None:
     """Add to what is known about columns. One in `pure` is text as soon as one of its cells is.
 
-    The first rows tell which columns are text, and which have dates and numbers that are to be looked at
-    closely: DuckDB takes longer to prepare for all notations than to go through a small table.
+    Most columns of text show that in their first rows, and need not be looked at to their end.
     """
     wanted = [place for place in places if place not in known]
-    if not wanted:
-        return
-    rows, first = _count(duck, whole, wanted, {}, _FIRST)
-    if rows < _FIRST:
-        known.rows = rows
-    closely: dict[int, set[str]] = {}
-    for place, facts in first.items():
-        vague = facts.shapes.keys() & _VAGUE
-        closely[place] = {shape[0] for shape in vague}
-        text = "t" in facts.kinds or len(facts.kinds - {"b"}) > 1  # 1 may stand beside yes
-        if (text and place in pure and whole.written) or (rows < _FIRST and not vague):
-            known.columns[place] = facts
-    for again in (False, True):  # what shows only further down is looked at once more
-        left = {place: {"n", "d"} if again else closely[place] for place in wanted if place not in known}
-        if left:
-            known.rows, found = _count(duck, whole, list(left), left)
-            sure = (place for place, facts in found.items() if again or not facts.shapes.keys() & _VAGUE)
-            known.columns.update((place, found[place]) for place in sure)
+    texts = [place for place in wanted if kind_of(whole, place) == "VARCHAR"]
+    typed = [place for place in wanted if place not in texts]
+    if typed:
+        known.rows, found = _count_typed(duck, whole, typed)
+        known.columns.update(found)
+    if texts:
+        rows, found = _count_texts(duck, whole, texts, _FIRST)
+        if rows < _FIRST:
+            known.rows = rows
+        for place, facts in found.items():
+            text = "t" in facts.kinds or len(facts.kinds - {"b"}) > 1  # but 1 may stand beside yes
+            if rows < _FIRST or (text and place in pure and whole.written):
+                known.columns[place] = facts
+        if left := [place for place in texts if place not in known]:
+            known.rows, found = _count_texts(duck, whole, left)
+            known.columns.update(found)
 
 
-def _count(
-    duck: duckdb.DuckDBPyConnection,
-    whole: Whole,
-    places: Sequence[int],
-    closely: Mapping[int, Collection[str]],
-    rows: int | None = None,
+def _count_typed(
+    duck: duckdb.DuckDBPyConnection, whole: Whole, places: Sequence[int]
 ) -> tuple[int, dict[int, Facts]]:
-    """Count shapes; of numbers (n) and dates (d) in other than plain notation only where it is asked for."""
     kinds = {place: kind_of(whole, place) for place in places}
-    texts = [place for place, kind in kinds.items() if kind == "VARCHAR"]
-    numbers = [place for place in texts if "n" in closely.get(place, ())]
-    dates = [place for place in texts if "d" in closely.get(place, ())]
-    steps = [  # each in a query around the last, so that nothing is computed twice
-        ("*", [f"{bare(f't{place}')} AS b{place}" for place in numbers]),
-        ("*", [f"gentus_like_a_date(t{place}) AS l{place}" for place in dates]),
-        ("*", [moment for place in dates for moment in _moments(place)]),
-    ]
-    shapes = [_shape(place, kind, place in numbers, place in dates) for place, kind in kinds.items()]
     counts = [
-        f"histogram({shape}), {_largest(f't{place}', kind)}"
-        for shape, (place, kind) in zip(shapes, kinds.items(), strict=True)
+        f"histogram({typed_shape(f'c{place}', kind)}), {_largest(f'c{place}') if is_number(kind) else 'NULL'}"
+        for place, kind in kinds.items()
     ]
-    limit = "" if rows is None else f" LIMIT {rows}"
     with whole.scan(duck, places, Tally()) as relation:
-        cells = ", ".join(f"{cell(whole, place)} AS t{place}" for place in places)
-        sql = f"SELECT {cells} FROM (SELECT * FROM {relation}{limit})"
-        filled = ", ".join(f"{unless_empty(f't{place}')} AS t{place}" for place in texts)
-        sql = f"SELECT * REPLACE ({filled}) FROM ({sql})" if filled else sql
-        for all_before, more in steps:
-            sql = f"SELECT {', '.join([all_before, *more])} FROM ({sql})" if more else sql
-        ((count, *values),) = duck.execute(f"SELECT count(*), {', '.join(counts)} FROM ({sql})").fetchall()
+        ((count, *values),) = duck.execute(f"SELECT count(*), {', '.join(counts)} FROM {relation}").fetchall()
     facts = {
         place: Facts(kind, whole.written, Counter(shapes or {}), largest)
         for (place, kind), shapes, largest in zip(kinds.items(), values[::2], values[1::2], strict=True)
@@ -115,23 +83,44 @@ def _count(
     return count, facts
 
 
-def _moments(place: int) -> list[str]:
-    """What a cell is as a date, in three ways."""
-    ways = {"p": f"gentus_stamp(t{place}, true)", "q": f"gentus_stamp(t{place}, false)"}
-    ways["z"] = f"gentus_zoned(t{place}, true)"
-    return [f"CASE WHEN l{place} THEN {way} END AS {name}{place}" for name, way in ways.items()]
+def _count_texts(
+    duck: duckdb.DuckDBPyConnection, whole: Whole, places: Sequence[int], rows: int | None = None
+) -> tuple[int, dict[int, Facts]]:
+    """Count shapes of all cells in one column, their places beside: DuckDB prepares for notations once."""
+    cells = ", ".join(
+        f"c{place}" if whole.types[place] == "VARCHAR" else text_of(f"c{place}", whole.types[place])
+        for place in places
+    )
+    limit = "" if rows is None else f" LIMIT {rows}"
+    date = "gentus_date_shape(t, day_first, month_first, zoned)"
+    with whole.scan(duck, places, Tally()) as relation:
+        sql = f"SELECT unnest([{', '.join(map(str, places))}]) AS place, unnest([{cells}]) AS t"
+        sql = f"{sql} FROM (SELECT * FROM {relation}{limit})"
+        for step in (  # each in a query around the last, so that nothing is computed twice
+            f"place, {trimmed('t', 'VARCHAR')} AS t",
+            f"place, {unless_empty('t')} AS t",
+            f"*, {bare('t')} AS bare, gentus_like_a_date(t) AS dated",
+            "*, CASE WHEN dated THEN gentus_stamp(t, true) END AS day_first,"
+            " CASE WHEN dated THEN gentus_stamp(t, false) END AS month_first,"
+            " CASE WHEN dated THEN gentus_zoned(t, true) END AS zoned",
+            f"place, t, gentus_shape(t, {date}, gentus_dressed_shape(t, bare)) AS shape",
+        ):
+            sql = f"SELECT {step} FROM ({sql})"
+        found = duck.execute(
+            f"SELECT place, shape, count(*), {_largest('t')} FROM ({sql}) GROUP BY ALL"
+        ).fetchall()
+    shapes = {place: Counter[str]() for place in places}
+    largest: dict[int, float] = {}
+    count = 0
+    for place, shape, times, number in found:
+        count += times if place == places[0] else 0
+        if shape is not None:
+            shapes[place][shape] = times
+        if number is not None:
+            largest[place] = max(number, largest.get(place, 0.0))
+    facts = {place: Facts("VARCHAR", whole.written, shapes[place], largest.get(place)) for place in places}
+    return count, facts
 
 
-def _shape(place: int, kind: str, number: bool, date: bool) -> str:
-    text = f"t{place}"
-    if kind != "VARCHAR":
-        return typed_shape(text, kind)
-    dates = f"gentus_date_shape({text}, p{place}, q{place}, z{place})" if date else literal(_DATE)
-    numbers = f"gentus_dressed_shape({text}, b{place})" if number else literal(_NUMBER)
-    return f"gentus_shape({text}, {dates}, {numbers})"
-
-
-def _largest(value: str, kind: str) -> str:
-    if kind == "VARCHAR" or is_number(kind):
-        return f"max(abs(TRY_CAST({value} AS DOUBLE)))"
-    return "NULL"
+def _largest(value: str) -> str:
+    return f"max(abs(TRY_CAST({value} AS DOUBLE)))"

@@ -6,11 +6,8 @@ takes more than its memory limit, and Python holds a few thousand rows.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -18,7 +15,7 @@ import pyarrow as pa
 from gentus.lake.typed import quoted
 from gentus.progress import Tick
 from gentus.union.convert import bare, direct, last, middle, trimmed, unless_empty
-from gentus.union.macros import define_macros, literal
+from gentus.union.macros import literal
 from gentus.union.opening import Opened, told_of
 from gentus.union.plan import Reading, UnionPlan
 from gentus.union.profile import kind_of
@@ -31,24 +28,6 @@ if TYPE_CHECKING:
 _BATCH = 16_384  # rows that go from one DuckDB to the other in one piece
 _ROW_BITS = 40  # of a number that orders all rows: the table's number stands before them
 _PROVENANCE = ["_source_table", "_source_row"]
-
-
-@contextmanager
-def workshop(memory: str, scratch: Path | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A DuckDB of its own that never loads an extension; beyond its memory it uses the scratch folder."""
-    import duckdb
-
-    config: dict[str, str | bool | int | float | list[str]] = {
-        "threads": min(4, os.cpu_count() or 1),
-        "memory_limit": memory,
-        "temp_directory": "" if scratch is None else str(scratch),
-        "autoinstall_known_extensions": False,
-        "autoload_known_extensions": False,
-        "allow_community_extensions": False,
-    }
-    with closing(duckdb.connect(":memory:", config=config)) as duck:
-        define_macros(duck)
-        yield duck
 
 
 class Flow:

@@ -17,7 +17,8 @@ from gentus.union.outputs import TABLE, Output, OutputError, columns_of, put_in_
 from gentus.union.plan import UnionPlan
 from gentus.union.planning import settle
 from gentus.union.report import Report
-from gentus.union.running import Flow, finished, pour, result_sql, workshop
+from gentus.union.running import Flow, finished, pour, result_sql
+from gentus.union.workshop import workshop
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -113,7 +114,7 @@ class Union:
     def _flow(self, scratch: Path, progress: Progress | None, first: int | None = None) -> Iterator[Flow]:
         """Everything opened and ready to flow."""
         progress = progress or Progress()
-        with workshop(_half(self.memory), scratch / "spill-reading") as duck:
+        with workshop(_half(self.memory), scratch / "spill-reading", reads=True) as duck:
             opened = open_plan(self.plan, duck, self._frame, self._limits)
             with progress.stage("looking at columns", len(opened)) as tick:
                 plan = settle(self.plan, opened, duck, lambda: tick(1))
