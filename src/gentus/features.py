@@ -106,10 +106,10 @@ def featurize(table: Table) -> Features:
     owners: list[NDArray[np.int64]] = []
     ids: list[NDArray[np.int64]] = []
     if columns:
-        for column_ids, hashed in (*_hashed_text(values), _pieces(values)):
+        for column_ids, hashed in (*hashed_text(values), pieces_of(values)):
             owners.append(column_ids)
             ids.append(hashed)
-    starts, flat_ids, counts = _count(owners, ids, len(columns))
+    starts, flat_ids, counts = counted(owners, ids, len(columns))
     profile = _profile(columns)
     before = np.array(places, np.int64).reshape(-1, 1)
     around = np.minimum(np.hstack([before, len(table.columns) - 1 - before]), 0xFFFF).astype(np.uint16)
@@ -122,9 +122,10 @@ def _distinct(cells: list[str]) -> list[str]:
     return [values[i] for i in spread(len(values), VALUES)]
 
 
-def _count(
+def counted(
     owners: list[NDArray[np.int64]], ids: list[NDArray[np.int64]], columns: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.uint8]]:
+    """CSR over the joint vocabulary: where each column begins, its ids, and how often each occurs."""
     if not ids:
         return np.zeros(columns + 1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.uint8)
     keys = np.concatenate(owners) * VOCABULARY + np.concatenate(ids)
@@ -136,27 +137,28 @@ def _count(
 # --- words, grams and shapes -------------------------------------------------------------------------
 
 
-_DIGIT_BIT, _ALPHA_BIT, _UPPER_BIT, _SPACE_BIT, _WORD_BIT = 1, 2, 4, 8, 16
+DIGIT_BIT, ALPHA_BIT, UPPER_BIT, SPACE_BIT, WORD_BIT = 1, 2, 4, 8, 16
 
 
 def _class_of(character: str) -> int:
     return (
-        _DIGIT_BIT * character.isdigit()
-        | _ALPHA_BIT * character.isalpha()
-        | _UPPER_BIT * character.isupper()
-        | _SPACE_BIT * character.isspace()
-        | _WORD_BIT * (character.isalnum() or character == "_")
+        DIGIT_BIT * character.isdigit()
+        | ALPHA_BIT * character.isalpha()
+        | UPPER_BIT * character.isupper()
+        | SPACE_BIT * character.isspace()
+        | WORD_BIT * (character.isalnum() or character == "_")
     )
 
 
 _ASCII = np.array([_class_of(chr(i)) for i in range(128)], np.uint8)
 
 
-def _points(text: str) -> NDArray[np.uint32]:
+def points_of(text: str) -> NDArray[np.uint32]:
+    """(n,) the characters of a text."""
     return np.frombuffer(text.encode("utf-32-le", "replace"), np.uint32)
 
 
-def _classes(points: NDArray[np.uint32]) -> NDArray[np.uint8]:
+def classes_of(points: NDArray[np.uint32]) -> NDArray[np.uint8]:
     """(n,) which classes every character is in; only distinct characters beyond ASCII are looked up."""
     classes = _ASCII[np.minimum(points, 127)]
     beyond = points > 127
@@ -166,12 +168,12 @@ def _classes(points: NDArray[np.uint32]) -> NDArray[np.uint8]:
     return classes
 
 
-def _hashed_text(values: list[list[str]]) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+def hashed_text(values: list[list[str]]) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """(column, id) of every word, gram and cell shape, by rolling hashes over all text at once."""
     cells = [_SPACE.sub(" ", value) for column in values for value in column]
     per_column = np.array([len(column) for column in values])
     text = "\n" + "\n".join(cells).lower() + "\n"
-    points = _points(text)  # (n,)
+    points = points_of(text)  # (n,)
     breaks = points == _BREAK
     cell_of = np.cumsum(breaks) - 1  # the cell a character belongs to; a break opens its cell
     column_of_cell = np.append(np.repeat(np.arange(len(values)), per_column), len(values) - 1)
@@ -187,7 +189,7 @@ def _hashed_text(values: list[list[str]]) -> list[tuple[NDArray[np.int64], NDArr
 def _words(
     points: NDArray[np.uint32], column_of: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    inside = (_classes(points) & _WORD_BIT) > 0
+    inside = (classes_of(points) & WORD_BIT) > 0
     edges = np.diff(inside.astype(np.int8), prepend=0, append=0)
     begin, end = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
     # Polynomial hash of text[begin:end] from prefix sums; P is odd, so it has an inverse modulo 2^64.
@@ -265,7 +267,8 @@ def _bucket_of(text: str) -> int:
 # --- word pieces and profile -------------------------------------------------------------------------
 
 
-def _pieces(values: list[list[str]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def pieces_of(values: list[list[str]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(column, id) of every word piece."""
     encodings = load_tokenizer().encode_batch_fast([" ".join(v) for v in values], add_special_tokens=False)
     ids = [encoding.ids for encoding in encodings]
     lengths = np.array([len(i) for i in ids])
@@ -285,12 +288,12 @@ def _profile(columns: list[list[str]]) -> NDArray[np.float32]:
     starts = np.cumsum(counts) - counts
     cells = [cell for head in heads for cell in head]
     lengths = np.array([len(cell) for cell in cells], np.float64)
-    points = _points("".join(cells))
+    points = points_of("".join(cells))
     characters = np.add.reduceat(lengths, starts)
     begins = (np.cumsum(characters) - characters).astype(
         np.int64
     )  # cells are never empty, so neither are these
-    classes = _classes(points)
+    classes = classes_of(points)
     numbers = np.array([_number(cell) for cell in cells])
     numeric = ~np.isnan(numbers)
     magnitude = np.log1p(np.abs(np.where(numeric, numbers, 0)))
@@ -314,10 +317,10 @@ def _profile(columns: list[list[str]]) -> NDArray[np.float32]:
             np.array([len(set(column)) / len(column) for column in columns]),
             np.log1p(length_mean) / 2,
             np.log1p(length_spread) / 2,
-            2 * share(_DIGIT_BIT),
-            2 * share(_ALPHA_BIT),
-            2 * share(_UPPER_BIT),
-            2 * share(_SPACE_BIT),
+            2 * share(DIGIT_BIT),
+            2 * share(ALPHA_BIT),
+            2 * share(UPPER_BIT),
+            2 * share(SPACE_BIT),
             magnitude_mean / 4,
             magnitude_spread / 4,
             np.add.reduceat((np.where(numeric, numbers, 0) < 0).astype(np.float64), starts)

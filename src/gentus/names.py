@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +18,7 @@ F64 = NDArray[np.float64]
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
 # What readers, exports and people in a hurry call a column that has no name.
 _GENERATED = re.compile(r"(column|col|field|f|c|v|var|x|attr|attribute|unnamed)?[ _:.-]*\d*", re.I)
+LETTERS = 256
 SIMILARITIES = ("equal names", "alike letters", "alike meaning")
 
 
@@ -28,51 +32,54 @@ def is_name(name: str) -> bool:
     return _GENERATED.fullmatch(name.strip()) is None
 
 
-def compare_names(ours: Sequence[str], theirs: Sequence[str]) -> tuple[NDArray[np.bool_], F64]:
-    """(q, t) whether both columns have a name, and (q, t, 3) how alike the names are."""
-    named = np.outer([is_name(name) for name in ours], [is_name(name) for name in theirs])
-    left, right = [words_of(name) for name in ours], [words_of(name) for name in theirs]
-    plain_left, plain_right = ["".join(words) for words in left], ["".join(words) for words in right]
-    equal = np.array(plain_left)[:, None] == np.array(plain_right)[None, :]
-    grams = _cosine(_grams(plain_left), _grams(plain_right))
-    meaning = _cosine(_meaning(left), _meaning(right))
-    similarities = np.stack([equal.astype(np.float64), grams, np.maximum(meaning, 0)], 2)
-    return named, similarities * named[:, :, None]
+def compare_names(ours: Sequence[str], theirs: Sequence[str]) -> F64:
+    """(q, t, 4) whether both columns have a name, and how alike the names are, 0 to 1."""
+    left, right = [_known(name) for name in ours], [_known(name) for name in theirs]
+    named = np.outer([one.given for one in left], [one.given for one in right])
+    equal = np.array([one.plain for one in left], object)[:, None] == np.array(
+        [one.plain for one in right], object
+    )
+    letters = (
+        _stacked([one.letters for one in left], LETTERS) @ _stacked([one.letters for one in right], LETTERS).T
+    )
+    meaning = (
+        _stacked([one.meaning for one in left], WIDTH) @ _stacked([one.meaning for one in right], WIDTH).T
+    )
+    alike = [named, equal * named, letters * named, np.maximum(meaning, 0) * named]
+    return np.stack(alike, 2).astype(np.float64)
 
 
-def _grams(names: Sequence[str], width: int = 512) -> F64:
-    """(n, width) hashed letters, pairs and triples of letters, borders marked."""
-    out = np.zeros((len(names), width))
-    for at, name in enumerate(names):
-        padded = f"^{name}$"
-        for size in (1, 2, 3):
-            for begin in range(len(padded) - size + 1):
-                out[at, _bucket(padded[begin : begin + size]) % width] += 1
-    return np.sqrt(out)
+@dataclass(frozen=True, slots=True)
+class _Name:
+    given: bool  # and not made up
+    plain: str  # its words without what joins them
+    letters: F64  # (LETTERS,)
+    meaning: F64  # (WIDTH,)
 
 
-def _bucket(text: str) -> int:
-    hashed = 0
-    for letter in text:
-        hashed = (hashed * 1_000_003 + ord(letter) + 1) & 0xFFFFFFFF
-    return hashed ^ (hashed >> 15)
+@lru_cache(maxsize=8192)  # a lake has few names, and the same ones again and again
+def _known(name: str) -> _Name:
+    words = words_of(name)
+    plain = "".join(words)
+    return _Name(is_name(name), plain, _unit(_grams(plain)), _unit(_meaning(words)))
 
 
-def _meaning(names: Sequence[list[str]]) -> F64:
-    """(n, WIDTH) mean static vectors of the pieces of names."""
-    out = np.zeros((len(names), WIDTH))
-    vectors = load_vectors()
-    for at, encoding in enumerate(
-        load_tokenizer().encode_batch_fast([" ".join(words) for words in names], add_special_tokens=False)
-    ):
-        if encoding.ids:
-            out[at] = vectors[encoding.ids].mean(0)
-    return out
+def _grams(plain: str) -> F64:
+    """(LETTERS,) hashed letters, pairs and triples of letters, borders marked."""
+    padded = f"^{plain}$"
+    grams = [padded[at : at + size] for size in (1, 2, 3) for at in range(len(padded) - size + 1)]
+    return np.sqrt(np.bincount([crc32(gram.encode()) % LETTERS for gram in grams], minlength=LETTERS))
 
 
-def _cosine(left: F64, right: F64) -> F64:
-    return np.asarray(_unit(left) @ _unit(right).T, np.float64)
+def _meaning(words: list[str]) -> F64:
+    """(WIDTH,) the mean static vector of the pieces of a name."""
+    ids = load_tokenizer().encode(" ".join(words), add_special_tokens=False).ids
+    return load_vectors()[ids].mean(0).astype(np.float64) if ids else np.zeros(WIDTH)
 
 
-def _unit(rows: F64) -> F64:
-    return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12), np.float64)
+def _unit(vector: F64) -> F64:
+    return vector / max(float(np.linalg.norm(vector)), 1e-12)
+
+
+def _stacked(rows: list[F64], width: int) -> F64:
+    return np.stack(rows) if rows else np.zeros((0, width))

@@ -1,6 +1,12 @@
-"""Evidence about every pair of columns of two tables, (q, t, features) at once."""
+"""Evidence about every pair of columns of two tables: a first look at each, a second in the light of others.
+
+Everything is (q, t), for the q columns of one table and the t of the other, made without a loop over pairs.
+"""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,147 +14,268 @@ from scipy.sparse import csr_matrix
 from scipy.spatial.distance import cdist
 
 from gentus.digest import HABITS, Digest
-from gentus.evidence import normalize
-from gentus.features import KINDS, PIECE, concatenate
+from gentus.features import KINDS, PIECE
 from gentus.names import SIMILARITIES, compare_names
 from gentus.static import WIDTH as PIECE_WIDTH
 from gentus.static import load_vectors
 
 F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
 GRID = 2048  # places at which distributions are compared, at most
-_POINTS = 24  # of them from each column
+_POINTS = 16  # of them from each column
 
-FEATURES = (
-    "values shared of the smaller column",
-    "values shared of both",
-    "values as frequent",
-    "rare values shared",
-    "words",
-    "grams",
-    "shapes",
-    "pieces",
-    "numbers: largest gap",
-    "numbers: mean gap",
-    "numbers: gap beyond chance",
-    "dates: largest gap",
-    "dates: gap beyond chance",
+FIRST = (
+    "shared values",
+    "shared values, numbers",
+    "values contained",
+    "values contained, numbers",
+    "many values contained",
+    "no value shared, text",
+    "words, text",
+    "grams, text",
+    "shapes, text",
+    "letters, text",
+    "meaning, text",
+    "lengths apart",
+    "lengths apart, text",
+    "distributions apart",
+    "distributions apart on average",
+    "distributions apart beyond chance",
+    "distinct numbers apart beyond chance",
+    "range shared",
+    "spreads apart",
     "decimal places",
     "both numbers",
     "both dates",
     "both text",
-    "values shared, numbers",
-    "values as frequent, numbers",
-    "values as frequent, text",
-    "rare values shared, text",
-    *(f"apart: {habit}" for habit in HABITS),
-    "both named",
-    *SIMILARITIES,
+    "cells",
+    "distinct values",
+    "only one is constant",
+    *(f"{habit} apart" for habit in HABITS),
 )
-NAMED = len(FEATURES) - 1 - len(SIMILARITIES)  # where the features of names begin
+NAMES = ("both named", *SIMILARITIES)
+SECOND = (
+    "first look",
+    "ahead of others in the row",
+    "ahead of others in the column",
+    "share of both",
+    "order of others",
+    "order of others, where it is kept",
+    "relations apart",
+    "relations alike",
+    "relations apart beyond chance",
+    "relations to go by",
+)
 
 
-def pair_features(query: Digest, table: Digest, names: bool = True) -> F64:
-    """(q, t, FEATURES) what speaks for and against every pair."""
-    contained, jaccard, frequent, rare = _values(query, table)
-    words, grams, shapes, pieces = _text(query, table)
-    largest, mean, beyond = _distributions(query, table)
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a first look says."""
+
+    first: F64  # (q, t, FIRST)
+    names: F64  # (q, t, NAMES)
+    shared: F64  # (q, t) share of all distinct values that both columns have
+    filled: NDArray[np.bool_]  # (q, t) both have cells
+
+
+def first_look(query: Digest, table: Digest, names: bool = True) -> Evidence:
+    """What speaks for and against every pair on its own; names only if they are to count."""
+    contained, shared, frequent = _values(query, table)
+    words, grams, shapes, meaning = _text(query, table)
+    largest, mean, beyond, distinct_beyond, within, spreads = _distributions(query, table)
     numbers, dates, text = (np.outer(query.kinds[:, kind], table.kinds[:, kind]) for kind in range(3))
-    habits = np.abs(query.habits[:, None] - table.habits[None])  # (q, t, HABITS)
-    similarity = [
-        *(contained, jaccard, frequent, rare, words, grams, shapes, pieces),
-        *(largest * numbers, mean * numbers, beyond * numbers, largest * dates, beyond * dates),
+    lengths = cdist(query.lengths, table.lengths, "chebyshev")
+    fewest = np.minimum(query.distinct[:, None], table.distinct[None])
+    many = np.log1p(fewest) / 3
+    constant = (query.distinct == 1)[:, None] != (table.distinct == 1)[None]
+    cells = np.minimum(query.sizes[:, None], table.sizes[None])
+    evidence = [
+        *(frequent, frequent * numbers, contained, contained * numbers, contained * many),
+        (contained == 0) * text * many,
+        *(words * text, grams * text, shapes * text, query.letters @ table.letters.T * text, meaning * text),
+        *(lengths, lengths * text),
+        *(largest * numbers, mean * numbers, beyond * numbers),
+        *(part * (numbers + dates) for part in (distinct_beyond, within, spreads)),
         query.decimals @ table.decimals.T,
-        *(numbers, dates, text),
-        *(contained * numbers, frequent * numbers, frequent * text, rare * text),
+        *(numbers, dates, text, np.log1p(cells) / 4, many, constant),
     ]
+    habits = np.abs(query.habits[:, None] - table.habits[None])  # (q, t, HABITS)
     ours, theirs = ([column.name for column in side.table.columns] for side in (query, table))
-    if names:
-        named, alike = compare_names(ours, theirs)
-    else:
-        named, alike = np.zeros(numbers.shape, bool), np.zeros((*numbers.shape, len(SIMILARITIES)))
-    return np.concatenate([np.stack(similarity, 2), habits, named[:, :, None], alike], 2)
+    return Evidence(
+        np.concatenate([np.stack(evidence, 2), habits], 2),
+        compare_names(ours, theirs) if names else np.zeros((*numbers.shape, len(NAMES))),
+        shared,
+        cells > 0,
+    )
 
 
-def _values(query: Digest, table: Digest) -> tuple[F64, F64, F64, F64]:
-    """(q, t) each: how far the values of two columns are the same."""
-    width, other = len(query.kinds), len(table.kinds)
-    _, ids = np.unique(np.concatenate([query.keys, table.keys]), return_inverse=True)
-    size = int(ids.max(initial=-1)) + 1
-    ours = csr_matrix((query.counts, (query.owner, ids[: len(query.keys)])), (width, size))
-    theirs = csr_matrix((table.counts, (table.owner, ids[len(query.keys) :])), (other, size))
-    here, there = (side.copy() for side in (ours, theirs))
-    here.data[:], there.data[:] = 1, 1
-    both = (here @ there.T).toarray()  # (q, t) values that both columns have
-    mine, its = np.asarray(here.sum(1)), np.asarray(there.sum(1)).T
-    share = both / np.maximum(np.minimum(mine, its), 1)
-    jaccard = both / np.maximum(mine + its - both, 1)
-    frequent = (_roots(ours) @ _roots(theirs).T).toarray()
+def _values(query: Digest, table: Digest) -> tuple[F64, F64, F64]:
+    """How many values are the same: of the smaller column, of both, and as frequent."""
+    width, count = len(query.sizes), len(query.sizes) + len(table.sizes)
+    owner = np.concatenate([query.owner, table.owner + width])
+    ids, columns = _numbered(np.concatenate([query.keys, table.keys]))
     # A value counts the less, the more columns have it: that both know 0 and 1 says nothing.
-    rarity = 1 / np.maximum(np.asarray(here.sum(0) + there.sum(0)).ravel() - 1, 1)
-    rare_both = (here.multiply(rarity) @ there.T).toarray()
-    rare_mine, rare_its = here @ rarity, there @ rarity
-    rare = rare_both / np.maximum(np.minimum(rare_mine[:, None], rare_its[None]), 1e-9)
-    return share, jaccard, frequent, rare
+    weight = np.concatenate([query.counts, table.counts]) / np.maximum(columns[ids] - 1, 1)
+    share = weight / np.bincount(owner, weight, count)[owner]
+    some = columns[ids] > 1  # what one column has is shared by none
+    both = _product(np.ones(some.sum()), owner[some], ids[some], width, count)
+    mine, its = query.distinct[:, None], table.distinct[None]
+    return (
+        both / np.maximum(np.minimum(mine, its), 1),
+        both / np.maximum(mine + its - both, 1),
+        _product(np.sqrt(share[some]), owner[some], ids[some], width, count),  # 1 if distributions are equal
+    )
 
 
-def _roots(counts: csr_matrix) -> csr_matrix:
-    """Roots of the shares: their product is the affinity of two distributions, 1 for equal ones."""
-    total = np.maximum(np.asarray(counts.sum(1)), 1)
-    return counts.multiply(1 / total).sqrt().tocsr()
+def _numbered(keys: NDArray[np.integer[Any]]) -> tuple[I64, I64]:
+    """(n,) keys as small numbers in their order, and how often each of these occurs."""
+    order = np.argsort(keys)
+    ordered = keys[order]
+    ids = np.zeros(len(keys), np.int64)
+    ids[order[1:]] = np.cumsum(ordered[1:] != ordered[:-1])
+    return ids, np.bincount(ids)
 
 
-def _text(query: Digest, table: Digest) -> tuple[F64, F64, F64, F64]:
-    """(q, t) each: similarity of words, grams, shapes and meaning; what is in all columns counts little."""
-    features = concatenate([query.features, table.features])
-    count = len(features.starts) - 1
-    ours = len(query.filled)
-    seen, at, frequency = np.unique(features.ids, return_inverse=True, return_counts=True)
-    owner = np.repeat(np.arange(count), np.diff(features.starts))
-    tfidf = (1 + np.log(features.counts.astype(np.float64))) * np.log((1 + count) / (0.5 + frequency))[at]
+def _product(weights: F64, owner: I64, ids: I64, width: int, count: int) -> F64:
+    """(q, t) products of the first columns with the others; entries come column by column."""
+    starts = np.searchsorted(owner, np.arange(count + 1))
+    rows = csr_matrix((weights, ids, starts), (count, int(ids.max(initial=0)) + 1))
+    return np.asarray((rows[:width] @ rows[width:].T).toarray(), np.float64)
+
+
+def _text(query: Digest, table: Digest) -> list[F64]:
+    """How alike words, grams, shapes and meaning are; what is in all columns counts little."""
+    width, count = len(query.sizes), len(query.sizes) + len(table.sizes)
+    text = np.concatenate([query.text, table.text])
+    lengths = np.concatenate([np.diff(query.starts), np.diff(table.starts)])
+    owner = np.repeat(np.arange(count), lengths)
+    ids, columns = _numbered(text)
+    weight = np.log((1 + (lengths > 0).sum()) / (0.5 + columns))[ids]
+    weight *= 1 + np.log(np.concatenate([query.times, table.times]))
     out = []
     for kind in ("words", "grams", "shapes"):
-        begin, end = np.searchsorted(seen, KINDS[kind])
-        some = (at >= begin) & (at < end)
-        length = np.sqrt(np.bincount(owner[some], tfidf[some] ** 2, count))
-        unit = tfidf[some] / np.maximum(length, 1e-9)[owner[some]]
-        matrix = csr_matrix((unit, (owner[some], at[some] - begin)), (count, max(end - begin, 1)))
-        out.append(_spread((matrix[:ours] @ matrix[ours:].T).toarray(), query, table))
-    begin = int(np.searchsorted(seen, PIECE))
-    some = at >= begin
-    weights = csr_matrix((tfidf[some], (owner[some], at[some] - begin)), (count, max(len(seen) - begin, 1)))
-    vectors = load_vectors()[seen[begin:] - PIECE] if begin < len(seen) else np.zeros((1, PIECE_WIDTH))
-    meaning = (weights @ vectors) / np.maximum(np.asarray(weights.sum(1)), 1e-9)
-    meaning = normalize(meaning - meaning.mean(0)) if count else meaning
-    return out[0], out[1], out[2], _spread(meaning[:ours] @ meaning[ours:].T, query, table)
+        first, last = KINDS[kind]
+        of_kind = (text >= first) & (text < last)
+        norm = np.sqrt(np.bincount(owner[of_kind], weight[of_kind] ** 2, count))
+        some = of_kind & (columns[ids] > 1)
+        out.append(_product(weight[some] / norm[owner[some]], owner[some], ids[some], width, count))
+    some = text >= PIECE
+    vectors = _meaning(weight[some], owner[some], text[some] - PIECE, count)
+    return [*out, vectors[:width] @ vectors[width:].T]
 
 
-def _spread(filled: F64, query: Digest, table: Digest) -> F64:
-    """From filled columns to all of them."""
-    out = np.zeros((len(query.kinds), len(table.kinds)))
-    out[np.ix_(query.filled, table.filled)] = filled
-    return out
+def _meaning(weight: F64, owner: I64, pieces: NDArray[np.integer[Any]], count: int) -> F64:
+    """(C, 384) mean static vectors of word pieces, centred on these columns: what all share says nothing."""
+    means = np.zeros((count, PIECE_WIDTH))
+    if len(pieces):
+        seen, at = np.unique(pieces, return_inverse=True)
+        starts = np.searchsorted(owner, np.arange(count + 1))
+        total = np.bincount(owner, weight, count)
+        means = csr_matrix((weight, at, starts), (count, len(seen))) @ load_vectors()[seen].astype(np.float64)
+        means[total > 0] /= total[total > 0, None]
+        means[total > 0] -= means[total > 0].mean(0)
+    return np.asarray(means / np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-9), np.float64)
 
 
-def _distributions(query: Digest, table: Digest) -> tuple[F64, F64, F64]:
-    """(q, t) each: how far the distributions of numbers are apart, and how far beyond chance."""
+def _distributions(query: Digest, table: Digest) -> tuple[F64, F64, F64, F64, F64, F64]:
+    """How far numbers are apart: distributions (gaps and what chance leaves of them), ranges and spreads."""
     columns = [*query.numbers, *table.numbers]
+    width = len(query.numbers)
     some = [column[np.linspace(0, len(column) - 1, _POINTS).astype(int)] for column in columns if len(column)]
-    if not some:
-        nothing = np.zeros((len(query.numbers), len(table.numbers)))
-        return nothing, nothing, nothing
-    grid = np.unique(np.concatenate(some))
+    grid = np.unique(np.concatenate([np.zeros(1), *some]))
     grid = grid[:: -(-len(grid) // GRID)]
     below = np.stack(  # (C, grid) share of the numbers up to there; of equal ones the half
-        [
-            (np.searchsorted(column, grid, "left") + np.searchsorted(column, grid, "right"))
-            / max(2 * len(column), 1)
+        [np.zeros(len(grid))]
+        + [
+            (np.searchsorted(column, grid) + np.searchsorted(column, grid, "right")) / max(2 * len(column), 1)
             for column in columns
         ]
+    )[1:]
+    largest = cdist(below[:width], below[width:], "chebyshev")
+    mean = cdist(below[:width], below[width:], "cityblock") / len(grid)
+    sizes = np.array([(len(column), len(np.unique(column))) for column in columns], np.float64).reshape(-1, 2)
+    mine, its = sizes[:width, None], sizes[None, width:]
+    chance = np.sqrt(mine * its / np.maximum(mine + its, 1))  # (q, t, 2) cells, and distinct numbers
+    beyond = np.minimum(largest[:, :, None] * chance, (8, 4)) / 4
+    ends = np.array([_ends(column) for column in columns]).reshape(-1, 4)
+    within = np.minimum(_within(columns[:width], ends[width:]), _within(columns[width:], ends[:width]).T)
+    spread = np.log(np.maximum(ends[:, 2] - ends[:, 1], 1e-9))
+    spreads = np.minimum(np.abs(spread[:width, None] - spread[None, width:]), 4)
+    return largest, mean, beyond[:, :, 0], beyond[:, :, 1] * 4, within, spreads
+
+
+def _ends(column: F64) -> F64:
+    """(4,) least, lower quartile, upper quartile and largest of sorted numbers."""
+    last = len(column) - 1
+    return column[[0, last // 4, 3 * last // 4, last]] if len(column) else np.array([np.inf, 0, 0, -np.inf])
+
+
+def _within(columns: list[F64], ends: F64) -> F64:
+    """(q, t) share of the numbers of one column that lie in the range of another."""
+    inside = np.zeros((len(columns), len(ends)))
+    for at, column in enumerate(columns):
+        if len(column):
+            inside[at] = np.searchsorted(column, ends[:, 3], "right") - np.searchsorted(column, ends[:, 0])
+            inside[at] /= len(column)
+    return np.maximum(inside, 0)
+
+
+# --- the second look ---------------------------------------------------------------------------------
+
+
+def second_look(query: Digest, table: Digest, scores: F64, shares: F64) -> F64:
+    """(q, t, SECOND) what the other columns say of every pair, those counting most that are surest.
+
+    `scores` are the log-odds of the first look, `shares` what every pair has of the votes of its two columns.
+    """
+    scores = np.clip(scores, -8, 8)
+    sure = shares**2
+    local, overall = _order(sure)
+    return np.stack(
+        [
+            scores,
+            scores - np.maximum(_best_other(scores), -6),
+            scores - np.maximum(_best_other(scores.T).T, -6),
+            shares,
+            local,
+            local * max(overall, 0),
+            *_relations(query, table, sure),
+        ],
+        2,
     )
-    ours, theirs = below[: len(query.numbers)], below[len(query.numbers) :]
-    largest = cdist(ours, theirs, "chebyshev")
-    mean = cdist(ours, theirs, "cityblock") / len(grid)
-    sizes = np.array([len(column) for column in columns], np.float64)
-    mine, its = sizes[: len(ours), None], sizes[None, len(ours) :]
-    beyond = largest * np.sqrt(mine * its / np.maximum(mine + its, 1))
-    return largest, mean, np.minimum(beyond, 8) / 4
+
+
+def _best_other(scores: F64) -> F64:
+    """The best score in the row of each pair, itself not counted."""
+    if scores.shape[1] < 2:
+        return np.full(scores.shape, -6.0)
+    ordered = np.sort(scores, 1)
+    return np.where(scores == ordered[:, -1:], ordered[:, -2:-1], ordered[:, -1:])
+
+
+def _order(sure: F64) -> tuple[F64, float]:
+    """Whether a pair stands to the others in the same order in both tables, and whether all do: -1 to 1."""
+    left, right = (np.sign(np.subtract.outer(np.arange(n), np.arange(n))) for n in sure.shape)
+    agreeing = left @ sure @ right.T
+    compared = np.abs(left) @ sure @ np.abs(right).T
+    overall = float((agreeing * sure).sum() / ((compared * sure).sum() + 0.5))
+    return agreeing / (compared + 0.5), overall
+
+
+def _relations(query: Digest, table: Digest, sure: F64) -> tuple[F64, F64, F64, F64]:
+    """Whether two columns move alike with the others: rank correlations with columns paired already."""
+    both = np.outer(query.complete, table.complete)
+    sure = sure * both
+    ours, theirs = query.together, table.together
+    mine, its = sure.sum(1), sure.sum(0)
+    others = np.maximum(sure.sum() - mine[:, None] - its[None] + sure, 0)
+    cross = ours @ sure @ theirs.T
+    left, right = (ours**2 @ mine)[:, None], (theirs**2 @ its)[None]
+    apart = (left - 2 * cross + right) / (others + 0.3)
+    chance = 1 / max(query.table.rows, 1) + 1 / max(table.table.rows, 1)
+    return (
+        np.sqrt(np.maximum(apart, 0)) * both,
+        cross / np.sqrt(left * right + 0.02) * both,
+        np.minimum((apart - chance) / (chance + 0.02), 10) * both,
+        np.minimum(others, 5) / 5 * both,
+    )
