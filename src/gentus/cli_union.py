@@ -29,7 +29,7 @@ def union(
     query: Annotated[
         Path | None, typer.Argument(metavar="QUERY", help="The table that others are put under.")
     ] = None,
-    more: Annotated[list[str] | None, typer.Argument(metavar="", hidden=True)] = None,
+    more: Annotated[list[str] | None, typer.Argument(metavar="", hidden=True, help="Further tables, after --tables.")] = None,
     out: Annotated[
         Path | None,
         typer.Option("-o", "--out", help="Where the rows go: .csv, .tsv, .parquet, .duckdb or .db."),
@@ -78,7 +78,7 @@ def union(
     if output is not None and not dry_run:
         output.check_place()
     progress = terminal_progress()
-    with _stoppable():
+    with _stoppable(out):
         if plan_file is not None:
             plan = _from_file(plan_file, query, (k, tables, more, keep_extra))
             plan = replace(
@@ -150,7 +150,7 @@ def _asked(
 
 
 @contextmanager
-def _stoppable() -> Iterator[None]:
+def _stoppable(out: Path | None) -> Iterator[None]:
     """End as by Ctrl-C when asked to terminate, so that nothing half done is left."""
 
     def stop(*_: object) -> None:
@@ -159,6 +159,9 @@ def _stoppable() -> Iterator[None]:
     before = {number: signal.signal(number, stop) for number in _signals()}
     try:
         yield
+    except KeyboardInterrupt:
+        say("\nStopped." if out is None else f"\nStopped; {out} is as it was.")
+        raise typer.Exit(130) from None
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -108,7 +108,7 @@ def _body(rows: Iterator[list[str]], width: int) -> Iterator[list[str]]:
     """Leave out the header, the rule under it, and lines of nothing but blanks."""
     next(rows, None)
     first = next(rows, None)
-    if first is not None and not is_rule(first):
+    if first is not None and not (is_rule(first) and any(map(str.strip, first))):
         yield first
     for row in rows:
         if len(row) > 1 or width == 1 or row[0].strip():

@@ -68,7 +68,7 @@ class Found:
     type: str
     read: Reading = _PLAIN
     note: str = ""
-    open: bool = False  # the order of day and month, or the decimal mark, could not be decided
+    open: bool = False  # the tables may decide what the query does not
 
 
 def infer(facts: Facts) -> Found:
@@ -77,13 +77,19 @@ def infer(facts: Facts) -> Found:
         return Found(kept_type(facts.kind))
     kinds = facts.kinds
     if kinds == {"b"} or (kinds == {"b", "n"} and facts.bits):
-        sure = facts.words & {"true", "false"} or any(facts.words >= set(pair) for pair in _PAIRS)
-        return Found("BOOLEAN" if sure else "VARCHAR")  # a column of nothing but "f" is about something else
+        if _sure(facts.words):
+            return Found("BOOLEAN")
+        return Found("VARCHAR", open=True)  # a column of nothing but "f" may be about something else
     if kinds == {"n"}:
         return _infer_number(facts)
     if kinds == {"d"}:
         return _infer_date(facts)
     return Found("VARCHAR")
+
+
+def _sure(words: set[str]) -> bool:
+    """Whether words that can mean true and false do."""
+    return bool(words & {"true", "false"}) or any(words >= set(pair) for pair in _PAIRS)
 
 
 def _infer_number(facts: Facts) -> Found:
@@ -153,10 +159,14 @@ def _listed(signs: Iterable[str]) -> str:
 # --- other tables under the query ----------------------------------------------------------------------
 
 
-def settle_open(found: Found, facts: Facts, others: Iterable[Facts]) -> Found:
+def settle_open(found: Found, facts: Facts, others: Sequence[Facts]) -> Found:
     """Decide by the tables what the query leaves open, if they agree."""
     if not found.open:
         return found
+    if "b" in facts.kinds:
+        words = facts.words.union(*(other.words for other in others))
+        if _sure(words) and all(other.kinds <= {"b", "n"} and other.bits for other in others):
+            return Found("BOOLEAN")
     if is_date(found.type):
         orders = {_order(other.orders) for other in others if other.orders["day"] or other.orders["month"]}
         if len(orders) == 1 and (order := orders.pop()[0]):

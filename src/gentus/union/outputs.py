@@ -165,15 +165,18 @@ def _abandoned(folder: Path) -> bool:
 
 def write(
     output: Output, plan: UnionPlan, duck: duckdb.DuckDBPyConnection, scratch: Path
-) -> Callable[[str], int]:
-    """The work that writes a relation of all rows and returns how many were written."""
+) -> Callable[[str, float], int]:
+    """The work that writes a relation of all rows, of so many bytes, and returns how many were written."""
 
-    def work(rows: str) -> int:
+    def work(rows: str, row_bytes: float) -> int:
         if output.format == "duckdb":
             file = output.path if output.adds_to_file else scratch / "new.duckdb"
             return _into_table(duck, file, output, result_sql(plan, rows))
         text = _guarded if output.guard_formulas else str
         options = _OPTIONS[output.format]
+        if output.format == "parquet":  # it is held in memory: fewer rows of long ones
+            group = min(_ROW_GROUP, int(_ROW_GROUP_BYTES / max(1.0, row_bytes)) // _STEP * _STEP)
+            options = f"{options}, ROW_GROUP_SIZE {max(_STEP, group)}"
         file = scratch / f"new.{output.format}"
         sql = result_sql(plan, rows, text, _guarded_name if output.guard_formulas else str)
         ((count,),) = duck.execute(f"COPY ({sql}) TO {literal(str(file))} ({options})").fetchall()
@@ -185,8 +188,9 @@ def write(
 _OPTIONS = {
     "csv": "FORMAT csv, HEADER, DELIMITER ',', NULLSTR ''",
     "tsv": "FORMAT csv, HEADER, DELIMITER '\t', NULLSTR ''",
-    "parquet": "FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 122880",
+    "parquet": "FORMAT parquet, COMPRESSION zstd",
 }
+_ROW_GROUP, _ROW_GROUP_BYTES, _STEP = 122_880, 16 << 20, 2048
 
 
 def _guarded(value: str) -> str:

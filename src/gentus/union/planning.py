@@ -124,10 +124,8 @@ def settle(
 
     def read(column: Placement, facts: Facts | None, is_query: bool) -> Placement:
         kind = columns[column.into].type
-        if column.read is not None:
-            return column
-        if facts is None or kind in (None, "VARCHAR"):
-            return replace(column, read=Reading())
+        if column.read is not None or facts is None or kind in (None, "VARCHAR"):
+            return column  # text is text, however it is read
         first = found.get(column.into)
         if is_query and first is not None:
             return replace(column, read=first.read)
@@ -163,11 +161,14 @@ def _look_under(
     places, pure = [], set()
     for column in one.table.columns:
         place = one.whole.places[column.source]
-        given = targets[column.into].type
-        kind = given or (found[column.into].type if column.into in found else None)
-        if kind is None:  # the query has no such column: its type is found here
+        given, asked = targets[column.into].type, found.get(column.into)
+        if given is None and asked is None:  # the query has no such column: its type is found here
             pure.add(place)
-        if kind is None or (kind != "VARCHAR" and (given is None or column.read is None)):
+        if given is None:
+            matters = asked is None or asked.open or asked.type != "VARCHAR"
+        else:
+            matters = column.read is None and given != "VARCHAR"
+        if matters:
             places.append(place)
     with told_of(one.table):
         look_through(duck, one.whole, places, one.profile, pure)

@@ -7,7 +7,9 @@ takes more than its memory limit, and Python holds a few thousand rows.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -25,7 +27,7 @@ from gentus.union.types import FLOATS, is_number
 if TYPE_CHECKING:
     import duckdb
 
-_BATCH = 16_384  # rows that go from one DuckDB to the other in one piece
+_BATCH = 2048  # rows that go from one DuckDB to the other in one piece; cells may be long
 _ROW_BITS = 40  # of a number that orders all rows: the table's number stands before them
 _PROVENANCE = ["_source_table", "_source_row"]
 
@@ -148,15 +150,16 @@ def provenance_names(plan: UnionPlan) -> tuple[str, ...]:
     return names
 
 
-def pour(flow: Flow, duck: duckdb.DuckDBPyConnection, work: Callable[[str], Any]) -> Any:
+def pour(flow: Flow, duck: duckdb.DuckDBPyConnection, work: Callable[[str, float], Any]) -> Any:
     """Let some work of another DuckDB read the flow. What goes wrong in it is raised as it was.
 
-    It runs in a thread, so that Ctrl-C is heard at once.
+    It is told what to select from, and how many bytes a row takes. It runs in a thread, so that Ctrl-C is
+    heard at once.
     """
     failures: list[BaseException] = []
     results: list[Any] = []
 
-    def batches() -> Iterator[pa.RecordBatch]:
+    def batches() -> Generator[pa.RecordBatch, None, None]:
         try:
             yield from flow.batches()
         except BaseException as error:
@@ -165,24 +168,39 @@ def pour(flow: Flow, duck: duckdb.DuckDBPyConnection, work: Callable[[str], Any]
 
     def run() -> None:
         try:
-            duck.register("flow", pa.RecordBatchReader.from_batches(flow.schema, batches()))
-            results.append(work("flow"))
+            first = [batch for batch in (next(flowing, None),) if batch is not None and batch.num_rows]
+            duck.register("flow", pa.RecordBatchReader.from_batches(flow.schema, chain(first, flowing)))
+            results.append(work("flow", sum(batch.nbytes / batch.num_rows for batch in first)))
         except BaseException as error:
             failures.append(error)
 
+    flowing = batches()
     thread = threading.Thread(target=run, name="gentus union")
     thread.start()
     try:
         while thread.is_alive():
             thread.join(0.2)
     except BaseException:
-        flow.stop.set()
+        flow.stop.set()  # ends it with the next batch; where none is to come, DuckDB has to be told
+        thread.join(2)
         duck.interrupt()
         thread.join()
         raise
+    finally:
+        _close(flowing)
     if failures:
         raise failures[0]
     return results[0]
+
+
+def _close(flowing: Generator[Any, None, None]) -> None:
+    """Let go of what is being read; after an interruption a thread of DuckDB may still be at it."""
+    while True:
+        try:
+            flowing.close()
+            return
+        except ValueError:
+            time.sleep(0.01)
 
 
 def finished(flow: Flow, output: str | None, rows: int, columns: int) -> Report:

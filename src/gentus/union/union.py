@@ -39,9 +39,7 @@ class Union:
     def __repr__(self) -> str:
         """What this is, at a glance."""
         tables = len(self.plan.tables)
-        return (
-            f"<gentus Union of {self.plan.query.name} and {tables} tables: {len(self.plan.columns)} columns>"
-        )
+        return f"<Union of {self.plan.query.name} and {tables} tables, {len(self.plan.columns)} columns>"
 
     def write(self, output: Output, progress: Progress | None = None) -> Report:
         """Write it whole or not at all."""
@@ -106,7 +104,8 @@ class Union:
             self._flow(scratch, None, first) as flow,
             workshop(self.memory, scratch / "spill") as duck,
         ):
-            table = pour(flow, duck, lambda rows: duck.sql(result_sql(flow.plan, rows)).to_arrow_table())
+            sql = result_sql(flow.plan, "flow")
+            table = pour(flow, duck, lambda *_: duck.sql(sql).to_arrow_table())
         self.report = finished(flow, None, table.num_rows, table.num_columns)
         return table
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,8 +29,12 @@ def workshop(memory: str, scratch: Path, reads: bool = False) -> Iterator[duckdb
         "autoload_known_extensions": False,
         "allow_community_extensions": False,
     }
-    with closing(duckdb.connect(":memory:", config=config)) as duck:
+    duck = duckdb.connect(":memory:", config=config)
+    try:
         duck.execute("SET TimeZone = 'UTC'")  # where times have none
         if reads:
             define_macros(duck)
         yield duck
+    finally:
+        with suppress(duckdb.Error):  # one that was stopped may refuse
+            duck.close()

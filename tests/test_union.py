@@ -1,0 +1,552 @@
+"""Unions end to end: from a search or a plan to rows in a file, whole or not at all."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import gzip
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from conftest import rows_of, write_table
+from test_cli import Run, run
+
+from gentus.alignment import Alignment, ColumnRef, Pair
+from gentus.index import Index
+from gentus.lake import Limits, read
+from gentus.union import OutputColumn, Placement, PlanError, PlannedTable, Union, UnionPlan
+from gentus.union.asking import plan_union
+from gentus.union.outputs import Output, OutputError
+
+__all__ = ["run"]
+
+FISH = ("deep/er/fish_1.csv", "semi/fish_2.semicolon.csv", "typed/fish_3.parquet", "typed/lines/fish_4.jsonl")
+
+
+def table_of(path: Path, table: str = "unioned") -> list[tuple[Any, ...]]:
+    """All rows of a result, whatever it was written as."""
+    with closing(duckdb.connect(":memory:")) as duck:
+        if path.suffix in (".duckdb", ".db"):
+            duck.execute(f"ATTACH '{path}' AS result (READ_ONLY)")
+            return duck.execute(f'SELECT * FROM result."{table}"').fetchall()
+        kind = {".parquet": "parquet", ".csv": "csv", ".tsv": "csv"}[path.suffix]
+        return duck.execute(f"SELECT * FROM read_{kind}('{path}')").fetchall()
+
+
+def planned(folder: Path, *tables: Sequence[Sequence[str]], **options: Any) -> UnionPlan:
+    """A plan for tables whose columns belong together by their place; the first is the query."""
+    sources = []
+    for number, rows in enumerate(tables):
+        path = folder / f"t{number}.csv"
+        with path.open("w", newline="") as file:
+            csv.writer(file).writerows(rows)
+        placed = tuple(Placement(own, name) for own, name in zip(rows[0], tables[0][0], strict=True))
+        sources.append(PlannedTable(path.name, str(path), None, placed))
+    columns = tuple(OutputColumn(name) for name in tables[0][0])
+    return UnionPlan(sources[0], tuple(sources[1:]), columns, **options)
+
+
+def taken(plan: UnionPlan) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = Union(plan).to_arrow().to_pylist()
+    return found
+
+
+# --- from the command line -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".parquet", ".duckdb", ".db"])
+def test_search_and_union(run: Run, index_path: Path, lake: Path, tmp_path: Path, suffix: str) -> None:
+    out = tmp_path / f"all the fish{suffix}"
+    ran = run("union", index_path, lake / "fish_0.csv", "-o", out, "-k", 5, "--json")
+    report = ran.json()
+    assert (report["rows"], report["columns"], report["unconverted"], report["notes"]) == (72, 6, 0, [])
+    assert {table["table"] for table in report["tables"]} > {"fish_0.csv", *FISH}
+    assert [table["rows"] for table in report["tables"]] == [12] * 6
+    assert f"72 rows and 6 columns in {out}" in ran.err
+    rows = table_of(out)
+    assert len(rows) == 72
+    expected = [(*row[:2], float(row[2]), int(row[3])) for row in rows_of("fish", 0)[1:]]
+    assert [row[:4] for row in rows[:12]] == expected
+    assert [row[4:] for row in rows[:12]] == [("fish_0.csv", number) for number in range(1, 13)]
+    for table in {row[4] for row in rows} & set(FISH):
+        seed = int(table.split("fish_")[1][0])
+        expected = [(*row[:2], float(row[2]), int(row[3])) for row in rows_of("fish", seed)[1:]]
+        assert [row[:4] for row in rows if row[4] == table] == expected
+    assert os.listdir(tmp_path) == [out.name]
+
+
+def test_tables_by_name(run: Run, index_path: Path, lake: Path, tmp_path: Path) -> None:
+    query, out = lake / "fish_0.csv", tmp_path / "out.csv"
+    elsewhere = write_table(tmp_path / "more" / "other.csv", rows_of("fish", 9, 5))
+    ran = run("union", index_path, query, "-o", out, "--tables", *FISH[:2], "fish_0.csv", FISH[0], elsewhere)
+    assert ran.code == 0
+    assert f"fish_0.csv is the query itself and was left out\n{FISH[0]} is named twice" in ran.err
+    rows = (("fish_0.csv", 12), (FISH[0], 12), (FISH[1], 12), (str(elsewhere), 5))
+    assert [row[4] for row in table_of(out)] == [name for name, count in rows for _ in range(count)]
+    wrong: dict[str, list[object]] = {
+        "deep/fish_1.csv is neither a table of the index nor a file. Did you mean deep/er/fish_1.csv": [
+            *("--tables", "deep/fish_1.csv")
+        ],
+        "-k and --tables exclude each other": ["--tables", FISH[0], "-k", 3],
+        "stray.csv is one argument too many": ["stray.csv"],
+        "there is no table to union with": ["--tables", "fish_0.csv"],
+    }
+    for said, arguments in wrong.items():
+        ran = run("union", index_path, query, "-o", tmp_path / "no.csv", *arguments)
+        assert ran.code in (1, 2)
+        assert said in " ".join(ran.err.replace("│", " ").split()), said
+    assert not (tmp_path / "no.csv").exists()
+    ran = run("union", index_path, tmp_path / "lost.csv", "-o", tmp_path / "no.csv")
+    assert (ran.code, "there is no file" in ran.err) == (1, True)
+    assert run("union", "-o", tmp_path / "no.csv").code == 2
+
+
+def test_dry_run_and_an_edited_plan(run: Run, index_path: Path, lake: Path, tmp_path: Path) -> None:
+    arguments = ("union", index_path, lake / "fish_0.csv", "--tables", *FISH[:2], "--dry-run")
+    ran = run(*arguments)
+    assert ran.code == 0
+    assert "deep/er/fish_1.csv" in ran.out
+    assert "DOUBLE" in ran.out
+    document = run(*arguments, "-o", tmp_path / "out.csv", "--json").json()
+    assert os.listdir(tmp_path) == []
+    assert [column["type"] for column in document["columns"]] == ["VARCHAR", "VARCHAR", "DOUBLE", "BIGINT"]
+
+    document["columns"][3] = {"name": "made in", "type": "text"}
+    for table in (document["query"], *document["tables"]):
+        (year,) = (column for column in table["columns"] if column["into"] == "year")
+        year["into"] = "made in"
+    document["tables"].pop()
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps(document))
+    out = tmp_path / "out.parquet"
+    report = run("union", "--plan", plan, "-o", out, "--no-provenance", "--json").json()
+    assert (report["rows"], report["columns"]) == (24, 4)
+    schema = pq.read_schema(out)
+    assert (schema.names[3], schema.types[3]) == ("made in", pa.string())
+    assert run("union", "--plan", plan, "-o", tmp_path / "a.csv", "-k", 2).code == 2
+    assert "fish_0.csv" in run("union", "--plan", plan, "--dry-run").out
+
+
+def test_what_is_there_is_not_overwritten(run: Run, index_path: Path, lake: Path, tmp_path: Path) -> None:
+    arguments = ("union", index_path, lake / "fish_0.csv", "--tables", FISH[0])
+    out = tmp_path / "out.csv"
+    out.write_text("mine")
+    ran = run(*arguments, "-o", out)
+    assert (ran.code, out.read_text()) == (1, "mine")
+    assert "is there already; --force replaces it" in ran.err
+    assert run(*arguments, "-o", out, "--force").code == 0
+    assert len(table_of(out)) == 24
+    copied = shutil.copy(lake / "fish_0.csv", tmp_path / "query.csv")
+    for said, path in {
+        "is read by this union": copied,
+        "has to end in one of .csv": tmp_path / "out.xlsx",
+        "there is no folder": tmp_path / "no" / "out.csv",
+        "is not a file": tmp_path,
+        "is not a DuckDB file": tmp_path / "text.db",
+    }.items():
+        (tmp_path / "text.db").write_text("mine")
+        target = path if Path(path).suffix else Path(path).with_name(f"{Path(path).name}")
+        ran = run("union", index_path, copied, "--tables", FISH[0], "-o", target, "--force")
+        assert ran.code == 1
+        assert said in ran.err or "has to end in" in ran.err
+    assert Path(copied).read_text() == (lake / "fish_0.csv").read_text()
+    assert run(*arguments, "-o", tmp_path / "a.parquet", "--guard-formulas").code == 1
+    assert run(*arguments, "-o", tmp_path / "a.parquet", "--memory", "lots").code == 1
+    assert not (tmp_path / "a.parquet").exists()
+
+
+# --- what is in the rows -------------------------------------------------------------------------------
+
+
+def test_columns_that_do_not_align(tmp_path: Path) -> None:
+    query = write_table(tmp_path / "q.csv", [["id", "name"], ["1", "x"]])
+    one = write_table(tmp_path / "one.csv", [["who", "size", "Note"], ["y", "3", "a"]])
+    two = write_table(tmp_path / "two.csv", [["name", "size", "note", "id"], ["z", "4.5", "7", "9"]])
+    under = {str(one): {"name": "who"}, str(two): {"name": "name"}}
+
+    class Known:
+        """An index that knows which columns belong together."""
+
+        limits = Limits()
+
+        def source(self, name: str) -> None:
+            return None
+
+        def read(self, query: Any) -> Any:
+            return read(query)
+
+        def align(self, query: Any, table: Any, names: bool) -> Alignment:
+            found = under[str(table.path)]
+            pairs = [
+                Pair(ColumnRef(0, own), ColumnRef(0, other), 0.9, "alike") for own, other in found.items()
+            ]
+            return Alignment("q", table.name, 0.9, pairs, [], [])
+
+    known: Any = Known()
+    plan = plan_union(known, query, [str(one), str(two)])
+    assert [table.left_out for table in plan.tables] == [("size", "Note"), ("size", "note", "id")]
+    rows = taken(plan)
+    assert [(row["id"], row["name"]) for row in rows] == [(1, "x"), (None, "y"), (None, "z")]
+
+    plan = plan_union(known, query, [str(one), str(two)], keep_extra=True, provenance=False)
+    assert [(column.name, column.type) for column in plan.columns] == [
+        ("id", "BIGINT"),
+        ("name", "VARCHAR"),
+        ("size", "DOUBLE"),  # whole in one table, broken in the other
+        ("Note", "VARCHAR"),  # text in one table, a number in the other
+        ("id_2", "BIGINT"),
+    ]
+    assert [tuple(row.values()) for row in taken(plan)] == [
+        (1, "x", None, None, None),
+        (None, "y", 3.0, "a", None),
+        (None, "z", 4.5, "7", 9),
+    ]
+
+
+def test_distinct_keeps_the_first(tmp_path: Path) -> None:
+    one = [["a", "b"], ["x", "1"], ["y", ""], ["x", "1"], ["z", "3"]]
+    two = [["c", "d"], ["z", "3.0"], ["y", "null"], ["new", "1"]]
+    union = Union(planned(tmp_path, one, two, distinct=True))
+    report = union.write_csv(tmp_path / "out.csv")
+    assert (report.rows, report.duplicates_removed) == (4, 3)
+    lines = (tmp_path / "out.csv").read_text().splitlines()
+    assert lines[1:] == ["x,1.0,t0.csv,1", "y,,t0.csv,2", "z,3.0,t0.csv,4", "new,1.0,t1.csv,3"]
+    report = Union(replace(union.plan, provenance=False)).write_csv(tmp_path / "two.csv")
+    assert (tmp_path / "two.csv").read_text().splitlines()[1] == "x,1.0"
+
+
+def test_names_that_clash(tmp_path: Path) -> None:
+    header = ["Name", "name", "_source_table", 'it\'s "so"; DROP TABLE x', "名前"]
+    plan = planned(tmp_path, [header, ["a", "b", "c", "d", "e"]], [[f"{n}!" for n in header], ["f"] * 5])
+    with pytest.raises(PlanError, match="differ only in case"):
+        plan.check()
+    header[1] = "name_2"
+    plan = planned(tmp_path, [header, ["a", "b", "c", "d", "e"]], [[f"{n}!" for n in header], ["f"] * 5])
+    table = Union(plan).to_arrow()
+    assert table.column_names == [*header, "_source_table_2", "_source_row_2"]
+    assert [list(row.values())[:5] for row in table.to_pylist()] == [["a", "b", "c", "d", "e"], ["f"] * 5]
+    Union(plan).write_duckdb(tmp_path / "new.duckdb", 'a "table"')
+    assert len(table_of(tmp_path / "new.duckdb", 'a ""table""')) == 2
+
+
+def test_formulas_are_guarded(tmp_path: Path) -> None:
+    cells = ["=1+1", "+cmd", "-5", "-x", "@sum", "+4.5", "plain", "-1,5 %", "'quoted", "a=b"]
+    plan = planned(tmp_path, [["=name", "n"], *([cell, "-1"] for cell in cells)], [["x", "y"], ["=z", "2"]])
+    Union(plan).write_csv(tmp_path / "out.csv", guard_formulas=True)
+    with (tmp_path / "out.csv").open() as file:
+        rows = list(csv.reader(file))
+    assert rows[0][:2] == ["'=name", "n"]
+    expected = ["'=1+1", "'+cmd", "-5", "'-x", "'@sum", "+4.5", "plain", "-1,5 %", "'quoted", "a=b", "'=z"]
+    assert [row[0] for row in rows[1:]] == expected
+    assert [row[1] for row in rows[1:]] == ["-1"] * 10 + ["2"]
+    Union(plan).write_csv(tmp_path / "plain.csv")
+    assert (tmp_path / "plain.csv").read_text().startswith("=name,n,_source_table,_source_row\n=1+1,-1")
+
+
+def test_many_rows_keep_their_order(tmp_path: Path) -> None:
+    rows = [[str(number), f"{number % 28 + 1}.3.2020"] for number in range(20_000)]
+    union = Union(Union(planned(tmp_path, [["n", "day"], *rows], [["m", "d"], *rows[:10]])).settled())
+    for write, name in (
+        (union.write_parquet, "a.parquet"),
+        (union.write_csv, "a.csv"),
+        (union.write_duckdb, "a.db"),
+    ):
+        write(tmp_path / name)
+        assert [row[3] for row in table_of(tmp_path / name)] == [*range(1, 20_001), *range(1, 11)]
+
+
+def test_wide_tables(tmp_path: Path) -> None:
+    header = [f"column {number}" for number in range(150)]
+    one, two = ([str(number), "2020-01-31", "x"] * 50 for number in range(2))
+    rows = taken(planned(tmp_path, [header, one], [[f"{name}!" for name in header], two]))
+    assert [row["column 147"] for row in rows] == [0, 1]
+    assert {row["column 148"] for row in rows} == {datetime.date(2020, 1, 31)}
+
+
+# --- in Python -----------------------------------------------------------------------------------------
+
+
+def test_as_the_contract_has_it(index: Index, lake: Path, tmp_path: Path) -> None:
+    query = str(lake / "birds_0.csv")
+    hits = index.search(query, k=10)
+    union = index.union(query, hits[:3])
+    assert repr(union) == "<Union of birds_0.csv and 3 tables, 4 columns>"
+    report = union.write_parquet(tmp_path / "out.parquet")
+    assert report.rows == 48
+    with pytest.raises(OutputError, match="is there already"):
+        union.write_parquet(tmp_path / "out.parquet")
+    assert union.write_parquet(tmp_path / "out.parquet", force=True).rows == 48
+    assert union.preview(8).num_rows == 8
+    assert len(set(union.preview(8)["_source_table"].to_pylist())) == 4
+    assert union.to_polars().shape == (48, 6)
+    assert UnionPlan.from_dict(union.plan.to_dict()) == union.plan
+
+
+def test_frames_as_queries(index: Index, lake: Path, tmp_path: Path) -> None:
+    header, *body = rows_of("metals", 7)
+    data = {name: list(cells) for name, cells in zip(header, zip(*body, strict=True), strict=True)}
+    typed = {
+        **data,
+        "size": [float(cell) for cell in data["size"]],
+        "year": [int(cell) for cell in data["year"]],
+    }
+    for frame in (pd.DataFrame(typed), pl.DataFrame(typed), pa.table(typed)):
+        union = index.union(frame, index.search(frame, k=2), distinct=True)
+        table = union.to_arrow()
+        assert table.schema.types[:4][2:] == [pa.float64(), pa.int64()]
+        assert table.num_rows == 36
+    union.plan.save(tmp_path / "plan.json")
+    with pytest.raises(PlanError, match="made for a data frame"):
+        Union(UnionPlan.load(tmp_path / "plan.json")).to_arrow()
+    with pytest.raises(ValueError, match="has not all of its rows"):
+        index.union(index.read(lake / "fish_0.csv"), "fish_1.csv")
+
+
+# --- plans that cannot be run --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def document(tmp_path: Path) -> dict[str, Any]:
+    return planned(tmp_path, [["a", "b"], ["1", "x"]], [["c", "d"], ["2", "y"]]).to_dict()
+
+
+def _change(*path: Any) -> Callable[[dict[str, Any]], None]:
+    *way, last, value = path
+
+    def change(document: Any) -> None:
+        for step in way:
+            document = document[step]
+        if value is ...:
+            del document[last]
+        else:
+            document[last] = value
+
+    return change
+
+
+BAD: dict[str, Callable[[dict[str, Any]], None]] = {
+    "it has version 2, this gentus reads 1": _change("gentus_union_plan", 2),
+    "the plan lacks 'gentus_union_plan'": _change("gentus_union_plan", ...),
+    "the plan lacks 'tables'": _change("tables", ...),
+    "'columns' is to be a list, not 7": _change("columns", 7),
+    "it has no columns": _change("columns", []),
+    "'tabels', which means nothing; did you mean 'tables'": _change("tabels", []),
+    "there is no type 'INT); DROP TABLE x'": _change("columns", 0, "type", "INT); DROP TABLE x"),
+    "two columns of the result are called 'a'": _change("columns", 1, "name", "a"),
+    "t1.csv: 'c' goes into 'A', which is no column of the result": _change(
+        "tables", 0, "columns", 0, "into", "A"
+    ),
+    "t1.csv: 'c' and 'd' both go into 'a'; only one can": _change("tables", 0, "columns", 1, "into", "a"),
+    "t1.csv has no column 'cc'; did you mean 'c'": _change("tables", 0, "columns", 0, "from", "cc"),
+    "column 1 of table 1 (t1.csv) of the plan lacks 'from'": _change("tables", 0, "columns", 0, "from", ...),
+    "t1.csv: it lacks 'path'": _change("tables", 0, "path", None),
+    "t1.csv: it is no longer there": _change("tables", 0, "path", "gone.csv"),
+    "'path' is to be text, not 5": _change("tables", 0, "path", 5),
+    "'decimal' is one of '.', ',', not 'x'": _change("tables", 0, "columns", 0, "read", {"decimal": "x"}),
+    "'distinct' is to be true or false, not \"no\"": _change("distinct", "no"),
+    "t0.csv is there twice": lambda document: document["tables"].extend([document["query"]] * 2),
+}
+
+
+@pytest.mark.parametrize("said", BAD)
+def test_bad_plans(run: Run, document: dict[str, Any], tmp_path: Path, said: str) -> None:
+    BAD[said](document)
+    (tmp_path / "plan.json").write_text(json.dumps(document))
+    ran = run("union", "--plan", tmp_path / "plan.json", "-o", tmp_path / "out.csv")
+    assert ran.code == 1
+    assert said in ran.err
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_plans_that_are_none(run: Run, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    for data, said in ((b"{", "is not JSON"), (b"[]", "is to be an object"), (b"\xff", "no text in UTF-8")):
+        plan.write_bytes(data)
+        ran = run("union", "--plan", plan, "-o", tmp_path / "out.csv")
+        assert (ran.code, said in ran.err) == (1, True)
+    assert "No such file" in run("union", "--plan", tmp_path / "no.json", "-o", tmp_path / "out.csv").err
+
+
+def test_a_plan_by_hand(tmp_path: Path) -> None:
+    """Types and readings that it does not give are found; paths are relative to it."""
+    write_table(tmp_path / "q.csv", [["a"], ["1.5"]])
+    write_table(tmp_path / "t.semicolon.csv", [["x", "y"], ["1.234,5", "-"]])
+    own = {"name": "q", "path": "q.csv", "columns": [{"from": "a", "into": "amount"}]}
+    other = {"name": "t", "path": "t.semicolon.csv", "columns": [{"from": "x", "into": "amount"}]}
+    by_hand = {"gentus_union_plan": 1, "query": own, "columns": [{"name": "amount"}], "tables": [other]}
+    (tmp_path / "plan.json").write_text(json.dumps(by_hand))
+    plan = UnionPlan.load(tmp_path / "plan.json")
+    assert [row["amount"] for row in taken(plan)] == [1.5, 1234.5]
+    other["columns"] = [{"from": "x", "into": "amount", "read": {}}]  # plainly, says the person
+    (tmp_path / "plan.json").write_text(json.dumps(by_hand))
+    assert [row["amount"] for row in taken(UnionPlan.load(tmp_path / "plan.json"))] == [1.5, None]
+
+
+# --- tables that cannot be read ------------------------------------------------------------------------
+
+
+def test_tables_that_vanish_or_break(run: Run, tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    for number in range(4):
+        write_table(lake / f"fish_{number}.csv", rows_of("fish", number))
+    text = "".join(f"{','.join(row)}\n" for row in [*rows_of("fish", 5), *rows_of("fish", 6, 60_000)[1:]])
+    (lake / "fish_5.csv.gz").write_bytes(gzip.compress(text.encode(), 0))
+    index, out = tmp_path / "index", tmp_path / "out.csv"
+    assert run("index", lake, "-o", index).code == 0
+    (lake / "fish_1.csv").unlink()
+    with (lake / "fish_5.csv.gz").open("r+b") as file:
+        file.truncate(file.seek(0, 2) - 100_000)
+    ran = run("union", index, lake / "fish_0.csv", "-o", out, "-k", 4, "--json")
+    assert ran.json()["rows"] == 36
+    notes = ran.json()["notes"]
+    assert any("fish_1.csv was left out: it is no longer there" in note for note in notes)
+    assert any("fish_5.csv.gz was left out: the gzip data ends too early" in note for note in notes)
+    assert all(note in ran.err for note in notes)
+    for name, said in (("fish_1.csv", "no longer there"), ("fish_5.csv.gz", "ends too early")):
+        ran = run("union", index, lake / "fish_0.csv", "-o", tmp_path / "no.csv", "--tables", name)
+        assert (ran.code, ran.err.count(f"Error: {name}: "), said in ran.err) == (1, 1, True)
+    assert sorted(os.listdir(tmp_path)) == ["index", "lake", "out.csv"]
+
+
+# --- a DuckDB file with other tables -------------------------------------------------------------------
+
+
+def test_other_tables_of_a_database_stay(run: Run, document: dict[str, Any], tmp_path: Path) -> None:
+    database, plan = tmp_path / "my.duckdb", tmp_path / "plan.json"
+    plan.write_text(json.dumps(document))
+    with closing(duckdb.connect(str(database))) as duck:
+        duck.execute("CREATE TABLE mine AS SELECT 42 AS answer")
+    arguments = ("union", "--plan", plan, "-o", database)
+    assert run(*arguments).code == 0
+    ran = run(*arguments)
+    assert (ran.code, "has a table 'unioned' already" in ran.err) == (1, True)
+    assert run(*arguments, "--table-name", "second").code == 0
+    assert run(*arguments, "--force").code == 0
+    assert (table_of(database, "mine"), len(table_of(database)), len(table_of(database, "second"))) == (
+        [(42,)],
+        2,
+        2,
+    )
+    ran = run(*arguments, "--table-name", "MINE")
+    assert (ran.code, table_of(database, "mine")) == (1, [(42,)])
+    with closing(sqlite3.connect(tmp_path / "lite.db")) as lite:
+        lite.execute("CREATE TABLE t (a)")
+    ran = run("union", "--plan", plan, "-o", tmp_path / "lite.db")
+    assert (ran.code, "is not a DuckDB file" in ran.err) == (1, True)
+
+
+# --- full disks, little memory, and being stopped ------------------------------------------------------
+
+
+@contextmanager
+def largest_file(limit: int) -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))  # Python ignores the signal, so a write fails
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> UnionPlan:
+    """Long rows that do not compress, 84 MB of them."""
+    folder = tmp_path_factory.mktemp("large")
+    chance = random.Random(0)
+    rows = [[chance.randbytes(1500).hex(), str(chance.getrandbits(32))] for _ in range(14_000)]
+    return Union(planned(folder, [["key", "number"], *rows], [["k", "n"], *rows[::-1]])).settled()
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.parquet", "out.duckdb"])
+def test_a_full_disk(tmp_path: Path, name: str) -> None:
+    chance = random.Random(0)
+    rows = [["key"], *([chance.randbytes(100).hex()] for _ in range(3000))]
+    union = Union(Union(planned(tmp_path, rows, rows)).settled())
+    before = sorted(os.listdir(tmp_path))
+    with largest_file(64 << 10), pytest.raises(OutputError, match="no room on the disk"):
+        union.write(Output.by_name(tmp_path / name))
+    assert sorted(os.listdir(tmp_path)) == before
+
+
+def test_little_memory(large: UnionPlan, tmp_path: Path) -> None:
+    """Rows that do not fit are kept on the disk meanwhile."""
+    report = Union(replace(large, distinct=True), memory="80MB").write_parquet(tmp_path / "out.parquet")
+    assert (report.rows, report.duplicates_removed) == (14_000, 14_000)
+    assert pq.read_table(tmp_path / "out.parquet")["_source_row"].to_pylist() == list(range(1, 14_001))
+    assert os.listdir(tmp_path) == ["out.parquet"]
+
+
+@contextmanager
+def writing(plan: UnionPlan, folder: Path, name: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that writes a union, as soon as it has begun to write."""
+    plan.save(folder / "plan.json")
+    command = [sys.executable, "-m", "gentus.cli", "union", "--plan", "plan.json", "-o", name]
+    child = subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE)
+    try:
+        until = time.monotonic() + 60
+        sign = "lock" if (folder / name).exists() else "new.*"
+        while not any(folder.glob(f".{name}.part-*/{sign}")):
+            assert child.poll() is None, child.stderr and child.stderr.read()
+            assert time.monotonic() < until
+            time.sleep(0.005)
+        yield child
+    finally:
+        child.kill()
+        child.wait()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_stopped(large: UnionPlan, tmp_path: Path, number: int) -> None:
+    with writing(large, tmp_path, "out.parquet") as child:
+        child.send_signal(number)
+        _, said = child.communicate(timeout=60)
+    assert (child.returncode, said) == (130, b"\nStopped; out.parquet is as it was.\n")
+    assert os.listdir(tmp_path) == ["plan.json"]
+
+
+def test_killed(large: UnionPlan, document: dict[str, Any], tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for name in ("out.parquet", "out.duckdb"):
+        with writing(large, folder, name) as child:
+            child.kill()
+            child.wait()
+        assert not (folder / name).exists()
+    left = [path for path in folder.iterdir() if path.name != "plan.json"]
+    assert [path.name.split(".part-")[0] for path in sorted(left)] == [".out.duckdb", ".out.parquet"]
+    again = Union(UnionPlan.from_dict(document))  # the next one to the same place clears it away
+    again.write_parquet(folder / "out.parquet")
+    again.write_duckdb(folder / "out.duckdb")
+    assert sorted(os.listdir(folder)) == ["out.duckdb", "out.parquet", "plan.json"]
+
+
+def test_killed_while_adding_to_a_database(large: UnionPlan, tmp_path: Path) -> None:
+    with closing(duckdb.connect(str(tmp_path / "my.duckdb"))) as duck:
+        duck.execute("CREATE TABLE mine AS SELECT 42 AS answer")
+    with writing(large, tmp_path, "my.duckdb") as child:
+        time.sleep(0.7)
+        child.kill()
+        child.wait()
+    with closing(duckdb.connect(str(tmp_path / "my.duckdb"))) as duck:
+        assert duck.execute("SELECT * FROM mine").fetchall() == [(42,)]
+        if duck.execute("SHOW TABLES").fetchall() != [("mine",)]:  # it was too quick
+            assert duck.execute("SELECT count(*) FROM unioned").fetchall() == [(28_000,)]

@@ -1,0 +1,128 @@
+"""Slices of one table, unioned and without duplicates, give back its rows."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import json
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as some
+
+from gentus.union import OutputColumn, Placement, PlannedTable, Union, UnionPlan
+
+Value = Any
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of column: its values, the notations that a slice may have them in, and the way back."""
+
+    values: some.SearchStrategy[Value]
+    notations: tuple[Callable[[Value], str], ...]
+    read: Callable[[Value], Value]
+
+
+def _german(value: float) -> str:
+    return f"{value:,.3f}".translate(str.maketrans(",.", ".,"))
+
+
+LETTERS = some.characters(codec="utf-8", categories=["L", "P", "Zs"])
+WORDS = some.text(LETTERS, max_size=12).map(lambda text: f"w {text}".strip())
+KINDS = (
+    Kind(WORDS, (str,), str),
+    Kind(some.integers(-(10**12), 10**12), (str, "{:,}".format), int),
+    Kind(
+        some.floats(-1e9, 1e9).map(lambda value: round(value, 3)),
+        (repr, "{:.3f}".format, "${:,.3f}".format, _german),
+        float,
+    ),
+    Kind(
+        some.dates(datetime.date(1900, 1, 1), datetime.date(2100, 1, 1)),
+        (str, "{:%d.%m.%Y}".format, "{:%d %b %Y}".format, "{:%B %d, %Y}".format),
+        lambda value: value if isinstance(value, datetime.date) else datetime.date.fromisoformat(value),
+    ),
+    Kind(
+        some.booleans(),
+        (lambda value: "yes" if value else "no", lambda value: str(value).lower()),
+        lambda value: value in (True, "yes", "true"),
+    ),
+    Kind(some.integers(0, 99_999), ("{:05}".format,), int),  # postcodes
+)
+
+
+@some.composite
+def tables(draw: some.DrawFn) -> tuple[list[Kind], list[tuple[Value, ...]], list[dict[str, Any]]]:
+    """A table without equal rows, and slices that have all of them; the first is the query."""
+    kinds = draw(some.lists(some.sampled_from(KINDS), min_size=2, max_size=5))
+    row = some.tuples(*(some.none() | kind.values for kind in kinds))
+    full = draw(some.tuples(*(kind.values for kind in kinds)))  # so that no column of the query is empty
+    rows = list(dict.fromkeys([full, *draw(some.lists(row, max_size=25))]))
+    slices: list[dict[str, Any]] = []
+    for number in range(draw(some.integers(2, 4))):
+        chosen = draw(some.lists(some.sampled_from(rows), min_size=1, max_size=len(rows)))
+        slices.append(
+            {
+                "rows": [rows[0], *chosen] if number == 0 else list(chosen),
+                "order": draw(some.permutations(range(len(kinds)))),
+                "notations": [draw(some.sampled_from(kind.notations[: number * 9 or 1])) for kind in kinds],
+                "format": draw(some.sampled_from(["csv", "jsonl", "parquet"])),
+            }
+        )
+    missing = set(rows) - {row for one in slices for row in one["rows"]}
+    slices[-1]["rows"] = [*slices[-1]["rows"], *sorted(missing, key=rows.index)]
+    return kinds, rows, slices
+
+
+def write(path: Path, header: list[str], rows: list[list[str | None]]) -> None:
+    if path.suffix == ".csv":
+        with path.open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows(
+                [header, *(["" if cell is None else cell for cell in row] for row in rows)]
+            )
+    elif path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps(dict(zip(header, row, strict=True))) + "\n" for row in rows))
+    else:
+        columns = [pa.array(column, pa.string()) for column in zip(*rows, strict=True)]
+        pq.write_table(pa.table(columns, header), path)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(tables())
+def test_slices_give_back_their_table(
+    drawn: tuple[list[Kind], list[tuple[Value, ...]], list[dict[str, Any]]],
+) -> None:
+    kinds, rows, slices = drawn
+    names = [f"column {at}" for at in range(len(kinds))]
+    with tempfile.TemporaryDirectory() as folder:
+        planned = []
+        for number, one in enumerate(slices):
+            path = Path(folder) / f"s{number}.{'csv' if number == 0 else one['format']}"
+            called = [names[at] if number == 0 else f"{number}: {at}" for at in one["order"]]
+            cells = [
+                [None if row[at] is None else one["notations"][at](row[at]) for at in one["order"]]
+                for row in one["rows"]
+            ]
+            write(path, called, cells)
+            placed = tuple(Placement(own, names[at]) for own, at in zip(called, one["order"], strict=True))
+            planned.append(PlannedTable(path.name, str(path), None, placed))
+        output = tuple(OutputColumn(name) for name in names)
+        union = Union(UnionPlan(planned[0], tuple(planned[1:]), output, distinct=True))
+        found = union.to_arrow().select(names).to_pylist()
+    assert union.report is not None
+    assert union.report.unconverted == 0
+    back = [
+        tuple(
+            None if row[name] is None else kind.read(row[name])
+            for name, kind in zip(names, kinds, strict=True)
+        )
+        for row in found
+    ]
+    assert sorted(map(repr, back)) == sorted(map(repr, rows))
