@@ -287,6 +287,26 @@ def updates(
         print(markdown(document))
 
 
+@bench_app.command()
+def union(
+    rows: Annotated[int, typer.Option(min=1000, help="Rows of the query, and of each of five tables.")] = 10
+    ** 6,
+    out: Out = Path("results"),
+    as_json: AsJson = False,
+) -> None:
+    """Union a query and five large tables in a process of its own: memory, time, rows a second."""
+    from gentus.bench.results import Results
+    from gentus.bench.union_memory import markdown, measure_union
+
+    results = Results(out)
+    document = measure_union(results, rows)
+    results.write_table("union", markdown(document))
+    if as_json:
+        emit(document)
+    else:
+        print(markdown(document))
+
+
 @bench_app.command("make-lake")
 def make_lake(
     base: Annotated[
