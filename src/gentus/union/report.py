@@ -71,8 +71,12 @@ class TableReport:
             if one.count:
                 examples = ", ".join(map(repr, one.examples))
                 more = ", .." if one.count > len(one.examples) else ""
-                fate = f"are no {one.type} and became null"
-                yield f"{one.count:,} values of {one.source!r} {fate}: {examples}{more}"
+                some = (
+                    f"{one.count:,} values of {one.source!r} are"
+                    if one.count > 1
+                    else f"1 value of {one.source!r} is"
+                )
+                yield f"{some} no {one.type} and became null: {examples}{more}"
         for name, words in _TOLD.items():
             if count := getattr(self.tally, name):
                 yield f"{count:,} {words}"
