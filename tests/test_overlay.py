@@ -33,13 +33,16 @@ def contents(tree: Tree) -> dict[Sid, int]:
     if not len(tree):
         return {}
     nodes, written = np.array([tree.root]), np.zeros((1, 0), np.int64)
+    counts = np.array([len(tree)])
     for level in range(LEVELS + 1):
         parent, nodes = tree.expand(nodes)
         rows = tree.row(nodes)
         symbol = tree.code(rows, level) if level < LEVELS else tree.suffix(rows)
         written = np.hstack([written[parent], symbol[:, None].astype(np.int64)])
-        entry, below = tree.below(nodes)
-        assert np.array_equal(np.bincount(entry, minlength=len(nodes)), tree.count(nodes))
+        counts = tree.split(parent, nodes, counts)
+        entry, below = tree.below(nodes, counts)
+        assert np.array_equal(np.bincount(entry, minlength=len(nodes)), counts)
+        assert np.array_equal(tree.count(nodes), counts)
         assert len(below) == len(tree)
         for at in range(level + 1):  # and all that is below a node begins as it does
             assert at == LEVELS or np.array_equal(tree.code(below, at), written[entry, at])

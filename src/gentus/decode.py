@@ -53,21 +53,22 @@ class Decoder:
         rest = latent[None]  # (B, d) what the codes written so far leave over
         if not len(trie):
             return np.zeros(0, np.int64), rest[:0]
-        nodes, many = np.array([trie.root]), len(trie)  # and the rows below them
+        nodes, counts = np.array([trie.root]), np.array([len(trie)])  # (B,) and the rows below each
         left = _squared(rest)  # (B,)
         written = 0
-        while written < len(words) and many > AT_ONCE * beam:
+        while written < len(words) and counts.sum() > AT_ONCE * beam:
             parent, nodes = trie.expand(nodes)
+            counts = trie.split(parent, nodes, counts)
             code = trie.code(trie.row(nodes), written)
             left = left[parent] - 2 * _products(rest, parent, words[written], code)
             left += self.codebooks.squares[written, code]
             if len(nodes) > beam:
                 best = np.argpartition(left, beam)[:beam]
-                parent, nodes, code, left = parent[best], nodes[best], code[best], left[best]
+                parent, nodes, counts = parent[best], nodes[best], counts[best]
+                code, left = code[best], left[best]
             rest = rest[parent] - words[written][code]
             written += 1
-            many = int(trie.count(nodes).sum())
-        parent, rows = trie.below(nodes)  # few are left: no choice any more, so no beam
+        parent, rows = trie.below(nodes, counts)  # few are left: no choice any more, so no beam
         rest = rest[parent]
         for book, code in zip(words[written:], trie.written(rows).T[written:].astype(np.int64), strict=True):
             rest -= book.take(code, axis=0)

@@ -102,15 +102,20 @@ class Overlay:
         counts[made] = self.counts[nodes[made] - self._made]
         return counts
 
-    def below(self, nodes: I64) -> tuple[I64, I64]:
-        """All rows below some nodes, and the entry each comes from."""
+    def split(self, parent: I64, nodes: I64, counts: I64) -> I64:
+        """(n,) rows below what `expand` has led to; they lie anywhere, so each is counted."""
+        return self.count(nodes)
+
+    def below(self, nodes: I64, counts: I64) -> tuple[I64, I64]:
+        """All rows below some nodes, so many below each, and the entry each comes from."""
         entry = np.arange(len(nodes))
         while (nodes >= self._made).any():  # below all other nodes nothing has changed
             parent, nodes = self.expand(nodes)
             entry = entry[parent]
         old, new, _ = self._kinds(nodes)
-        first, rows = self.base.below(nodes[old])
-        then, late = self.added.below(nodes[new] - len(self.base.rows))
+        base, added = nodes[old], nodes[new] - len(self.base.rows)
+        first, rows = self.base.below(base, self.base.count(base))
+        then, late = self.added.below(added, self.added.count(added))
         return entry[np.concatenate([old[first], new[then]])], np.concatenate([rows, late + len(self.base)])
 
     def code(self, rows: I64, level: int) -> NDArray[np.unsignedinteger[Any]]:

@@ -58,8 +58,12 @@ class Tree(Protocol):
         """(n,) how many rows there are below each node."""
         ...
 
-    def below(self, nodes: I64) -> tuple[I64, I64]:
-        """All rows below some nodes, and the entry each comes from."""
+    def split(self, parent: I64, nodes: I64, counts: I64) -> I64:
+        """(n,) rows below what `expand` has led to, from the `counts` of rows below what it was led by."""
+        ...
+
+    def below(self, nodes: I64, counts: I64) -> tuple[I64, I64]:
+        """All rows below some nodes, so many below each, and the entry each comes from."""
         ...
 
     def code(self, rows: I64, level: int) -> NDArray[np.unsignedinteger[Any]]:
@@ -146,9 +150,17 @@ class Trie:
                 return self.row(last) + 1 - self.row(nodes)
             last = np.where(inner, end - 1, last)
 
-    def below(self, nodes: I64) -> tuple[I64, I64]:
-        """All rows below some nodes, and the entry each comes from."""
-        return ranges(self.row(nodes), self.count(nodes))
+    def split(self, parent: I64, nodes: I64, counts: I64) -> I64:
+        """(n,) rows below what `expand` has led to: up to its next sibling, or to where their parent ends."""
+        rows = self.row(nodes)
+        first = np.flatnonzero(np.diff(parent, prepend=-1))  # every node leads somewhere
+        ends = np.append(rows[1:], 0)
+        ends[np.append(first[1:], len(rows)) - 1] = rows[first] + counts
+        return ends - rows
+
+    def below(self, nodes: I64, counts: I64) -> tuple[I64, I64]:
+        """All rows below some nodes, so many below each, and the entry each comes from."""
+        return ranges(self.row(nodes), counts)
 
     def code(self, rows: I64, level: int) -> NDArray[np.unsignedinteger[Any]]:
         """The code each row has at one level."""
