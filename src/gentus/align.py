@@ -106,7 +106,7 @@ def assign(scores: F64, threshold: float) -> list[tuple[int, int]]:
 def pair_scores(query: Digest, table: Digest, evidence: Evidence, weights: Weights) -> F64:
     """(q, t) how likely it is that two columns belong together, 0 to 1."""
     given, allowed = first_votes(evidence, weights)
-    seen = second_look(query, table, given, votes(given, allowed))
+    seen = second_look(query, table, evidence, given, votes(given, allowed))
     again = seen @ _array(weights.second) + weights.second_bias
     return probability(votes(again, allowed), weights) * allowed
 

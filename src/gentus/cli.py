@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import typer
 
 from gentus import __version__
+from gentus.cli_align import add_align
 from gentus.cli_bench import bench_app
 from gentus.cli_changes import add_changes
 from gentus.cli_common import AsJson, Beam, Count, IndexPath, emit, open_index, say
@@ -31,6 +32,7 @@ app = typer.Typer(
 )
 app.add_typer(bench_app, name="bench")
 add_changes(app)
+add_align(app)
 add_union(app)
 
 
@@ -180,7 +182,8 @@ def search(
     k: Count = 10,
     beam: Beam = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Show what the prior and the generator say of each table.")
+        bool,
+        typer.Option("--explain", help="Show which columns belong together, and the parts of each score."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -193,7 +196,7 @@ def search(
     for query in queries:
         started = time.perf_counter()
         try:
-            hits: list[Hit] = opened.search(query, k=k, beam=beam)
+            hits: list[Hit] = opened.search(query, k=k, beam=beam, explain=explain)
         except Unreadable as error:
             failed = True
             say(f"{query}: {error.reason}")
@@ -213,10 +216,10 @@ def search(
 
 def _show_hits(query: Path, hits: list[Hit], milliseconds: float, explain: bool = False) -> None:
     from rich import box
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table as Grid
 
+    from gentus.cli_align import console, show
     from gentus.codes import short_sid
 
     grid = Grid(
@@ -237,10 +240,11 @@ def _show_hits(query: Path, hits: list[Hit], milliseconds: float, explain: bool 
         prior = hit.score if hit.generator is None else hit.prior  # without a generator it is all there is
         parts = [_part(prior), _part(hit.generator)] if explain else []
         grid.add_row(str(hit.rank), escape(hit.table), f"{hit.score:.3f}", *parts, short_sid(hit.sid))
-    console = Console()
-    if not console.is_terminal:
-        console.width = 140  # piped: nobody's window decides what is cut
-    console.print(grid)
+    page = console()
+    page.print(grid)
+    for hit in hits:
+        if hit.alignment is not None:
+            show(hit.alignment, page, hit.rank)
 
 
 def _part(value: float | None) -> str:

@@ -375,3 +375,89 @@ def make_lake(
         say(f"Left out: {name}: {reason}.")
     for names in facts["same_columns"]:
         say(f"Warning: {', '.join(names)} have the same columns, and count as different subjects.")
+
+
+@bench_app.command("base-tables")
+def base_tables(
+    out: Annotated[Path, typer.Option("-o", "--out", help="Folder that the tables go to.")],
+    package: Annotated[
+        list[str] | None, typer.Option("--package", help="Which packages. Default: all that are known.")
+    ] = None,
+    rows: Annotated[int, typer.Option(min=2, help="Least rows of a table.")] = 100,
+    as_json: AsJson = False,
+) -> None:
+    """Collect real tables that installed packages ship, to cut lakes from."""
+    from gentus.bench.shipped_tables import collect
+
+    found = collect(out, package, rows=rows)
+    if as_json:
+        emit(found)
+        return
+    for name, tables in found.items():
+        print(f"{out / name}: {len(tables):,} tables")
+
+
+@bench_app.command()
+def align(
+    lake: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="LAKE", help="Lakes that make-lake cut, or others of slices with ground truth."
+        ),
+    ],
+    method: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--method", help="gentus, jaccard, coma, distribution. Default: all that are installed."
+        ),
+    ] = None,
+    pairs: Annotated[int, typer.Option(min=1, help="Pairs of slices for each base table.")] = 6,
+    seed: Annotated[int, typer.Option(help="Which pairs.")] = 0,
+    out: Out = Path("results"),
+    as_json: AsJson = False,
+) -> None:
+    """Align columns of slices, beside valentine's matchers: precision, recall, F1 and time."""
+    from gentus.bench.aligners import aligners
+    from gentus.bench.alignment import markdown, measure_alignment
+    from gentus.bench.results import Results
+
+    documents = [measure_alignment(one, aligners(method), Results(out), pairs, seed) for one in lake]
+    if as_json:
+        emit(documents)
+        return
+    for document in documents:
+        print(markdown(document), end="\n\n")
+
+
+@bench_app.command("learn-align")
+def learn_align(
+    base: Annotated[
+        list[Path], typer.Argument(metavar="BASE_TABLES", help="Folders of tables to cut and learn from.")
+    ],
+    out: Annotated[Path, typer.Option("-o", "--out", help="Where the weights go, a JSON file.")],
+    without: Annotated[
+        list[Path] | None,
+        typer.Option(help="Folders of base tables to be measured on: tables like them are left out."),
+    ] = None,
+    most: Annotated[int, typer.Option(min=1, help="Tables of each folder at most.")] = 600,
+    seed: Annotated[int, typer.Option(help="Which tables, and how they are cut.")] = 0,
+) -> None:
+    """Learn the weights and the threshold of alignment anew, from slices of real tables."""
+    import json
+    from collections import Counter
+
+    from gentus.bench.column_pairs import alike, base_tables, training_examples
+    from gentus.bench.learn_alignment import learn
+    from gentus.progress import terminal_progress
+
+    measured = [table.header for table in base_tables(without or [], 10**9, seed)]
+    tables = [table for table in base_tables(base, most, seed) if not alike(table.header, measured)]
+    examples = training_examples(tables, seed)
+    facts = {
+        "base_tables": dict(Counter(table.name.partition("/")[0] for table in tables)),
+        "pairs_of_slices": len(examples),
+        "seed": seed,
+    }
+    weights = learn(examples, facts, seed, terminal_progress())
+    out.write_text(json.dumps(weights.to_dict(), indent=1) + "\n", encoding="utf-8")
+    say(f"Learnt from {len(tables):,} tables, {len(examples):,} pairs of slices: {out}")

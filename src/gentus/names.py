@@ -17,7 +17,7 @@ F64 = NDArray[np.float64]
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
 # What readers, exports and people in a hurry call a column that has no name.
-_GENERATED = re.compile(r"(column|col|field|f|c|v|var|x|attr|attribute|unnamed)?[ _:.-]*\d*", re.I)
+_GENERATED = re.compile(r"[ _:.-]*|([a-z]|column|col|field|var|attr|attribute)?[ _:.-]*\d+|unnamed.*", re.I)
 LETTERS = 256
 SIMILARITIES = ("equal names", "alike letters", "alike meaning")
 

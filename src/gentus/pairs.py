@@ -65,6 +65,8 @@ SECOND = (
     "relations alike",
     "relations apart beyond chance",
     "relations to go by",
+    "equal names, where others have them",
+    "other names, where others have equal ones",
 )
 
 
@@ -223,7 +225,7 @@ def _within(columns: list[F64], ends: F64) -> F64:
 # --- the second look ---------------------------------------------------------------------------------
 
 
-def second_look(query: Digest, table: Digest, scores: F64, shares: F64) -> F64:
+def second_look(query: Digest, table: Digest, evidence: Evidence, scores: F64, shares: F64) -> F64:
     """(q, t, SECOND) what the other columns say of every pair, those counting most that are surest.
 
     `scores` are the log-odds of the first look, `shares` what every pair has of the votes of its two columns.
@@ -240,6 +242,7 @@ def second_look(query: Digest, table: Digest, scores: F64, shares: F64) -> F64:
             local,
             local * max(overall, 0),
             *_relations(query, table, sure),
+            *_usual_names(evidence.names, sure),
         ],
         2,
     )
@@ -279,3 +282,11 @@ def _relations(query: Digest, table: Digest, sure: F64) -> tuple[F64, F64, F64, 
         np.minimum((apart - chance) / (chance + 0.02), 10) * both,
         np.minimum(others, 5) / 5 * both,
     )
+
+
+def _usual_names(names: F64, sure: F64) -> tuple[F64, F64]:
+    """Where the other pairs have equal names, a pair with other names is suspect."""
+    named, equal = names[:, :, NAMES.index("both named")], names[:, :, NAMES.index("equal names")]
+    surely, surely_named = sure * equal, sure * named
+    usual = (surely.sum() - surely) / (surely_named.sum() - surely_named + 0.5)
+    return usual * equal, usual * (named - equal)

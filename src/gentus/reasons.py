@@ -14,32 +14,33 @@ from gentus.pairs import FIRST, NAMES, Evidence
 
 F64 = NDArray[np.float64]
 _SHARED = 0.05  # of all distinct values; fewer are not worth a word
-_ALIKE = 0.35  # largest gap between distributions that still look alike
+_ALIKE = 0.35  # largest gap between two distributions that look alike
+_CLEARLY = 0.6  # names as similar as that are called so
+_YEARS = (1500, 2100)
 _WORD = re.compile(r"[^\W\d_]{3,}")
-_WORDS = 3  # named at most
+_NAMED = 3  # words given as examples; not these:
+_PLAIN = {"the", "and", "for", "with", "from", "not", "are", "was", "his", "her", "its", "that", "this"}
 
 
 def reason(query: Digest, table: Digest, evidence: Evidence, i: int, j: int) -> str:
-    """What speaks for a pair: names first, then what the cells have in common, the most telling first."""
-    said = [*_names(query, table, evidence, i, j)]
+    """What speaks for a pair: names, the values both have, and what kind of cells they are."""
+    said = list(_names(query, table, evidence, i, j))
     if not evidence.filled[i, j]:
-        both = query.sizes[i] == table.sizes[j]
-        return "; ".join([*said, "both are empty" if both else "one of them is empty"])
+        neither = query.sizes[i] == table.sizes[j]
+        return "; ".join([*said, "both are empty" if neither else "one of them is empty"])
     seen = {name: float(value) for name, value in zip(FIRST, evidence.first[i, j], strict=True)}
     shared = float(evidence.shared[i, j])
-    if shared >= _SHARED:
-        said.append(f"{_percent(shared)} of distinct values shared")
+    if shared == 1:
+        said.append("the same distinct values")
+    elif shared >= _SHARED:
+        said.append(f"{100 * shared:.0f} % of distinct values shared")
     if seen["both dates"] > 0.5:
         said.append(_dates(query, table, i, j))
     elif seen["both numbers"] > 0.5:
         said.append(_numbers(query, table, seen, i, j))
-    elif seen["both text"] > 0.25 and shared < 0.5:
+    elif shared < 0.5:
         said += _text(query, table, seen, i, j)
-    return "; ".join(said[:3]) or "cells of like length and letters"
-
-
-def _percent(share: float) -> str:
-    return f"{max(round(100 * share), 1)} %" if share < 0.995 else "all"
+    return "; ".join(said) or "alike in length and letters"
 
 
 def _names(query: Digest, table: Digest, evidence: Evidence, i: int, j: int) -> Iterator[str]:
@@ -47,95 +48,97 @@ def _names(query: Digest, table: Digest, evidence: Evidence, i: int, j: int) -> 
     if alike["equal names"]:
         same = query.table.columns[i].name == table.table.columns[j].name
         yield "same column name" if same else "same words in the column names"
-    elif alike["alike letters"] > 0.6:
+    elif alike["alike letters"] > _CLEARLY:
         yield "alike column names"
-    elif alike["alike meaning"] > 0.6:
+    elif alike["alike meaning"] > _CLEARLY:
         yield "column names of like meaning"
 
 
 def _dates(query: Digest, table: Digest, i: int, j: int) -> str:
     ours, theirs = query.units[i], table.units[j]
-    days = [side[at][[0, -1]] for side, at in ((query.numbers, i), (table.numbers, j))]
-    if ours.startswith("times") or theirs.startswith("times"):
-        return f"both {ours}" if ours == theirs else f"{ours} and {theirs}"
-    ranges = _ranges([str(np.datetime64(int(day), "D"))[:4] for ends in days for day in ends])
-    return f"both {ours}, {ranges}" if ours == theirs else f"{ours}, and {theirs}: {ranges}"
+    written = f"both {ours}" if ours == theirs else f"{ours} and {theirs}"
+    if "times" in ours or "times" in theirs:
+        return written
+    years = [
+        [int(str(np.datetime64(int(day), "D"))[:4]) for day in days[[0, -1]]]
+        for days in _both(query, table, i, j)
+    ]
+    return f"{written}, {_ranges(*years)}"
 
 
 def _numbers(query: Digest, table: Digest, seen: dict[str, float], i: int, j: int) -> str:
-    ours, theirs = query.numbers[i], table.numbers[j]
-    whole = all((np.rint(side) == side).all() for side in (ours, theirs))
-    ends = [ours[0], ours[-1], theirs[0], theirs[-1]]
+    ours, theirs = _both(query, table, i, j)
     unit = query.units[i] if query.units[i] == table.units[j] else ""
-    ranges = _ranges([_number(end) for end in ends]) + (f" {unit}" if unit else "")
-    if whole and min(ends) >= 1500 and max(ends) <= 2100 and not unit:
-        return f"both years, {ranges}"
-    if len(set(ends)) == 1:
+    ranges = _ranges(ours[[0, -1]], theirs[[0, -1]]) + (f" {unit}" if unit else "")
+    if ours[0] == theirs[-1] and theirs[0] == ours[-1]:
         return f"both are {ranges} throughout"
+    whole = all(bool((np.rint(numbers) == numbers).all()) for numbers in (ours, theirs))
+    low, high = min(ours[0], theirs[0]), max(ours[-1], theirs[-1])
+    if whole and not unit and _YEARS[0] <= low and high <= _YEARS[1]:
+        return f"both years, {ranges}"
     if seen["distributions apart"] <= _ALIKE:
-        what = "same units and range" if unit else "numbers spread alike"
-        return f"{what} ({ranges})"
-    if seen["range shared"] > 0.5:
-        return f"{'same units, ' if unit else ''}ranges that overlap ({ranges})"
+        return f"same units and range ({ranges})" if unit else f"numbers spread alike ({ranges})"
     kind = "whole numbers" if whole else "numbers"
     return f"both {kind}{' in the same unit' if unit else ''} ({ranges})"
 
 
-def _ranges(ends: list[str]) -> str:
-    """One range for two columns if they have the same; else both."""
-    first, second = (low if low == high else f"{low} to {high}" for low, high in (ends[:2], ends[2:]))
-    short = first.replace(" to ", "-") if "-" not in first else first
-    if first == second:
-        return short
-    return f"{first} and {second}"
+def _both(query: Digest, table: Digest, i: int, j: int) -> tuple[F64, F64]:
+    return query.numbers[i], table.numbers[j]
+
+
+def _ranges(ours: Iterable[float], theirs: Iterable[float]) -> str:
+    """Two ranges as one if they overlap by half or more, else both."""
+    (low, high), (least, most) = ours, theirs
+    whole, common = max(high, most) - min(low, least), min(high, most) - max(low, least)
+    if 2 * common >= whole:
+        return _range(min(low, least), max(high, most))
+    return f"{_range(low, high)} and {_range(least, most)}"
+
+
+def _range(low: float, high: float) -> str:
+    if low == high:
+        return _number(low)
+    join = "-" if low >= 0 else " to "
+    return f"{_number(low)}{join}{_number(high)}"
 
 
 def _number(value: float) -> str:
-    if float(value).is_integer() and abs(value) < 1e15:
-        return str(int(value))
-    return f"{value:.4g}"
+    return str(int(value)) if float(value).is_integer() and abs(value) < 1e15 else f"{value:.4g}"
 
 
 def _text(query: Digest, table: Digest, seen: dict[str, float], i: int, j: int) -> Iterator[str]:
     ours, theirs = query.table.columns[i].cells, table.table.columns[j].cells
-    words = _common_words(ours, theirs)
-    shape = _common_shape(ours, theirs)
-    if shape:
+    if shape := _common_shape(ours, theirs):
         yield f"same format, such as {shape}"
-    elif words and evidence_of_words(seen):
+    elif words := _common_words(ours, theirs):
         yield f"alike words: {', '.join(words)}"
     elif seen["meaning, text"] > 0.4:
         yield "words of like meaning"
 
 
-def evidence_of_words(seen: dict[str, float]) -> bool:
-    """Whether common words count for anything in this pair."""
-    return seen["words, text"] > 0.02 or seen["grams, text"] > 0.1
-
-
 def _common_words(ours: Iterable[str], theirs: Iterable[str]) -> list[str]:
-    """The words that are most frequent in both columns."""
+    """The words that most cells of both columns have."""
     counts = [
-        Counter(word for cell in cells for word in set(_WORD.findall(cell.lower())))
+        Counter(word for cell in cells for word in set(_WORD.findall(cell.lower())) - _PLAIN)
         for cells in (ours, theirs)
     ]
-    common = counts[0] & counts[1]  # the lesser of both
-    return [word for word, _ in sorted(common.items(), key=lambda item: (-item[1], item[0]))[:_WORDS]]
-
-
-_RUNS = ((re.compile(r"[^\W\d_]+"), "A"), (re.compile(r"\d"), "0"))
+    common = counts[0] & counts[1]  # the lesser count of each
+    return sorted(common, key=lambda word: (-common[word], word))[:_NAMED]
 
 
 def _common_shape(ours: list[str], theirs: list[str]) -> str:
-    """A cell of the format that nearly all cells of both columns have, if it is one of codes."""
-    shapes = [Counter(map(_shape, cells)).most_common(1)[0] for cells in (ours, theirs)]
-    (shape, times), (other, other_times) = shapes
-    if shape != other or "0" not in shape or times < 0.9 * len(ours) or other_times < 0.9 * len(theirs):
+    """A cell of the format that nearly all cells of both columns have, if it is one of codes with digits."""
+    if not (any(letter.isdigit() for letter in ours[0]) and any(letter.isdigit() for letter in theirs[0])):
         return ""
-    return next(cell for cell in ours if _shape(cell) == shape)
+    (shape, times), (other, others) = (
+        Counter(map(_shape, cells)).most_common(1)[0] for cells in (ours, theirs)
+    )
+    usual = times >= 0.9 * len(ours) and others >= 0.9 * len(theirs)
+    return next(cell for cell in ours if _shape(cell) == shape) if shape == other and usual else ""
+
+
+_LETTERS, _DIGIT = re.compile(r"[^\W\d_]+"), re.compile(r"\d")
 
 
 def _shape(cell: str) -> str:
-    for pattern, letter in _RUNS:
-        cell = pattern.sub(letter, cell)
-    return cell
+    return _DIGIT.sub("0", _LETTERS.sub("A", cell))

@@ -71,10 +71,12 @@ def lake_examples(lake: Path, pairs: int, seed: int = 0) -> list[Example]:
         for query, table in Random(f"{seed} {base}").sample(found, min(pairs, len(found))):
             sides = [read_path(lake / "datalake" / name) for name in (query, table)]
             if origins is None:
-                ours, theirs = ([column.name for column in side.columns] for side in sides)
+                known = [[column.name for column in side.columns] for side in sides]
             else:
-                ours, theirs = ([column for _, column in origins[name]] for name in (query, table))
-            out.append(example(base, sides[0], sides[1], ours, theirs))
+                known = [[column for _, column in origins[name]] for name in (query, table)]
+            # A column without name and cells is no column to a reader: then nobody knows which is which.
+            if all(len(side.columns) == len(columns) for side, columns in zip(sides, known, strict=True)):
+                out.append(example(base, sides[0], sides[1], *known))
     return out
 
 
@@ -112,7 +114,7 @@ def base_tables(folders: Iterable[Path], most: int, seed: int = 0, most_rows: in
     out = []
     for folder in folders:
         sources = [item for item in scan(folder) if not isinstance(item, Skipped)]
-        Random(f"{seed} {folder.name}").shuffle(sources)
+        Random(f"{seed} {label(folder)}").shuffle(sources)
         found: list[BaseTable] = []
         for source in sources:
             if len(found) == most:
@@ -122,9 +124,14 @@ def base_tables(folders: Iterable[Path], most: int, seed: int = 0, most_rows: in
             except Unreadable:
                 continue
             if can_be_cut(table):
-                found.append(table)
+                found.append(replace(table, name=f"{label(folder)}/{table.name}"))
         out += sorted(found, key=lambda table: table.name)
     return out
+
+
+def label(folder: Path) -> str:
+    """What a folder of tables is called."""
+    return folder.parent.name if folder.name == "datalake" else folder.name
 
 
 def without_counters(table: BaseTable) -> BaseTable:
@@ -178,12 +185,14 @@ def _cut_pairs(table: BaseTable, count: int, seed: str) -> Iterator[Example]:
     chance = Random(seed)
     for number in range(count):
         slices = chance.choice([2, 2, 3, 5, 10])
-        rows = chance.choice(["anywhere", "anywhere", "anywhere", "run", "sorted"])
+        rows = chance.choice(["anywhere", "anywhere", "run", "sorted"])
         spoilt = chance.random() < 0.5
-        noise = Noise(headers=Headers.MIX)
+        # Often both tables have the same names, or each its own; or one of them has none.
+        headers = chance.choice([Headers.KEEP, Headers.KEEP, Headers.MANGLE, Headers.MIX])
+        noise = Noise(headers=headers)
         if spoilt:
             typos, missing = chance.choice([0, 0.1]), chance.choice([0, 0.2])
-            noise = Noise(typos, missing, case=0.3, numbers=0.3, dates=0.3, headers=Headers.MIX)
+            noise = Noise(typos, missing, case=0.3, numbers=0.3, dates=0.3, headers=headers)
         options = LakeOptions(
             seed=number,
             slices=slices if table.rows >= 8 * slices else 2,

@@ -63,7 +63,8 @@ def learn(
         seen = []
         for lesson in both:
             scores, allowed = first_votes(lesson.evidence, weights)
-            seen.append(second_look(lesson.query, lesson.table, scores, votes(scores, allowed)))
+            shares = votes(scores, allowed)
+            seen.append(second_look(lesson.query, lesson.table, lesson.evidence, scores, shares))
         found, bias = _fit(seen, both, seed)
         weights = replace(weights, second=dict(zip(SECOND, found, strict=True)), second_bias=bias)
         tick(1)
