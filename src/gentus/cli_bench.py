@@ -452,6 +452,8 @@ def learn_align(
 
     measured = [table.header for table in base_tables(without or [], 10**9, seed)]
     tables = [table for table in base_tables(base, most, seed) if not alike(table.header, measured)]
+    if not tables:
+        raise ValueError("there are no tables to learn from that are not measured on")
     examples = training_examples(tables, seed)
     facts = {
         "base_tables": dict(Counter(table.name.partition("/")[0] for table in tables)),

@@ -20,6 +20,7 @@ Kind = Literal["number", "date", "text"]
 
 _LOOK = 16  # values by which a notation is recognised
 _MOSTLY = 0.8  # of them have to be dates, or have the same unit
+_LARGEST = 1e300  # numbers can still be subtracted
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _MONTH = rf"(?P<month>{'|'.join(_MONTHS)})[a-z]*\.?"
 _TIME = r"(?:[T ]+(?P<time>\d{1,2}:\d{2}(?::\d{2})?).*)?"
@@ -63,9 +64,7 @@ def read_quantities(values: Sequence[str]) -> Quantities:
     except ValueError:
         pass
     else:
-        return _compact_days(values) or Quantities(
-            "number" if len(values) else "text", np.where(np.isfinite(plain), plain, np.nan)
-        )
+        return _compact_days(values) or _numbers(plain)
     some = values[:: max(1, len(values) // _LOOK)][:_LOOK]
     for name, pattern in _DATES.items():
         if sum(pattern.fullmatch(value) is not None for value in some) >= _MOSTLY * len(some):
@@ -90,7 +89,7 @@ def _amounts(values: Sequence[str]) -> Quantities:
     found = [_AMOUNT.fullmatch(value) for value in values]
     units = Counter(match["before"] + (match["after"] or "") for match in found if match)
     unit, times = units.most_common(1)[0]
-    if times < _MOSTLY * units.total():
+    if times < max(_MOSTLY * units.total(), len(values) / 2):
         unit = ""
     numbers = [match["number"] for match in found if match]
     comma = any(map(_COMMA.fullmatch, numbers)) and not any(map(_POINT.fullmatch, numbers))
@@ -104,7 +103,15 @@ def _amounts(values: Sequence[str]) -> Quantities:
             except ValueError:  # several decimal points: a version, an address
                 continue
             read[at] = -number if match["sign"] in ("-", "(", "\u2212") else number
-    return Quantities("number" if np.isfinite(read).any() else "text", read, unit)
+    return _numbers(read, unit)
+
+
+def _numbers(values: F64, unit: str = "") -> Quantities:
+    """What is too large for a number is none."""
+    small = np.abs(values) < _LARGEST
+    if not small.any():
+        return Quantities("text", np.full(len(values), np.nan))
+    return Quantities("number", np.where(small, values, np.nan), unit)
 
 
 def _days(values: Sequence[str], pattern: re.Pattern[str]) -> F64:

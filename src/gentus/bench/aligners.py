@@ -24,6 +24,7 @@ class Aligner:
         [Table, Table, bool], tuple[Found, float]
     ]  # pairs, and milliseconds from tables in memory
     threshold: float | None = None  # the one it comes with; None if it is to be given the best for it
+    reads_names: bool = True
 
 
 def ours(query: Table, table: Table, names: bool) -> tuple[Found, float]:
@@ -104,7 +105,7 @@ def aligners(chosen: list[str] | None = None) -> dict[str, Aligner]:
     """Ours, and those of valentine if it is there; or some of them by name."""
     known = {"gentus": Aligner("GenTUS", ours, shipped_weights().threshold)}
     for name, (title, make) in _MATCHERS.items():
-        known[name] = Aligner(f"valentine {title}", partial(_valentine, make))
+        known[name] = Aligner(f"valentine {title}", partial(_valentine, make), reads_names=name == "coma")
     there = find_spec("valentine") is not None
     wanted = chosen or [name for name in known if name == "gentus" or there]
     for name in wanted:

@@ -45,6 +45,9 @@ def measure_alignment(
             what = {"lake": lake.name, "pairs": pairs, "seed": seed, "names": names}
             if key == "gentus":
                 what["learnt"] = shipped_weights().learnt
+            if names and not aligner.reads_names:
+                rows[key, names] = rows[key, False]
+                continue
             name = f"align/{lake.name}/{key}{'-names' if names else ''}"
             measure = partial(_measured, aligner, known, names)
             rows[key, names] = results.measured(name, what, measure)

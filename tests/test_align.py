@@ -1,0 +1,442 @@
+"""Columns of two tables, put together: the evidence against obvious references, and what follows from it."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import permutations
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import rows_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.stats import ks_2samp, spearmanr
+from test_cli import Run, run
+
+import gentus
+from gentus.align import Weights, align, assign, pair_scores, shipped_weights, votes
+from gentus.alignment import Alignment
+from gentus.digest import digest
+from gentus.index import Index
+from gentus.names import compare_names, is_name
+from gentus.pairs import FIRST, NAMES, SECOND, _order, first_look
+from gentus.quantities import read_quantities
+from gentus.table import Column, Table
+
+__all__ = ["run"]
+
+
+def table(columns: Mapping[str, Sequence[str]], name: str = "t", rows: int | None = None) -> Table:
+    longest = max((len(cells) for cells in columns.values()), default=0)
+    return Table(name, [Column(n, list(c)) for n, c in columns.items()], longest if rows is None else rows)
+
+
+def pairs_of(alignment: Alignment) -> dict[str, str]:
+    return {pair.query.name: pair.table.name for pair in alignment.pairs}
+
+
+def harbours(seed: int, rows: int = 60) -> Table:
+    """Columns of many kinds, none like another."""
+    chance = random.Random(seed)
+    towns = ["Oslo", "Bergen", "Narvik", "Molde", "Bodo", "Alta", "Horten", "Moss", "Skien", "Hamar"]
+    return table(
+        {
+            "town": [chance.choice(towns) for _ in range(rows)],
+            "berths": [str(chance.randint(2, 40)) for _ in range(rows)],
+            "opened": [f"{chance.randint(1900, 2020)}-0{chance.randint(1, 9)}-11" for _ in range(rows)],
+            "depth": [f"{chance.uniform(3, 18):.2f} m" for _ in range(rows)],
+            "code": [f"NO-{chance.randint(100, 999)}-{chance.choice('ABC')}" for _ in range(rows)],
+            "note": [" ".join(chance.choices(["quay", "crane", "ferry", "fish"], k=6)) for _ in range(rows)],
+            "tax": [f"{-chance.uniform(10_000, 90_000):.4f}" for _ in range(rows)],
+        },
+        f"harbours {seed}",
+    )
+
+
+def shuffled(made: Table, order: Sequence[int]) -> Table:
+    return replace(made, columns=[made.columns[at] for at in order])
+
+
+def feature(name: str, query: Table, other: Table) -> NDArray[np.float64]:
+    return np.asarray(first_look(digest(query), digest(other)).first[:, :, FIRST.index(name)], np.float64)
+
+
+# --- evidence ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "unit", "first"),
+    [
+        (["3", "-1.5", "2e3"], "number", "", 3),
+        (["1,234", "5,678,901"], "number", "", 1234),
+        (["1.234,50", "12,3"], "number", "", 1234.5),
+        (["$1,200", "$35.50"], "number", "$", 1200),
+        (["45%", "3.2 %"], "number", "%", 45),
+        (["12.4 kg", "3 kg"], "number", "kg", 12.4),
+        (["(123)", "45"], "number", "", -123),
+        (["\u22125", "3"], "number", "", -5),
+        (["1970-01-03", "2001-01-02"], "date", "ISO dates", 2),
+        (["1970-01-02 12:00:00", "2001-01-02 00:00:00"], "date", "ISO dates", 1.5),
+        (["1970-1-3", "NA", "2001-2-3", "2001-2-4", "2001-2-5", "2002-1-1"], "date", "ISO dates", 2),
+        (["3/1/1970", "31/12/1999"], "date", "dates such as 5/12/1999", 2),
+        (["1/3/1970", "12/31/1999"], "date", "dates such as 5/12/1999", 2),
+        (["3 Jan 1970", "31 December 1999"], "date", "dates such as 31 Dec 1999", 2),
+        (["January 3rd, 1970", "Dec 31, 1999"], "date", "dates such as Dec 31, 1999", 2),
+        (["19700103", "19991231", "20000101"], "date", "dates such as 19991231", 2),
+        (["1970-01", "1999-12"], "date", "months such as 1999-12", 0),
+        (["12:00", "23:59:59"], "date", "times such as 23:59", 0.5),
+        (["12A", "13B", "abc"], "text", "", None),
+        (["1.2.3", "4.5.6"], "text", "", None),
+        (["Oslo", "3 Oslo", ""], "text", "", None),
+        ([], "text", "", None),
+    ],
+)
+def test_quantities(values: list[str], kind: str, unit: str, first: float | None) -> None:
+    read = read_quantities(values)
+    assert (read.kind, read.unit, len(read.values)) == (kind, unit, len(values))
+    if first is None:
+        assert np.isnan(read.values).all()
+    else:
+        assert read.values[0] == pytest.approx(first)
+
+
+def test_names_that_say_something() -> None:
+    for name in ("year", "id", "W", "birthDate", "Größe", "G_3b", "population 2001"):
+        assert is_name(name)
+    for name in ("", "_", "_2", "c0", "V12", "column_3", "Column 3", "col_1", "Unnamed: 4", "7", "f-1"):
+        assert not is_name(name)
+    alike = compare_names(["birthDate", "town", "col_1"], ["birth_date", "city", "col_1"])
+    assert alike[0, 0].tolist() == [1, 1, pytest.approx(1), pytest.approx(1)]
+    named, equal, letters, meaning = alike[1, 1].tolist()
+    assert (named, equal) == (1, 0)
+    assert meaning > 0.3 > letters
+    assert not alike[2].any()
+    assert not alike[:, 2].any()
+
+
+def test_shared_values_are_counted() -> None:
+    ours = {"a": ["x", "Y", "z", "z"], "b": ["1", "2.0", "3"], "empty": []}
+    theirs = {"c": ["y", "Z", "w"], "d": ["2", "3.00", "4", "5", "5"], "e": ["q"]}
+    evidence = first_look(digest(table(ours)), digest(table(theirs)))
+    for i, mine in enumerate(ours.values()):
+        for j, its in enumerate(theirs.values()):
+            left, right = ({_plain(cell) for cell in cells} for cells in (mine, its))
+            both, either = len(left & right), len(left | right)
+            assert evidence.shared[i, j] == pytest.approx(both / either if either else 0)
+            contained = evidence.first[i, j, FIRST.index("values contained")]
+            assert contained == pytest.approx(both / min(len(left), len(right)) if left and right else 0)
+    assert evidence.filled.tolist() == [[True] * 3, [True] * 3, [False] * 3]
+
+
+def _plain(cell: str) -> str | float:
+    return float(cell) if cell[0].isdigit() else cell.lower()
+
+
+def test_distributions_are_as_far_apart_as_kolmogorov_and_smirnov_say() -> None:
+    chance = np.random.default_rng(1)
+    columns = [
+        chance.normal(size=80),
+        chance.normal(0.5, 2, 50),
+        chance.integers(0, 4, 60),
+        chance.random(40),
+    ]
+    texts = {f"c{at}": [f"{number:.6f}" for number in column] for at, column in enumerate(columns)}
+    gaps = feature("distributions apart", table(texts), table(texts))
+    for i, one in enumerate(columns):
+        for j, other in enumerate(columns):
+            assert gaps[i, j] == pytest.approx(ks_2samp(one, other).statistic, abs=0.13), (i, j)
+    assert np.diag(gaps).max() == 0
+
+
+def test_columns_that_move_together_are_known() -> None:
+    chance = random.Random(2)
+    numbers = [chance.random() for _ in range(50)]
+    others = [number + chance.random() / 2 for number in numbers]
+    made = table({"a": [f"{n:.5f}" for n in numbers], "b": [f"{n:.5f}" for n in others], "c": ["1"] * 49})
+    seen = digest(made)
+    assert seen.together[0, 1] == pytest.approx(spearmanr(numbers, others).statistic, abs=1e-6)
+    assert seen.complete.tolist() == [True, True, False]  # a cell is missing, so that rows are not known
+    assert not seen.together[2].any()
+
+
+def test_order_is_evidence_where_others_keep_it() -> None:
+    sure = np.eye(4)
+    local, overall = _order(sure)
+    assert overall > 0.8
+    assert np.diag(local).min() > 0.5
+    assert local[0, 3] < 0  # the first column is last there, and all others are the other way round
+    _, backwards = _order(sure[::-1])
+    assert backwards < -0.8
+
+
+@given(st.integers(1, 4), st.integers(1, 4), st.integers(0, 1000))
+def test_an_assignment_is_the_best_there_is(q: int, t: int, seed: int) -> None:
+    scores = np.random.default_rng(seed).random((q, t))
+    chosen = assign(scores, 0.4)
+    assert chosen == sorted(chosen)
+    assert len({i for i, _ in chosen}) == len({j for _, j in chosen}) == len(chosen)
+    gains = np.maximum(scores - 0.4, 0) if q <= t else np.maximum(scores.T - 0.4, 0)
+    best = max(
+        sum(gains[i, j] for i, j in enumerate(way)) for way in permutations(range(max(q, t)), min(q, t))
+    )
+    assert sum(scores[pair] - 0.4 for pair in chosen) == pytest.approx(best)
+    assert all(scores[pair] >= 0.4 for pair in chosen)
+
+
+def test_votes_are_shared_out() -> None:
+    scores = np.array([[2.0, 2.0, -1.0], [0.0, -3.0, 1.0]])
+    allowed = np.array([[True, True, True], [True, True, False]])
+    odds = np.exp(scores) * allowed
+    rows, columns = odds / (1 + odds.sum(1, keepdims=True)), odds / (1 + odds.sum(0))
+    assert votes(scores, allowed) == pytest.approx(np.sqrt(rows * columns))
+    assert votes(np.full((2, 2), 900.0), np.ones((2, 2), bool)) == pytest.approx(np.full((2, 2), 0.5))
+
+
+def test_the_shipped_weights_fit_the_evidence() -> None:
+    weights = shipped_weights()
+    assert (tuple(weights.first), tuple(weights.names), tuple(weights.second)) == (FIRST, NAMES, SECOND)
+    assert 0.2 < weights.threshold < 0.7
+    assert weights.names["equal names"] > 0
+    assert weights.second["order of others, where it is kept"] > 0
+    assert Weights(**json.loads(json.dumps(weights.to_dict()))) == weights
+
+
+# --- alignments ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("names", [True, False])
+def test_a_table_is_aligned_with_itself(names: bool) -> None:
+    made = harbours(0)
+    found = align(made, made, names)
+    assert [(pair.query.at, pair.table.at) for pair in found.pairs] == [(at, at) for at in range(7)]
+    assert (found.query_only, found.table_only) == ([], [])
+    assert found.score > 0.9
+    assert (found.query, found.table) == ("harbours 0", "harbours 0")
+
+
+def test_twins_are_told_apart_by_their_order() -> None:
+    cells = [str(number % 7) for number in range(40)]
+    made = table(dict.fromkeys(("c1", "c2", "c3"), cells) | {"d": [f"x{cell}" for cell in cells]})
+    assert [(p.query.at, p.table.at) for p in align(made, made).pairs] == [(at, at) for at in range(4)]
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.permutations(range(7)), st.permutations(range(7)))
+def test_other_orders_of_columns_give_the_same_pairs(ours: list[int], theirs: list[int]) -> None:
+    found = align(shuffled(harbours(1), ours), shuffled(harbours(2), theirs), names=False)
+    names = [column.name for column in harbours(1).columns]
+    assert pairs_of(found) == {name: name for name in names}
+    assert [pair.query.at for pair in found.pairs] == list(range(7))
+
+
+def test_what_belongs_to_nothing_is_left_over() -> None:
+    query, other = harbours(3), harbours(4)
+    extra = Column("captain", [f"Captain {chr(65 + n % 26)}. Olsen-{n}" for n in range(60)])
+    query, other = shuffled(query, [0, 1, 2]), replace(shuffled(other, [2, 0]), name="u")
+    found = align(query, replace(other, columns=[*other.columns, extra]), names=False)
+    assert pairs_of(found) == {"town": "town", "opened": "opened"}
+    assert [(column.at, column.name) for column in found.query_only] == [(1, "berths")]
+    assert [(column.at, column.name) for column in found.table_only] == [(2, "captain")]
+    assert found.to_dict()["query_only"] == [{"at": 1, "name": "berths"}]
+    assert "missing" not in found.to_dict()
+
+
+def test_names_count_if_they_are_to_count() -> None:
+    chance = random.Random(5)
+
+    def weights(names: list[str], seed: int) -> Table:
+        return table(
+            {name: [f"{chance.uniform(40, 90):.1f}" for _ in range(30)] for name in names}, str(seed)
+        )
+
+    query, other = weights(["before", "after", "later"], 0), weights(["later", "before", "after"], 1)
+    assert pairs_of(align(query, other)) == {name: name for name in ("before", "after", "later")}
+    with_names = {pair.score for pair in align(query, other).pairs}
+    assert min(with_names) > max((pair.score for pair in align(query, other, names=False).pairs), default=0)
+    made_up = weights(["c1", "c2", "c3"], 2), weights(["c3", "c1", "c2"], 3)
+    assert align(*made_up).to_dict() == align(*made_up, names=False).to_dict()
+
+
+def test_empty_columns_are_left_over_unless_their_names_say_otherwise() -> None:
+    query = table({"town": ["Oslo", "Moss", "Bodo"], "fax": [], "column_3": ["NA", "NA", "-"]})
+    other = table({"Fax": ["22 33", "44 55", "66 77"], "town": ["Oslo", "Alta", "Moss"], "column_3": []})
+    found = align(query, other)
+    assert pairs_of(found) == {"town": "town", "fax": "Fax"}
+    assert found.pairs[1].reason == "same words in the column names; one of them is empty"
+    assert pairs_of(align(query, other, names=False)) == {"town": "town"}
+    both = align(table({"a b": [], "k": ["x"]}), table({"k": ["x"], "a b": []}))
+    assert both.pairs[0].reason == "same column name; both are empty"
+
+
+CELLS = st.text(max_size=8) | st.sampled_from(
+    ["NA", "0", "1", "-1e400", "nan", "2001-02-31", "ß" * 300, "١٢"]
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.lists(CELLS.filter(bool), max_size=12), max_size=5),
+    st.lists(st.lists(CELLS.filter(bool), max_size=12), max_size=5),
+    st.booleans(),
+)
+def test_nothing_brings_it_down(ours: list[list[str]], theirs: list[list[str]], names: bool) -> None:
+    query, other = (table({f"n{at}": cells for at, cells in enumerate(side)}) for side in (ours, theirs))
+    found = align(query, other, names)
+    left, right = ([getattr(pair, side).at for pair in found.pairs] for side in ("query", "table"))
+    assert left == sorted(set(left))
+    assert len(set(right)) == len(right)
+    assert sorted([*left, *(column.at for column in found.query_only)]) == list(range(len(ours)))
+    assert sorted([*right, *(column.at for column in found.table_only)]) == list(range(len(theirs)))
+    assert all(shipped_weights().threshold <= pair.score <= 1 and pair.reason for pair in found.pairs)
+    assert 0 <= found.score <= 1
+
+
+def test_it_is_fast_on_wide_tables() -> None:
+    def wide(columns: int, seed: int) -> Table:
+        parts = [harbours(seed + at, 200).columns for at in range(-(-columns // 7))]
+        cells = [column for part in parts for column in part][:columns]
+        return Table("wide", [Column(f"{c.name} {at}", c.cells) for at, c in enumerate(cells)], 200)
+
+    align(harbours(0), harbours(1))  # vectors are loaded once
+    for columns, most in ((20, 1.0), (300, 20.0)):  # far more than it takes: 15 ms and half a second
+        query, other = wide(columns, 100), wide(columns, 900)
+        started = time.perf_counter()
+        found = align(query, other)
+        assert time.perf_counter() - started < most
+        assert len(found.pairs) > columns / 2
+
+
+# --- reasons -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "said"),
+    [
+        (
+            ["2001-05-03", "2010-01-01"],
+            ["2002-01-01", "2023-12-01"],
+            "both ISO dates, 2001-2010 and 2002-2023",
+        ),
+        (["2001-05-03", "2023-01-01"], ["2002-01-01", "2022-12-01"], "both ISO dates, 2001-2023"),
+        (
+            ["2001-05-03", "2003-01-01"],
+            ["2 May 2001", "5 June 2003"],
+            "ISO dates and dates such as 31 Dec 1999, 2001-2003",
+        ),
+        (["0.1 kg", "12.4 kg", "3 kg"], ["0.2 kg", "11 kg", "2.9 kg"], "same units and range (0.1-12.4 kg)"),
+        (["1950", "1999", "2001"], ["1951", "2000", "2002"], "both years, 1950-2002"),
+        (["-3.5", "9"], ["-3", "8.25"], "numbers spread alike (-3.5 to 9)"),
+        (["7", "7", "7"], ["7", "7"], "the same distinct values; both are 7 throughout"),
+        (
+            ["river bank", "lake shore", "sea"],
+            ["river bed", "sea side", "lake view"],
+            "alike words: lake, river, sea",
+        ),
+        (["T-012-X", "T-443-Q"], ["T-777-Z", "R-001-B"], "same format, such as T-012-X"),
+        (["a", "b", "c", "d"], ["c", "d", "e", "f"], "33 % of distinct values shared"),
+        (["12:30", "14:00"], ["13:10", "09:20"], "both times such as 23:59"),
+    ],
+)
+def test_reasons(ours: list[str], theirs: list[str], said: str) -> None:
+    from gentus.reasons import reason
+
+    query, other = (digest(table({"c1": cells})) for cells in (ours, theirs))
+    assert reason(query, other, first_look(query, other), 0, 0) == said
+
+
+# --- an index ------------------------------------------------------------------------------------------
+
+
+def test_index_aligns_by_name_hit_or_file(index: Index, lake: Path) -> None:
+    query = lake / "fish_0.csv"
+    found = index.align(query, "deep/er/fish_1.csv")
+    assert pairs_of(found) == {name: name for name in ("name", "kind", "size", "year")}
+    assert found.pairs[0].reason.startswith("same column name; ")
+    (hit,) = index.search(query, k=1)
+    assert index.align(query, hit).table == hit.table
+    assert index.align(query, str(lake / "semi" / "fish_2.semicolon.csv")).table == "fish_2.semicolon.csv"
+    rows = rows_of("fish", 9)
+    cells = {name: [row[at] for row in rows[1:]] for at, name in enumerate(rows[0])}
+    assert index.align(table(cells), table(cells, "u"), names=False).score > 0.8
+    with pytest.raises(ValueError, match=r"deep/fish_1.csv is neither .* Did you mean deep/er/fish_1.csv"):
+        index.align(query, "deep/fish_1.csv")
+
+
+def test_hits_explained(index: Index, lake: Path) -> None:
+    query = lake / "fish_0.csv"
+    plain, explained = index.search(query, k=3), index.search(query, k=3, explain=True)
+    assert all(hit.alignment is None and "alignment" not in hit.to_dict() for hit in plain)
+    assert [replace(hit, alignment=None) for hit in explained] == plain
+    for hit in explained:
+        assert hit.alignment == index.align(query, hit)
+        assert hit.to_dict()["alignment"] == hit.alignment.to_dict()
+    assert index.search([query], k=1, explain=True)[0][0].alignment is not None
+
+
+def test_a_vanished_file_does_not_stop_the_answer(tmp_path: Path) -> None:
+    from conftest import QUICK, make_lake
+
+    lake = make_lake(tmp_path / "lake", ["fish", "cities"], 3)
+    with gentus.build(lake, tmp_path / "index", settings=QUICK, workers=1) as index:
+        (lake / "deep" / "er" / "fish_1.csv").unlink()
+        hits = {hit.table: hit for hit in index.search(lake / "fish_0.csv", k=5, explain=True)}
+        gone = hits["deep/er/fish_1.csv"].alignment
+        assert gone is not None
+        assert "no longer there" in gone.to_dict()["missing"]
+        assert (gone.pairs, [column.name for column in gone.query_only]) == (
+            [],
+            ["name", "kind", "size", "year"],
+        )
+        other = hits["semi/fish_2.semicolon.csv"].alignment
+        assert other is not None
+        assert other.pairs
+
+
+def test_align_on_the_command_line(run: Run, index_path: Path, lake: Path) -> None:
+    query = lake / "fish_0.csv"
+    ran = run("align", index_path, query, "deep/er/fish_1.csv")
+    assert (ran.code, ran.err) == (0, "")
+    assert "deep/er/fish_1.csv  4 of 4 columns" in ran.out
+    assert "same column name; " in ran.out
+    document = run("align", index_path, query, "deep/er/fish_1.csv", "--json").json()
+    assert document == gentus.open(index_path).align(query, "deep/er/fish_1.csv").to_dict()
+    hidden = run(
+        "align", index_path, query, lake / "deep" / "er" / "fish_1.csv", "--no-names", "--json"
+    ).json()
+    assert not any("name" in pair["reason"] for pair in hidden["pairs"])
+    ran = run("align", index_path, query, "films_9.csv")
+    assert (ran.code, ran.out) == (1, "")
+    assert "films_9.csv is neither a table of the index nor a file. Did you mean films_0.csv" in ran.err
+
+
+def test_leftovers_are_named(run: Run, index_path: Path, lake: Path, tmp_path: Path) -> None:
+    own, rows = tmp_path / "own.csv", list(enumerate(rows_of("fish", 7)[1:]))
+    own.write_text("[b]colour[/b],fish\n" + "".join(f"{n} blue-{n * n},{row[0]}\n" for n, row in rows))
+    ran = run("align", index_path, own, "fish_0.csv")
+    assert "only theirs: kind, size, year" in ran.out
+    assert "only yours: [b]colour[/b]" in ran.out
+    ran = run("align", index_path, own, "films_0.csv")
+    assert "films_0.csv  no column belongs to one of yours" in ran.out
+
+
+def test_search_explains_columns(run: Run, index_path: Path, lake: Path) -> None:
+    ran = run("search", index_path, lake / "fish_0.csv", "-k", 2, "--explain")
+    assert "prior" in ran.out
+    assert ran.out.count("4 of 4 columns") == 2
+    answer = run("search", index_path, lake / "fish_0.csv", "-k", 2, "--explain", "--json").json()
+    assert all(len(hit["alignment"]["pairs"]) == 4 for hit in answer["results"])
+    assert "alignment" not in run("search", index_path, lake / "fish_0.csv", "--json").json()["results"][0]
+
+
+def test_scores_are_the_same_everywhere(index: Index, lake: Path) -> None:
+    query, other = index.read(lake / "fish_0.csv"), index.read(lake / "deep" / "er" / "fish_1.csv")
+    left, right = digest(query), digest(other)
+    scores = pair_scores(left, right, first_look(left, right), shipped_weights())
+    for pair in index.align(query, other).pairs:
+        assert pair.score == pytest.approx(scores[pair.query.at, pair.table.at], abs=1e-4)
