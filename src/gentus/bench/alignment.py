@@ -39,7 +39,7 @@ def measure_alignment(
             examples.extend(lake_examples(lake, pairs, seed))
         return examples
 
-    rows = {}
+    rows: dict[tuple[str, bool], dict[str, Any]] = {}
     for key, aligner in aligners.items():
         for names in (False, True):
             what = {"lake": lake.name, "pairs": pairs, "seed": seed, "names": names}
