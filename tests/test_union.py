@@ -274,6 +274,51 @@ def test_many_rows_keep_their_order(tmp_path: Path) -> None:
         assert [row[3] for row in table_of(tmp_path / name)] == [*range(1, 20_001), *range(1, 11)]
 
 
+def test_every_type_comes_through(tmp_path: Path) -> None:
+    values = {
+        **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"), "-7"),
+        **dict.fromkeys(("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT"), "7"),
+        **dict.fromkeys(("FLOAT", "DOUBLE", "DECIMAL(10,2)"), "-1.5"),
+        **dict.fromkeys(("TIMESTAMP", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE"), "2020-01-02 03:04:05"),
+        **{"BOOLEAN": "true", "DATE": "2020-01-02", "TIME": "03:04:05", "VARCHAR": "x", "BLOB": "\\x00\\xFF"},
+        "UUID": "00000000-0000-0000-0000-000000000001",
+    }
+    others = {"TIMESTAMP_MS": ("2020-01-02 03:04:05", "TIMESTAMP"), "INTEGER[]": ("[1, 2]", "VARCHAR")}
+    given = {**values, **{kind: cell for kind, (cell, _) in others.items()}}
+    kept = {**{kind: kind for kind in values}, **{kind: wanted for kind, (_, wanted) in others.items()}}
+    columns = ", ".join(f"CAST('{cell}' AS {kind}) AS \"{kind}\"" for kind, cell in given.items())
+    tables = []
+    for name in ("one", "two"):
+        with closing(duckdb.connect(str(tmp_path / f"{name}.db"))) as duck:
+            duck.execute(
+                f"CREATE TABLE t AS SELECT {columns} UNION ALL SELECT {', '.join(['NULL'] * len(given))}"
+            )
+        placed = tuple(Placement(kind, kind) for kind in given)
+        tables.append(PlannedTable(name, str(tmp_path / f"{name}.db"), "t", placed))
+    plan = UnionPlan(tables[0], (tables[1],), tuple(OutputColumn(kind) for kind in given), provenance=False)
+    report = Union(plan).write_duckdb(tmp_path / "out.duckdb")
+    assert (report.rows, report.unconverted) == (4, 0)
+    with closing(duckdb.connect(str(tmp_path / "out.duckdb"))) as duck:
+        described = {row[0]: row[1] for row in duck.execute("DESCRIBE unioned").fetchall()}
+        assert described == kept
+        texts = ", ".join(f'CAST("{kind}" AS VARCHAR)' for kind in given)
+        rows = duck.execute(f"SELECT {texts} FROM unioned").fetchall()
+    with closing(duckdb.connect(":memory:")) as duck:
+        duck.execute("SET TimeZone = 'UTC'")
+        texts = ", ".join(f"CAST(CAST('{cell}' AS {kind}) AS VARCHAR)" for kind, cell in given.items())
+        (expected,) = duck.execute(f"SELECT {texts}").fetchall()
+    nothing = (None,) * len(given)
+    assert [tuple(row)[:-1] for row in rows] == [expected[:-1], nothing[:-1]] * 2
+    assert [row[-1] for row in rows] == ["[1,2]", None] * 2
+
+
+def test_one_column_of_nothing(tmp_path: Path) -> None:
+    plan = planned(tmp_path, [["a"], ["x"], [""]], [["b"], ["y"]], provenance=False)
+    Union(plan).write_csv(tmp_path / "out.csv")
+    with (tmp_path / "out.csv").open() as file:
+        assert list(csv.reader(file)) == [["a"], ["x"], [""], ["y"]]
+
+
 def test_wide_tables(tmp_path: Path) -> None:
     header = [f"column {number}" for number in range(150)]
     one, two = ([str(number), "2020-01-31", "x"] * 50 for number in range(2))
@@ -482,14 +527,14 @@ def test_a_full_disk(tmp_path: Path, name: str) -> None:
     rows = [["key"], *([chance.randbytes(100).hex()] for _ in range(3000))]
     union = Union(Union(planned(tmp_path, rows, rows)).settled())
     before = sorted(os.listdir(tmp_path))
-    with largest_file(64 << 10), pytest.raises(OutputError, match="no room on the disk"):
+    with largest_file(64 << 10), pytest.raises(OutputError, match="there is no room on the disk"):
         union.write(Output.by_name(tmp_path / name))
     assert sorted(os.listdir(tmp_path)) == before
 
 
 def test_little_memory(large: UnionPlan, tmp_path: Path) -> None:
     """Rows that do not fit are kept on the disk meanwhile."""
-    report = Union(replace(large, distinct=True), memory="80MB").write_parquet(tmp_path / "out.parquet")
+    report = Union(replace(large, distinct=True), memory="150MB").write_parquet(tmp_path / "out.parquet")
     assert (report.rows, report.duplicates_removed) == (14_000, 14_000)
     assert pq.read_table(tmp_path / "out.parquet")["_source_row"].to_pylist() == list(range(1, 14_001))
     assert os.listdir(tmp_path) == ["out.parquet"]

@@ -160,7 +160,7 @@ def test_what_stays_text(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_decided_is_said(tmp_path: Path) -> None:
-    thousands, decimals, american, british, by_table, money = many(
+    thousands, decimals, american, british, by_table, money, by_marks = many(
         tmp_path,
         (["5"], ["1,234", "2,345"]),
         (["5,25"], ["1,234", "2,345"]),
@@ -168,6 +168,7 @@ def test_what_cannot_be_decided_is_said(tmp_path: Path) -> None:
         (["31/12/2020"], ["3/4/2020"]),
         (["3/4/2020"], ["31/12/2020"]),
         (["$5.10"], ["7 €"]),
+        (["1,234"], ["0,5", "2"]),
     )
     assert thousands.table == [1234, 2345]
     assert "undecided: numbers like 1,234 are read as thousands" in thousands.said
@@ -177,6 +178,7 @@ def test_what_cannot_be_decided_is_said(tmp_path: Path) -> None:
     assert (british.table, "as in the query" in british.said) == ([day("2020-04-03")], True)
     assert (by_table.query, by_table.table) == ([day("2020-04-03")], [day("2020-12-31")])
     assert "day first, as in the tables" in by_table.said
+    assert (by_marks.query, "',', as in the tables" in by_marks.said) == ([1.234], True)
     assert (money.table, money.type) == ([7.0], "DOUBLE")
     assert "amounts in € stay as they are; the query's are in $" in money.said
 

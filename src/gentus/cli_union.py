@@ -29,7 +29,9 @@ def union(
     query: Annotated[
         Path | None, typer.Argument(metavar="QUERY", help="The table that others are put under.")
     ] = None,
-    more: Annotated[list[str] | None, typer.Argument(metavar="", hidden=True, help="Further tables, after --tables.")] = None,
+    more: Annotated[
+        list[str] | None, typer.Argument(metavar="", hidden=True, help="Further tables, after --tables.")
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option("-o", "--out", help="Where the rows go: .csv, .tsv, .parquet, .duckdb or .db."),
@@ -63,13 +65,14 @@ def union(
         bool,
         typer.Option("--guard-formulas", help="In CSV, put ' before text that spreadsheets would run."),
     ] = False,
-    memory: Annotated[str, typer.Option(help="What DuckDB may use of it before it uses the disk.")] = "384MB",
+    memory: Annotated[str, typer.Option(help="What DuckDB may use of it before it uses the disk.")] = "576MB",
     as_json: AsJson = False,
 ) -> None:
     """Put the rows of unionable tables under yours: the query's columns and types, in one file."""
     from gentus.progress import terminal_progress
     from gentus.union.outputs import TABLE, Output
-    from gentus.union.union import Union, check_memory
+    from gentus.union.union import Union
+    from gentus.union.workshop import check_memory
 
     check_memory(memory)
     if out is None and not dry_run:

@@ -17,14 +17,12 @@ from gentus.union.opening import Opened, TableError, open_table
 from gentus.union.outputs import scratch_folder
 from gentus.union.plan import PlanError, PlannedTable, UnionPlan
 from gentus.union.planning import draft, settle
-from gentus.union.workshop import workshop
+from gentus.union.workshop import Desk
 
 if TYPE_CHECKING:
     import duckdb
 
     from gentus.index import Hit, Index
-
-_MEMORY = "256MB"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +83,7 @@ def plan_union(
 
 @contextmanager
 def _desk() -> Iterator[duckdb.DuckDBPyConnection]:
-    with scratch_folder(None) as scratch, workshop(_MEMORY, scratch, reads=True) as duck:
+    with scratch_folder(None) as scratch, Desk(scratch).workshop("reading", reads=True) as duck:
         yield duck
 
 
@@ -115,11 +113,14 @@ def _asked(
     index: Index, query: PlannedTable, tables: Sequence[Any], names: bool, notes: list[str]
 ) -> Iterator[Asked]:
     """The tables meant, each once, and never the query itself."""
+    from gentus.index import Hit
+
     seen: set[tuple[str, str | None]] = set()
     own = None if query.path is None else (os.path.realpath(query.path), query.part)
     for table in tables:
-        name = getattr(table, "table", table)  # of a hit
-        alignment = getattr(table, "alignment", None) if names else None
+        found = isinstance(table, Hit)
+        name = table.table if found else table
+        alignment = table.alignment if found and names else None
         source = table if isinstance(table, Source) else index.source(str(name))
         if source is None:
             if not os.path.exists(name):
@@ -134,7 +135,7 @@ def _asked(
             notes.append(f"{source.name} is named twice and was taken once")
         else:
             seen.add(key)
-            yield Asked(source, alignment, hasattr(table, "sid"))
+            yield Asked(source, alignment, found)
 
 
 def _opened(

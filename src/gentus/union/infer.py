@@ -171,9 +171,15 @@ def settle_open(found: Found, facts: Facts, others: Sequence[Facts]) -> Found:
         orders = {_order(other.orders) for other in others if other.orders["day"] or other.orders["month"]}
         if len(orders) == 1 and (order := orders.pop()[0]):
             read = replace(found.read, dates=order)
-            return Found(
-                found.type, read, f"dates like {_ambiguous(facts.orders)} are read {order}, as in the tables"
-            )
+            note = f"dates like {_ambiguous(facts.orders)} are read {order}, as in the tables"
+            return Found(found.type, read, note)
+    if is_number(found.type):
+        told = (other.numbers for other in others if any(other.numbers[core] for core in _POINT + _COMMA))
+        marks = {_decimal(numbers)[0] for numbers in told}
+        if len(marks) == 1 and (mark := marks.pop()):
+            broken = any(facts.numbers[core] for core in _BROKEN[mark])
+            note = f"the decimal mark is taken to be {mark!r}, as in the tables"
+            return Found("DOUBLE" if broken else "BIGINT", Reading(decimal=mark), note)
     return found
 
 

@@ -43,6 +43,8 @@ def told_of(table: PlannedTable) -> Iterator[None]:
     except PlanError:
         raise
     except Exception as error:  # as for all readers: what parsers raise is not to be foreseen
+        if str(error) == "Query interrupted":  # what DuckDB makes of Ctrl-C
+            raise KeyboardInterrupt from error
         raise TableError(table, explain(error)) from error
 
 

@@ -179,6 +179,8 @@ def write(
             options = f"{options}, ROW_GROUP_SIZE {max(_STEP, group)}"
         file = scratch / f"new.{output.format}"
         sql = result_sql(plan, rows, text, _guarded_name if output.guard_formulas else str)
+        if output.format != "parquet" and len(columns_of(plan)) == 1:  # a blank line would be no row
+            sql = f"SELECT coalesce(CAST(COLUMNS(*) AS VARCHAR), '') FROM ({sql})"
         ((count,),) = duck.execute(f"COPY ({sql}) TO {literal(str(file))} ({options})").fetchall()
         return int(count)
 
@@ -190,7 +192,7 @@ _OPTIONS = {
     "tsv": "FORMAT csv, HEADER, DELIMITER '\t', NULLSTR ''",
     "parquet": "FORMAT parquet, COMPRESSION zstd",
 }
-_ROW_GROUP, _ROW_GROUP_BYTES, _STEP = 122_880, 16 << 20, 2048
+_ROW_GROUP, _ROW_GROUP_BYTES, _STEP = 122_880, 8 << 20, 2048
 
 
 def _guarded(value: str) -> str:

@@ -102,7 +102,7 @@ def settle(
     asked = [
         query.whole.places[column.source]
         for column in plan.query.columns
-        if targets[column.into].type is None or column.read is None
+        if (kind := targets[column.into].type) is None or (column.read is None and kind != "VARCHAR")
     ]
     with told_of(query.table):
         look_through(duck, query.whole, asked, query.profile, pure=asked)

@@ -17,18 +17,19 @@ import pyarrow as pa
 from gentus.lake.typed import quoted
 from gentus.progress import Tick
 from gentus.union.convert import bare, direct, last, middle, trimmed, unless_empty
+from gentus.union.distinct import FINGERPRINT, fingerprint_sql, first_of_equal
 from gentus.union.macros import literal
 from gentus.union.opening import Opened, told_of
 from gentus.union.plan import Reading, UnionPlan
 from gentus.union.profile import kind_of
 from gentus.union.report import Report, TableReport, Unconverted
 from gentus.union.types import FLOATS, is_number
+from gentus.union.workshop import Desk
 
 if TYPE_CHECKING:
     import duckdb
 
 _BATCH = 2048  # rows that go from one DuckDB to the other in one piece; cells may be long
-_ROW_BITS = 40  # of a number that orders all rows: the table's number stands before them
 _PROVENANCE = ["_source_table", "_source_row"]
 
 
@@ -50,6 +51,7 @@ class Flow:
         nothing = ", ".join(f"CAST(NULL AS {kind}) AS d{at}" for at, kind in enumerate(self.types))
         empty = stream_of(duck, f"SELECT {nothing}, 0::INTEGER AS s, 0::BIGINT AS r LIMIT 0")
         self.schema = empty.schema
+        self.prints = f", {fingerprint_sql(self.types)}" if plan.distinct else ""
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Every row, in the order of the tables and of their rows."""
@@ -67,7 +69,7 @@ class Flow:
                         failure.add(batch.column(name))
                     report.rows += batch.num_rows
                     self.tick(batch.num_rows)
-                    yield batch.select(self.schema.names)
+                    yield batch.select([*self.schema.names, *(FINGERPRINT if self.plan.distinct else ())])
 
     def _select(self, one: Opened, number: int, relation: str) -> tuple[str, dict[str, Unconverted]]:
         """SQL that takes a table's columns to those of the result, and names of columns with what failed."""
@@ -91,8 +93,8 @@ class Flow:
                     steps[3].append(f"{middle(cell, f'b{at}', kind, read)} AS m{at}")
                 value = last(cell, f"m{at}", kind)
             else:
-                number_or_null = f"CASE WHEN NOT isnan(c{place}) THEN c{place} END"
-                steps[0].append(f"{number_or_null if own in FLOATS else f'c{place}'} AS {cell}")
+                typed = f"c{place}" if native == own else f"CAST(c{place} AS {own})"
+                steps[0].append(f"{_unless_nan(typed) if own in FLOATS else typed} AS {cell}")
             steps[4].append(f"{value} AS d{at}")
             if value != cell:
                 failed[f"f{at}"] = Unconverted(placement.source, column.name, kind)
@@ -105,7 +107,12 @@ class Flow:
         kept = [f"d{at}" for at in range(len(self.types))]
         ats = [name[1:] for name in failed]
         lost = [f"CASE WHEN d{at} IS NULL THEN CAST(t{at} AS VARCHAR) END AS f{at}" for at in ats]
-        return f"SELECT {', '.join([*kept, *lost])}, {number}::INTEGER AS s, r FROM ({sql})", failed
+        all_of_it = ", ".join([*kept, *lost, f"{number}::INTEGER AS s", "r"])
+        return f"SELECT {all_of_it}{self.prints} FROM ({sql})", failed
+
+
+def _unless_nan(value: str) -> str:
+    return f"CASE WHEN NOT isnan({value}) THEN {value} END"
 
 
 def stream_of(duck: duckdb.DuckDBPyConnection, sql: str) -> Any:
@@ -119,25 +126,17 @@ def result_sql(
     plan: UnionPlan, rows: str, text: Callable[[str], str] = str, name: Callable[[str], str] = str
 ) -> str:
     """The query for the result over a relation of all rows; cells that are text and names may be altered."""
-    data = [f"d{at}" for at in range(len(plan.columns))]
-    table, row = "s", "r"
-    relation = rows
-    if plan.distinct:  # the first of equal rows stays, and with it the order
-        keys = ", ".join(data)
-        first = f"min((s::BIGINT << {_ROW_BITS}) + r) AS n"
-        relation = f"(SELECT {keys}, {first} FROM {rows} GROUP BY {keys} ORDER BY n)"
-        table, row = f"(n >> {_ROW_BITS})", f"(n & {2**_ROW_BITS - 1})"
     columns = []
     for at, column in enumerate(plan.columns):
         kind = column.type or "VARCHAR"
         value = f"CAST(d{at} AS {kind})"
         columns.append(f"{text(value) if kind == 'VARCHAR' else value} AS {quoted(name(column.name))}")
     if plan.provenance:
-        names = ", ".join(literal(one.name) for one in plan.sources)
+        names = " ".join(f"WHEN {at} THEN {literal(one.name)}" for at, one in enumerate(plan.sources))
         origin, number = provenance_names(plan)
-        columns.append(f"{text(f'list_extract([{names}], {table} + 1)')} AS {quoted(origin)}")
-        columns.append(f"{row} AS {quoted(number)}")
-    return f"SELECT {', '.join(columns)} FROM {relation}"
+        columns.append(f"{text(f'CASE s {names} END')} AS {quoted(origin)}")
+        columns.append(f"r AS {quoted(number)}")
+    return f"SELECT {', '.join(columns)} FROM {rows}"
 
 
 def provenance_names(plan: UnionPlan) -> tuple[str, ...]:
@@ -150,7 +149,7 @@ def provenance_names(plan: UnionPlan) -> tuple[str, ...]:
     return names
 
 
-def pour(flow: Flow, duck: duckdb.DuckDBPyConnection, work: Callable[[str, float], Any]) -> Any:
+def pour(flow: Flow, duck: duckdb.DuckDBPyConnection, desk: Desk, work: Callable[[str, float], Any]) -> Any:
     """Let some work of another DuckDB read the flow. What goes wrong in it is raised as it was.
 
     It is told what to select from, and how many bytes a row takes. It runs in a thread, so that Ctrl-C is
@@ -161,7 +160,11 @@ def pour(flow: Flow, duck: duckdb.DuckDBPyConnection, work: Callable[[str, float
 
     def batches() -> Generator[pa.RecordBatch, None, None]:
         try:
-            yield from flow.batches()
+            if flow.plan.distinct:
+                with desk.workshop("distinct") as third:
+                    yield from first_of_equal(flow.batches(), flow.schema, third, desk.scratch)
+            else:
+                yield from flow.batches()
         except BaseException as error:
             failures.append(error)
             raise

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from gentus.lake import Limits
 from gentus.progress import Progress
-from gentus.union.opening import open_plan
+from gentus.union.opening import Opened, open_plan
 from gentus.union.outputs import TABLE, Output, OutputError, columns_of, put_in_place, scratch_folder, write
 from gentus.union.plan import UnionPlan
 from gentus.union.planning import settle
 from gentus.union.report import Report
 from gentus.union.running import Flow, finished, pour, result_sql
-from gentus.union.workshop import workshop
+from gentus.union.workshop import MEMORY, Desk
 
 if TYPE_CHECKING:
+    import duckdb
     import pyarrow as pa
 
-_MEMORY = re.compile(r"\d+(\.\d+)? ?[KMGT]i?B")
-MEMORY = "384MB"  # for the DuckDB that writes; the one that reads has half of it
+Ready: TypeAlias = "tuple[UnionPlan, list[Opened], duckdb.DuckDBPyConnection]"
 
 
 class Union:
@@ -46,8 +45,9 @@ class Union:
         started = time.perf_counter()
         output.check(self.plan)
         with _plainly(output.path), scratch_folder(output.path) as scratch:
-            with self._flow(scratch, progress) as flow, workshop(self.memory, scratch / "spill") as duck:
-                rows = pour(flow, duck, write(output, flow.plan, duck, scratch))
+            desk = Desk(scratch, self.memory)
+            with self._flow(desk, progress) as flow, self._writer(desk) as duck:
+                rows = pour(flow, duck, desk, write(output, flow.plan, duck, scratch))
             report = finished(flow, str(output.path), rows, len(columns_of(flow.plan)))
             put_in_place(output, scratch)
         report.seconds = time.perf_counter() - started
@@ -95,46 +95,44 @@ class Union:
 
     def settled(self, progress: Progress | None = None) -> UnionPlan:
         """The plan with all types and readings, those found that it leaves open."""
-        with scratch_folder(None) as scratch, self._flow(scratch, progress) as flow:
-            return flow.plan
+        with scratch_folder(None) as scratch:
+            desk = Desk(scratch, self.memory)
+            with self._ready(desk, progress or Progress()) as (plan, _, _):
+                return plan
 
     def _taken(self, first: int | None) -> pa.Table:
-        with (
-            scratch_folder(None) as scratch,
-            self._flow(scratch, None, first) as flow,
-            workshop(self.memory, scratch / "spill") as duck,
-        ):
-            sql = result_sql(flow.plan, "flow")
-            table = pour(flow, duck, lambda *_: duck.sql(sql).to_arrow_table())
+        with scratch_folder(None) as scratch:
+            desk = Desk(scratch, self.memory)
+            with self._flow(desk, None, first) as flow, self._writer(desk) as duck:
+                sql = result_sql(flow.plan, "flow")
+                table = pour(flow, duck, desk, lambda *_: duck.sql(sql).to_arrow_table())
         self.report = finished(flow, None, table.num_rows, table.num_columns)
         return table
 
+    def _writer(self, desk: Desk) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
+        """What writes has the memory that is left."""
+        return desk.workshop("writing", share=1 if self.plan.distinct else 2)
+
     @contextmanager
-    def _flow(self, scratch: Path, progress: Progress | None, first: int | None = None) -> Iterator[Flow]:
+    def _flow(self, desk: Desk, progress: Progress | None, first: int | None = None) -> Iterator[Flow]:
         """Everything opened and ready to flow."""
         progress = progress or Progress()
-        with workshop(_half(self.memory), scratch / "spill-reading", reads=True) as duck:
-            opened = open_plan(self.plan, duck, self._frame, self._limits)
-            with progress.stage("looking at columns", len(opened)) as tick:
-                plan = settle(self.plan, opened, duck, lambda: tick(1))
-            for one, table in zip(opened, plan.sources, strict=True):
-                one.table = table
+        with self._ready(desk, progress) as (plan, opened, duck):
             counts = [table.rows for table in plan.sources]
             total = None if None in counts else sum(count or 0 for count in counts)
             with progress.stage("writing", total, "rows") as tick:
                 yield Flow(plan, opened, duck, tick, first)
 
-
-def check_memory(memory: str) -> None:
-    """Refuse what is no amount of memory."""
-    if not _MEMORY.fullmatch(memory):
-        raise ValueError(f"memory is an amount such as 512MB or 2GB, not {memory!r}")
-
-
-def _half(memory: str) -> str:
-    check_memory(memory)
-    digits = memory.rstrip("KMGTiB ")
-    return f"{float(digits) / 2:g}{memory[len(digits) :]}"
+    @contextmanager
+    def _ready(self, desk: Desk, progress: Progress) -> Iterator[Ready]:
+        """All tables opened, all types and readings found."""
+        with desk.workshop("reading", reads=True) as duck:
+            opened = open_plan(self.plan, duck, self._frame, self._limits)
+            with progress.stage("looking at columns", len(opened)) as tick:
+                plan = settle(self.plan, opened, duck, lambda: tick(1))
+            for one, table in zip(opened, plan.sources, strict=True):
+                one.table = table
+            yield plan, opened, duck
 
 
 @contextmanager
@@ -149,9 +147,7 @@ def _plainly(path: Path) -> Iterator[None]:
     except duckdb.Error as error:
         said = str(error)
         if "No space left" in said or "File too large" in said or "not enough space" in said:
-            raise OutputError(
-                f"{path} was not written: no room on the disk; nothing of it was left"
-            ) from error
+            raise OutputError(f"{path} was not written: there is no room on the disk") from error
         raise OutputError(f"{path} was not written: {_first_line(error)}") from error
 
 

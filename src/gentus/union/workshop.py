@@ -1,10 +1,12 @@
-"""A DuckDB to work with: bounded memory, a folder for what goes beyond it, nothing loaded from anywhere."""
+"""DuckDBs to work with: bounded memory, a folder for what goes beyond it, nothing loaded from anywhere."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,28 +15,49 @@ from gentus.union.macros import define_macros
 if TYPE_CHECKING:
     import duckdb
 
+MEMORY = "576MB"
+_AMOUNT = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT]i?B)")
 _THREADS = 4  # more of them take more memory, and wait for the one that reads
 
 
-@contextmanager
-def workshop(memory: str, scratch: Path, reads: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection of its own; one that reads tables knows what their cells may look like."""
-    import duckdb
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """Memory for several DuckDBs that work at the same time, and a folder for what does not fit."""
 
-    config: dict[str, str | bool | int | float | list[str]] = {
-        "threads": min(_THREADS, os.cpu_count() or 1),
-        "memory_limit": memory,
-        "temp_directory": str(scratch),
-        "autoinstall_known_extensions": False,
-        "autoload_known_extensions": False,
-        "allow_community_extensions": False,
-    }
-    duck = duckdb.connect(":memory:", config=config)
-    try:
-        duck.execute("SET TimeZone = 'UTC'")  # where times have none
-        if reads:
-            define_macros(duck)
-        yield duck
-    finally:
-        with suppress(duckdb.Error):  # one that was stopped may refuse
-            duck.close()
+    scratch: Path
+    memory: str = MEMORY
+
+    @contextmanager
+    def workshop(self, name: str, share: int = 1, reads: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A connection of its own with so many thirds of the memory; one that reads knows all notations."""
+        import duckdb
+
+        config: dict[str, str | bool | int | float | list[str]] = {
+            "threads": min(_THREADS, os.cpu_count() or 1),
+            "memory_limit": _thirds(self.memory, share),
+            "temp_directory": str(self.scratch / f"spill-{name}"),
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+            "allow_community_extensions": False,
+        }
+        duck = duckdb.connect(":memory:", config=config)
+        try:
+            duck.execute("SET TimeZone = 'UTC'")  # where times have none
+            if reads:
+                define_macros(duck)
+            yield duck
+        finally:
+            with suppress(duckdb.Error):  # one that was stopped may refuse
+                duck.close()
+
+
+def check_memory(memory: str) -> None:
+    """Refuse what is no amount of memory."""
+    if not _AMOUNT.fullmatch(memory):
+        raise ValueError(f"memory is an amount such as 512MB or 2GB, not {memory!r}")
+
+
+def _thirds(memory: str, share: int) -> str:
+    check_memory(memory)
+    number, unit = _AMOUNT.fullmatch(memory).groups()  # type: ignore[union-attr]
+    return f"{float(number) * share / 3:g}{unit}"
