@@ -10,7 +10,7 @@ import csv
 import io
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from gentus.lake.base import Limits
@@ -107,10 +107,9 @@ def _open_at_end(lines: list[str], dialect: Dialect) -> bool:
 def _body(rows: Iterator[list[str]], width: int) -> Iterator[list[str]]:
     """Leave out the header, the rule under it, and lines of nothing but blanks."""
     next(rows, None)
-    first = next(rows, None)
-    if first is not None and not (is_rule(first) and any(map(str.strip, first))):
-        yield first
-    for row in rows:
+    below = next(rows, None)
+    first = [] if below is None or (is_rule(below) and any(map(str.strip, below))) else [below]
+    for row in chain(first, rows):
         if len(row) > 1 or width == 1 or row[0].strip():
             yield row
 
