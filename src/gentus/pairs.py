@@ -195,7 +195,7 @@ def _distributions(query: Digest, table: Digest) -> tuple[F64, F64, F64, F64, F6
     )[1:]
     largest = cdist(below[:width], below[width:], "chebyshev")
     mean = cdist(below[:width], below[width:], "cityblock") / len(grid)
-    sizes = np.array([(len(column), len(np.unique(column))) for column in columns], np.float64).reshape(-1, 2)
+    sizes = np.array([_size(column) for column in columns], np.float64).reshape(-1, 2)
     mine, its = sizes[:width, None], sizes[None, width:]
     chance = np.sqrt(mine * its / np.maximum(mine + its, 1))  # (q, t, 2) cells, and distinct numbers
     beyond = np.minimum(largest[:, :, None] * chance, (8, 4)) / 4
@@ -204,6 +204,11 @@ def _distributions(query: Digest, table: Digest) -> tuple[F64, F64, F64, F64, F6
     spread = np.log(np.maximum(ends[:, 2] - ends[:, 1], 1e-9))
     spreads = np.minimum(np.abs(spread[:width, None] - spread[None, width:]), 4)
     return largest, mean, beyond[:, :, 0], beyond[:, :, 1] * 4, within, spreads
+
+
+def _size(column: F64) -> tuple[int, int]:
+    """How many numbers a column has, and how many different ones; they are sorted."""
+    return len(column), int(np.count_nonzero(np.diff(column))) + (len(column) > 0)
 
 
 def _ends(column: F64) -> F64:
