@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -164,7 +165,11 @@ def _stoppable(out: Path | None) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         say("\nStopped." if out is None else f"\nStopped; {out} is as it was.")
-        raise typer.Exit(130) from None
+        sys.stdout.flush()
+        sys.stderr.flush()
+        # All is cleared away. A thread of DuckDB that still waits for rows from Python would bring down an
+        # interpreter that ends in an orderly way.
+        os._exit(130)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
