@@ -7,8 +7,10 @@ at more closely: all sampled values with their frequencies, all numbers, and how
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +37,7 @@ VALUES = 24  # distinct values whose letters are looked at
 LENGTHS = 64  # longer values count as that long
 LETTERS = 128
 _CATEGORIES = 64  # text with more values than that is no category, and its order says nothing
+_NONE = np.zeros(0)
 _DAYS = 0x5DAD0C1E  # sets the keys of days apart from those of numbers
 DECIMALS = 7  # 0 to 5 decimal places, or more
 # What people write where they know nothing: no value that two columns could share.
@@ -42,8 +45,8 @@ _NOTHING = ("NA", "na", "N.A.", "n.a.", "#N/A", "-", "--", "---", "?", ".", ".."
 HABITS = (
     "empty cells",
     "equal cells",
-    "rising rows",
     "distinct values",
+    "rising rows",
     "whole numbers",
     "negative numbers",
     "middle number",
@@ -52,7 +55,7 @@ HABITS = (
     "capitals",
     "spaces",
 )
-_OF_LETTERS = (DIGIT_BIT, ALPHA_BIT, UPPER_BIT, SPACE_BIT)  # the last of them
+_CHARACTERS = (DIGIT_BIT, ALPHA_BIT, UPPER_BIT, SPACE_BIT)  # the last four
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,7 @@ class Digest:
     starts: I64  # (C + 1,) where the text of each column begins, none of a column of numbers ...
     text: NDArray[
         np.int32
-    ]  # (m,) ... its words, grams, shapes and word pieces, by id in the joint vocabulary ...
+    ]  # (m,) ... its words, grams, shapes and word pieces, as ids of search's vocabulary ...
     times: F64  # (m,) ... and how often each occurs
 
 
@@ -85,30 +88,29 @@ def digest(table: Table) -> Digest:
     """Look at a table closely, once, to compare it with others."""
     looks = [_look(column.cells, table.rows) for column in table.columns]
     some = [[look.values[at] for at in spread(len(look.values), VALUES)] for look in looks]
-    letters, lengths, habits = _letters(some)
+    kinds = np.array([look.kinds for look in looks]).reshape(len(looks), 3)
+    distinct = np.array([len(look.keys) for look in looks], np.int64)
+    owner = np.repeat(np.arange(len(looks)), distinct)
+    counts = _joined([look.counts for look in looks])
+    sizes = np.bincount(owner, counts, len(looks)).astype(np.float64)
+    letters, lengths, decimals, characters = _letters(some)
+    habits = [*_repetition(sizes, distinct, owner, counts, table.rows), *_sequence(looks), *_numbers(looks)]
     complete = np.array([look.ranks is not None for look in looks], bool)
-    ranks = np.zeros((len(looks), min(table.rows, MOST_CELLS)))
-    for at, look in enumerate(looks):
-        if look.ranks is not None:
-            ranks[at] = look.ranks
-    together = ranks @ ranks.T
-    np.fill_diagonal(together, 0)
-    kinds = _stacked([look.kinds for look in looks], 3)
     return Digest(
         table,
-        np.array([look.counts.sum() for look in looks], np.float64),
-        np.array([len(look.keys) for look in looks], np.float64),
-        np.repeat(np.arange(len(looks)), [len(look.keys) for look in looks]),
+        sizes,
+        distinct.astype(np.float64),
+        owner,
         np.concatenate([np.zeros(0, np.int64), *(look.keys for look in looks)]),
-        np.concatenate([np.zeros(0), *(look.counts for look in looks)]),
+        counts,
         [look.numbers for look in looks],
         [look.unit for look in looks],
         kinds,
-        _stacked([look.decimals for look in looks], DECIMALS),
+        decimals * (kinds[:, :1] > 0),
         lengths,
         letters,
-        np.hstack([_stacked([look.habits for look in looks], len(HABITS) - len(_OF_LETTERS)), habits]),
-        together,
+        np.stack([*habits, *characters], 1),
+        _together(looks, min(table.rows, MOST_CELLS)),
         complete,
         *_text(some, kinds[:, 2] > 0.3),
     )
@@ -119,8 +121,8 @@ def says_nothing(cell: str) -> bool:
     return cell in _NOTHING
 
 
-def _stacked(rows: list[F64], width: int) -> F64:
-    return np.stack(rows) if rows else np.zeros((0, width))
+def _joined(parts: Iterable[F64]) -> F64:
+    return np.concatenate([np.zeros(0), *parts])
 
 
 # --- one column --------------------------------------------------------------------------------------
@@ -131,11 +133,10 @@ class _Look:
     values: list[str]  # distinct ones
     keys: I64  # of those that are not the same ...
     counts: F64  # ... and how often each occurs
-    numbers: F64
+    kinds: tuple[float, float, float]
     unit: str
-    kinds: F64  # (3,)
-    decimals: F64  # (DECIMALS,)
-    habits: F64  # those that do not depend on letters
+    numbers: F64  # sorted
+    series: F64  # in the order of the rows
     ranks: F64 | None  # (rows,) of length one and mean zero; None if cells are missing or all are equal
 
 
@@ -147,47 +148,53 @@ def _look(cells: list[str], rows: int) -> _Look:
     unknown = [word for word in _NOTHING if counter.pop(word, 0)]
     if unknown:
         cells, whole = [cell for cell in cells if cell not in unknown], False
-    values, total = list(counter), len(cells)
+    values = list(counter)
     times = np.fromiter(counter.values(), np.float64, len(values))
     read = read_quantities(values)
-    habits = np.zeros(len(HABITS) - len(_OF_LETTERS))
-    if total:
-        equal = float(times @ times - total) / max(total * (total - 1), 1)
-        habits[[0, 1, 3]] = 1 - min(total / min(rows, MOST_CELLS), 1), equal**0.5, len(values) / total
-    ranks = None
     if read.kind == "text":
-        kinds, numbers = np.array([0.0, 0.0, float(total > 0)]), np.zeros(0)
-        plain = [value.casefold() for value in values]
-        keys = np.fromiter(map(hash, plain), np.int64, len(plain))
-        same = len(set(plain)) < len(plain)
-        if whole and len(values) <= _CATEGORIES:
-            order = np.array(sorted(range(len(values)), key=values.__getitem__), np.int64)
-            ranks = _ranks(order, times, _places(values, cells))
-    else:
-        found = np.isfinite(read.values)
-        order = np.argsort(read.values)  # those that are no quantities come last
-        numbers = np.repeat(read.values[order], times[order].astype(np.int64))
-        numbers = numbers[: int(times[found].sum())]
-        share = len(numbers) / total
-        kinds = np.array([share, 0, 1 - share] if read.kind == "number" else [0, share, 1 - share])
-        keys = _keys(values, read, found)
-        same = not np.diff(read.values[order]).all()
-        places = _places(values, cells)
-        series = read.values[places]
-        steps = np.sign(np.diff(series if len(numbers) == total else series[np.isfinite(series)]))
-        habits[2] = steps.mean() if len(steps) else 0
-        if read.kind == "number":
-            middle = numbers[len(numbers) // 2]
-            habits[4:] = (
-                (np.rint(numbers) == numbers).mean(),
-                numbers.searchsorted(0) / len(numbers),
-                np.sign(middle) * np.log1p(abs(middle)) / 4,
-            )
-        if whole:
-            ranks = _ranks(order, times, places)
-    decimals = _decimals(values, times, read)
-    keys, counts = _merged(keys, times) if same else (keys, times)
-    return _Look(values, keys, counts, numbers, read.unit, kinds, decimals, habits, ranks)
+        return _look_at_text(cells, values, times, whole)
+    return _look_at_quantities(cells, values, times, read, whole)
+
+
+def _look_at_text(cells: list[str], values: list[str], times: F64, whole: bool) -> _Look:
+    plain = [value.casefold() for value in values]
+    keys = np.fromiter(map(hash, plain), np.int64, len(plain))
+    counts = times
+    if len(set(plain)) < len(plain):
+        keys, counts = _merged(keys, times)
+    ranks = None
+    if whole and len(values) <= _CATEGORIES:  # by the alphabet: what matters is that both tables do it alike
+        order = np.array(sorted(range(len(values)), key=values.__getitem__), np.int64)
+        ranks = _ranks(order, times, _places(values, cells))
+    return _Look(values, keys, counts, (0.0, 0.0, float(len(cells) > 0)), "", _NONE, _NONE, ranks)
+
+
+def _look_at_quantities(
+    cells: list[str], values: list[str], times: F64, read: Quantities, whole: bool
+) -> _Look:
+    order = np.argsort(read.values)  # those that are no quantities come last
+    ordered = read.values[order]
+    numbers = np.repeat(ordered, times[order].astype(np.int64))
+    keys = (read.values + 0.0).view(np.int64) ^ (_DAYS if read.kind == "date" else 0)
+    places = _places(values, cells)
+    series = read.values[places]
+    if np.isnan(ordered[-1]):  # some are text
+        numbers, series = numbers[: numbers.searchsorted(np.nan)], series[np.isfinite(series)]
+        text = np.flatnonzero(np.isnan(read.values)).tolist()
+        keys[text] = [hash(values[at].casefold()) for at in text]
+    counts = times
+    if not (ordered[1:] != ordered[:-1]).all():
+        keys, counts = _merged(keys, times)
+    share = len(numbers) / len(cells)
+    kinds = (share, 0.0, 1 - share) if read.kind == "number" else (0.0, share, 1 - share)
+    ranks = _ranks(order, times, places) if whole else None
+    return _Look(values, keys, counts, kinds, read.unit, numbers, series, ranks)
+
+
+def _merged(keys: I64, times: F64) -> tuple[I64, F64]:
+    """Values that differ in writing only are one."""
+    unique, at = np.unique(keys, return_inverse=True)
+    return unique, np.bincount(at, times).astype(np.float64)
 
 
 def _places(values: list[str], cells: list[str]) -> I64:
@@ -198,34 +205,8 @@ def _places(values: list[str], cells: list[str]) -> I64:
     return np.fromiter(map(at.__getitem__, cells), np.int64, len(cells))
 
 
-def _keys(values: list[str], read: Quantities, found: NDArray[np.bool_]) -> I64:
-    """Equal numbers, equal days and texts that differ in case only get equal keys."""
-    keys = (read.values + 0.0).view(np.int64) ^ (_DAYS if read.kind == "date" else 0)
-    if not found.all():
-        text = np.flatnonzero(~found).tolist()
-        keys[text] = [hash(values[at].casefold()) for at in text]
-    return keys
-
-
-def _merged(keys: I64, times: F64) -> tuple[I64, F64]:
-    """Values that differ in writing only are one."""
-    unique, at = np.unique(keys, return_inverse=True)
-    return unique, np.bincount(at, times).astype(np.float64)
-
-
-def _decimals(values: list[str], times: F64, read: Quantities) -> F64:
-    """Roots of the shares, so that the product of two such is their affinity."""
-    if read.kind != "number":
-        return np.zeros(DECIMALS)
-    at = np.flatnonzero(np.isfinite(read.values))
-    at = at[spread(len(at), 4 * VALUES)]
-    places = [len(values[i]) - 1 - values[i].find(".") if "." in values[i] else 0 for i in at.tolist()]
-    shares = np.bincount(np.minimum(places, DECIMALS - 1), times[at], DECIMALS)
-    return np.asarray(np.sqrt(shares / times[at].sum()), np.float64)
-
-
 def _ranks(order: I64, times: F64, places: I64) -> F64 | None:
-    """Ranks of cells, of text by the alphabet: what matters is that both tables do it alike."""
+    """(n,) ranks of cells, equal ones sharing theirs, whose products are correlations."""
     if len(order) < 2 or len(places) < 8:
         return None
     ranks = np.empty(len(order))
@@ -234,28 +215,81 @@ def _ranks(order: I64, times: F64, places: I64) -> F64 | None:
     return np.asarray((ranks / np.sqrt(ranks**2 @ times))[places], np.float64)
 
 
-# --- the letters of all columns at once --------------------------------------------------------------
+# --- all columns at once -----------------------------------------------------------------------------
 
 
-def _letters(some: list[list[str]]) -> tuple[F64, F64, F64]:
-    """(C, LETTERS) characters, (C, LENGTHS) lengths of values, and (C, 4) shares of kinds of characters."""
+def _together(looks: Sequence[_Look], rows: int) -> F64:
+    """(C, C) rank correlations."""
+    ranks = np.zeros((len(looks), rows))
+    for at, look in enumerate(looks):
+        if look.ranks is not None:
+            ranks[at] = look.ranks
+    together = ranks @ ranks.T
+    np.fill_diagonal(together, 0)
+    return np.asarray(together, np.float64)
+
+
+def _repetition(sizes: F64, distinct: I64, owner: I64, counts: F64, rows: int) -> list[F64]:
+    """(C,) each: empty cells, the chance that two cells are equal, its root, and distinct values."""
+    pairs = np.bincount(owner, counts * (counts - 1), len(sizes))
+    empty = np.where(sizes > 0, 1 - np.minimum(sizes / max(min(rows, MOST_CELLS), 1), 1), 0)
+    equal = np.sqrt(pairs / np.maximum(sizes * (sizes - 1), 1))
+    return [empty, equal, distinct / np.maximum(sizes, 1)]
+
+
+def _sequence(looks: Sequence[_Look]) -> list[F64]:
+    """(C,) how far numbers rise from row to row, 1 if they always do, -1 if they always fall."""
+    lengths = np.array([len(look.series) for look in looks], np.int64)
+    owner = np.repeat(np.arange(len(looks)), lengths)
+    steps = np.sign(np.diff(_joined([look.series for look in looks])))
+    steps[owner[1:] != owner[:-1]] = 0  # from one column to the next
+    return [np.bincount(owner[1:], steps, len(looks)) / np.maximum(lengths - 1, 1)]
+
+
+def _numbers(looks: Sequence[_Look]) -> list[F64]:
+    """(C,) each: shares of whole and of negative numbers, and the middle one on a signed log scale."""
+    plain = [look.numbers if look.kinds[0] else _NONE for look in looks]
+    lengths = np.array([len(numbers) for numbers in plain], np.int64)
+    owner = np.repeat(np.arange(len(looks)), lengths)
+    numbers = _joined(plain)
+    total = np.maximum(lengths, 1)
+    middle = np.array([column[len(column) // 2] if len(column) else 0 for column in plain])
+    return [
+        np.bincount(owner, np.rint(numbers) == numbers, len(looks)) / total,
+        np.bincount(owner, numbers < 0, len(looks)) / total,
+        np.sign(middle) * np.log1p(np.abs(middle)) / 4,
+    ]
+
+
+def _letters(some: list[list[str]]) -> tuple[F64, F64, F64, list[F64]]:
+    """Of some values of each column: characters, lengths, decimal places, and shares of kinds of characters.
+
+    (C, LETTERS) and (C, DECIMALS) roots of shares, whose products are affinities; (C, LENGTHS); (C,) each.
+    """
     count = len(some)
     owner = np.repeat(np.arange(count), [len(values) for values in some])
     cells = list(chain.from_iterable(some))
+    values = np.maximum(np.bincount(owner, minlength=count), 1)[:, None]
     size = np.fromiter(map(len, cells), np.int64, len(cells))
+    lengths = _histogram(owner, np.minimum(size, LENGTHS - 1), count, LENGTHS)
+    places = [len(cell) - 1 - cell.find(".") if "." in cell else 0 for cell in cells]
+    decimals = _histogram(owner, np.minimum(np.array(places, np.int64), DECIMALS - 1), count, DECIMALS)
     points = points_of("".join(cells))
     classes = classes_of(points)
     of = np.repeat(owner, size)  # the column of every character
-    total = np.maximum(np.bincount(of, minlength=count), 1)[:, None]
-    letters = np.bincount(of * LETTERS + points % LETTERS, minlength=count * LETTERS)
-    long = np.minimum(size, LENGTHS - 1)
-    lengths = np.bincount(owner * LENGTHS + long, minlength=count * LENGTHS).reshape(count, LENGTHS)
-    habits = [np.bincount(of, (classes & bit) > 0, count) for bit in _OF_LETTERS]
+    letters = _histogram(of, points % LETTERS, count, LETTERS)
+    total = np.maximum(letters.sum(1), 1)
     return (
-        np.sqrt(letters.reshape(count, LETTERS) / total),
-        np.cumsum(lengths / np.maximum(lengths.sum(1, keepdims=True), 1), 1),
-        np.stack(habits, 1) / total,
+        np.sqrt(letters / total[:, None]),
+        np.cumsum(lengths / values, 1),
+        np.sqrt(decimals / values),
+        [np.bincount(of, (classes & bit) > 0, count) / total for bit in _CHARACTERS],
     )
+
+
+def _histogram(owner: I64, bins: NDArray[np.integer[Any]], count: int, width: int) -> I64:
+    """(count, width) how often each owner has each."""
+    return np.bincount(owner * width + bins, minlength=count * width).reshape(count, width)
 
 
 def _text(some: list[list[str]], wordy: NDArray[np.bool_]) -> tuple[I64, NDArray[np.int32], F64]:

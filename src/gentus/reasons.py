@@ -10,12 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gentus.digest import Digest
+from gentus.lake.base import spread
 from gentus.pairs import FIRST, NAMES, Evidence
 
 F64 = NDArray[np.float64]
 _SHARED = 0.05  # of all distinct values; fewer are not worth a word
 _ALIKE = 0.35  # largest gap between two distributions that look alike
 _CLEARLY = 0.6  # names as similar as that are called so
+_LOOKED_AT = 128  # cells, for words and formats to name
 _YEARS = (1500, 2100)
 _WORD = re.compile(r"[^\W\d_]{3,}")
 _NAMED = 3  # words given as examples; not these:
@@ -107,13 +109,17 @@ def _number(value: float) -> str:
 
 
 def _text(query: Digest, table: Digest, seen: dict[str, float], i: int, j: int) -> Iterator[str]:
-    ours, theirs = query.table.columns[i].cells, table.table.columns[j].cells
+    ours, theirs = (_some(side.table.columns[at].cells) for side, at in ((query, i), (table, j)))
     if shape := _common_shape(ours, theirs):
         yield f"same format, such as {shape}"
     elif words := _common_words(ours, theirs):
         yield f"alike words: {', '.join(words)}"
     elif seen["meaning, text"] > 0.4:
         yield "words of like meaning"
+
+
+def _some(cells: list[str]) -> list[str]:
+    return [cells[at] for at in spread(len(cells), _LOOKED_AT)]
 
 
 def _common_words(ours: Iterable[str], theirs: Iterable[str]) -> list[str]:
