@@ -94,7 +94,7 @@ def write(path: Path, header: list[str], rows: list[list[str | None]]) -> None:
         pq.write_table(pa.table(columns, header), path)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(tables())
 def test_slices_give_back_their_table(
     drawn: tuple[list[Kind], list[tuple[Value, ...]], list[dict[str, Any]]],
