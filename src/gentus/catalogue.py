@@ -82,6 +82,7 @@ class Identified:
 
 _FIELDS = tuple(Entry.__dataclass_fields__)
 _AT_ONCE = 500  # values in one statement; older SQLites allow 999
+_CACHE_KB = 16_384  # of pages: names are looked up all over the file
 
 
 class Catalogue:
@@ -416,6 +417,7 @@ class Catalogue:
 def _connect(path: Path, mode: str) -> sqlite3.Connection:
     db = sqlite3.connect(f"{path.resolve().as_uri()}?mode={mode}", uri=True, check_same_thread=False)
     try:
+        db.execute(f"PRAGMA cache_size = {-_CACHE_KB}")
         (found,) = db.execute("PRAGMA user_version").fetchone()
         if mode == "rwc":
             db.execute("PRAGMA journal_mode = WAL")

@@ -17,7 +17,8 @@ from gentus.evidence import F32
 from gentus.trie import I64, Tree
 
 FIRST = 2  # tables that a query is drawn towards
-AT_ONCE = 4  # so many rows a beam are not worth going down to code by code
+AT_ONCE = 4  # so many rows a beam are not worth going down to code by code ...
+ROUGHLY = 4  # ... and after so many more codes it shows which of them the beam would hold
 
 
 class Decoder:
@@ -70,8 +71,12 @@ class Decoder:
             written += 1
         parent, rows = trie.below(nodes, counts)  # few are left: no choice any more, so no beam
         rest = rest[parent]
-        for book, code in zip(words[written:], trie.written(rows).T[written:].astype(np.int64), strict=True):
-            rest -= book.take(code, axis=0)
+        codes = trie.written(rows).astype(np.int64)  # (n, L)
+        for level in range(written, len(words)):
+            if level == written + ROUGHLY and len(rows) > beam:
+                best = np.argpartition(_squared(rest), beam)[:beam]
+                rows, rest, codes = rows[best], rest[best], codes[best]
+            rest -= words[level].take(codes[:, level], axis=0)
         return rows, rest
 
 

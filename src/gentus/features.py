@@ -178,7 +178,7 @@ def hashed_text(values: list[list[str]]) -> list[tuple[NDArray[np.int64], NDArra
     cell_of = np.cumsum(breaks) - 1  # the cell a character belongs to; a break opens its cell
     column_of_cell = np.append(np.repeat(np.arange(len(values)), per_column), len(values) - 1)
     column_of = column_of_cell[np.minimum(cell_of, len(column_of_cell) - 1)]
-    shapes = [_shape(cell) for cell in cells]
+    shapes = _shapes(cells)
     return [
         _words(points, column_of),
         *_grams(points, breaks, column_of),
@@ -251,9 +251,10 @@ _SPACE = re.compile(r"\s+")
 _UPPER, _LOWER, _DIGIT = re.compile(r"[^\W\d_a-z]+"), re.compile(r"[a-z]+"), re.compile(r"\d")
 
 
-def _shape(cell: str) -> str:
-    """The format of a cell: `12 May 1999` and `3 June 2004` differ only in the first run of digits."""
-    return _DIGIT.sub("0", _LOWER.sub("a", _UPPER.sub("A", cell[:32])))
+def _shapes(cells: list[str]) -> list[str]:
+    """The formats of cells: `12 May 1999` and `3 June 2004` differ only in the first run of digits."""
+    text = "\n".join([cell[:32] for cell in cells])  # cells have no line breaks, and no shape spans one
+    return _DIGIT.sub("0", _LOWER.sub("a", _UPPER.sub("A", text))).split("\n")
 
 
 @lru_cache(maxsize=65_536)

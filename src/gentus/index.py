@@ -342,6 +342,7 @@ class Index:
         if generator is None:
             width, feedback = beam or max(2 * k, LEAST_PRIOR_BEAM), now.config.get("feedback", 0.0)
             rows, left = now.decoder.search_drawn(latent, width, feedback, itself)
+            rows, left = rows[: k + len(itself)], left[: k + len(itself)]
             return list(zip(rows.tolist(), (1 - left / 2).tolist(), strict=True))
         from gentus.answer import decode, query_inputs
 
