@@ -80,6 +80,17 @@ class Identified:
     tables: NDArray[np.int64]  # (n,) by id
 
 
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """All tables that can be found, in the order of their names."""
+
+    names: list[str]
+    rows: list[int]  # as sampled
+    columns: list[int]
+    codes: NDArray[np.unsignedinteger[Any]]  # (n, L)
+    suffixes: NDArray[np.int64]  # (n,)
+
+
 _FIELDS = tuple(Entry.__dataclass_fields__)
 _AT_ONCE = 500  # values in one statement; older SQLites allow 999
 _CACHE_KB = 16_384  # of pages: names are looked up all over the file
@@ -381,6 +392,30 @@ class Catalogue:
             name
             for (name,) in self.db.execute("SELECT name FROM tables WHERE codes IS NOT NULL ORDER BY name")
         ]
+
+    def identifier(self, name: str, levels: int) -> tuple[NDArray[np.unsignedinteger[Any]], int] | None:
+        """The codes and the suffix of one table that can be found."""
+        row = self.db.execute(
+            "SELECT id, codes, suffix FROM tables WHERE codes IS NOT NULL AND name = ?", (name,)
+        ).fetchone()
+        if row is None:
+            return None
+        found = _identified([row], levels)
+        return found.codes[0], int(found.suffixes[0])
+
+    def listed(self, levels: int) -> Listed:
+        """All tables that can be found, with their identifiers."""
+        found = self.db.execute(
+            "SELECT name, rows, columns, id, codes, suffix FROM tables WHERE codes IS NOT NULL ORDER BY name"
+        ).fetchall()
+        identified = _identified([row[3:] for row in found], levels)
+        return Listed(
+            [row[0] for row in found],
+            [row[1] or 0 for row in found],
+            [row[2] or 0 for row in found],
+            identified.codes,
+            identified.suffixes,
+        )
 
     def skipped(self) -> list[tuple[str, str]]:
         """(name, reason) of what could not be read."""

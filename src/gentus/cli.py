@@ -18,6 +18,7 @@ from gentus.cli_align import add_align
 from gentus.cli_bench import bench_app
 from gentus.cli_changes import add_changes
 from gentus.cli_common import AsJson, Beam, Count, IndexPath, emit, open_index, say
+from gentus.cli_serve import add_serve
 from gentus.cli_union import add_union
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ app.add_typer(bench_app, name="bench")
 add_changes(app)
 add_align(app)
 add_union(app)
+add_serve(app)
 
 
 @app.command()

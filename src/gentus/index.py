@@ -308,7 +308,12 @@ class Index:
         """
         if isinstance(query, list | tuple):
             return [self.search(one, k, beam, explain) for one in query]
-        table = self.read(query)
+        return self.search_as(query, self.read(query), k, beam, explain)
+
+    def search_as(
+        self, query: Query, table: Table, k: int = 10, beam: int | None = None, explain: bool = False
+    ) -> list[Hit]:
+        """The same for one query that was read before."""
         hits = self._search(query, table, k, beam)
         return self._explained(table, hits) if explain else hits
 
@@ -379,6 +384,11 @@ class Index:
     def source(self, name: str) -> Source | None:
         """Where a table of the index lies, by its name; None if there is none of that name."""
         return self.catalogue.source(name)
+
+    def sid(self, name: str) -> str | None:
+        """The identifier of a table of the index; None if there is none of that name."""
+        found = self.catalogue.identifier(name, self.decoder.codebooks.levels)
+        return None if found is None else format_sid(*found)
 
     def union_plan(
         self,

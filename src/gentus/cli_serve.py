@@ -1,0 +1,62 @@
+"""`gentus serve`: the page and the API."""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gentus.cli_common import IndexPath, say
+
+
+def serve(
+    index: IndexPath,
+    host: Annotated[
+        str, typer.Option(help="The address to listen on. Default: this machine only.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option("-p", "--port", min=0, max=65535, help="0 picks a free one.")] = 8420,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            envvar="GENTUS_TOKEN",
+            show_envvar=True,
+            help="Who sends it may add and remove tables. Better given in the environment than here.",
+        ),
+    ] = None,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Nobody may add or remove tables.")] = False,
+    allow_host: Annotated[
+        list[str] | None, typer.Option(help="A name by which the server may be called, such as of a proxy.")
+    ] = None,
+    max_upload: Annotated[int, typer.Option(min=1, help="Most megabytes of an upload.")] = 64,
+    browser: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+) -> None:
+    """Serve an index as a page and an API, for this machine unless told otherwise."""
+    for package in ("fastapi", "prometheus_client", "python_multipart", "uvicorn"):
+        if find_spec(package) is None:
+            raise ModuleNotFoundError(f"{package} is not installed. Run: pip install 'gentus[serve]'")
+    from gentus.serve.run import serve as run
+    from gentus.serve.settings import Settings
+
+    if token is not None and not token.strip():
+        raise typer.BadParameter("the token is empty", param_hint="--token")
+    settings = Settings(
+        token=token, read_only=read_only, hosts=tuple(allow_host or ()), upload_bytes=max_upload << 20
+    )
+
+    def ready(url: str) -> None:
+        print(url, flush=True)
+        say(f"Serving {index}; API: {url}docs; Ctrl-C stops.")
+        if browser:
+            import webbrowser
+
+            webbrowser.open(url)
+
+    run(Path(os.path.abspath(index)), host, port, settings, ready)
+
+
+def add_serve(app: typer.Typer) -> None:
+    """Let an app have this command."""
+    app.command()(serve)

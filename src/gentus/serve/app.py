@@ -1,0 +1,148 @@
+"""The application: routes, and what they share."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response
+from starlette.exceptions import HTTPException
+
+from gentus import __version__
+from gentus.serve.errors import Refused, refusal_of
+from gentus.serve.guard import Guard, Hosts
+from gentus.serve.holder import Holder
+from gentus.serve.lanes import Lane, Stop
+from gentus.serve.metrics import Metrics
+from gentus.serve.page_files import PageFiles
+from gentus.serve.settings import Settings
+from gentus.serve.uploads import Uploads
+
+T = TypeVar("T")
+log = logging.getLogger("gentus.serve")
+
+
+class Server:
+    """What all requests share."""
+
+    def __init__(self, holder: Holder, settings: Settings) -> None:
+        self.holder, self.settings = holder, settings
+        self.uploads = Uploads(settings)
+        self.metrics = Metrics()
+        self.files = PageFiles()
+        waiting = settings.waiting, settings.waiting_of_one
+        self.lanes = {
+            "quick": Lane("quick", settings.quick_threads, *waiting),
+            "slow": Lane("slow", settings.slow_threads, *waiting),
+        }
+        gauges: dict[str, tuple[str, Callable[[], float]]] = {
+            "tables": ("Tables of the index.", lambda: len(self.holder.index)),
+            "uploads": ("Uploads that are kept.", lambda: len(self.uploads)),
+        }
+        for name, lane in self.lanes.items():
+            gauges[f"{name}_waiting"] = f"Requests that wait in the {name} lane.", lane.depth
+            gauges[f"{name}_busy"] = f"Threads at work in the {name} lane.", lane.busy
+        self.metrics.gauges(gauges)
+
+    async def quick(self, request: Request, work: Callable[[], T]) -> T:
+        """Do what takes milliseconds in a thread."""
+        seconds = self.settings.quick_seconds
+        return await self.lanes["quick"].run(client_of(request), seconds, lambda stop: work())
+
+    async def slow(self, request: Request, work: Callable[[Stop], T]) -> T:
+        """Do what may take long in a thread."""
+        return await self.lanes["slow"].run(client_of(request), self.settings.slow_seconds, work)
+
+    def close(self) -> bool:
+        """End all work; False if some goes on."""
+        ended = [lane.close() for lane in self.lanes.values()]
+        self.uploads.close()
+        return all(ended)
+
+
+def client_of(request: Request) -> str:
+    """Who asks."""
+    return request.client.host if request.client else "?"
+
+
+def answer(document: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """A document as JSON."""
+    text = json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    try:
+        content = text.encode()
+    except UnicodeEncodeError:  # half a character, which only an escape can tell
+        content = json.dumps(document, separators=(",", ":"), allow_nan=False).encode()
+    return Response(content, status, headers, "application/json")
+
+
+def refuse(refused: Refused) -> Response:
+    """A refusal as an answer."""
+    return answer({"error": refused.reason}, refused.status, refused.headers)
+
+
+def make_app(server: Server, host: str = "127.0.0.1") -> FastAPI:
+    """The application around an index."""
+    from gentus.serve import routes
+
+    @asynccontextmanager
+    async def life(app: FastAPI) -> AsyncIterator[None]:
+        yield
+        server.close()
+
+    app = FastAPI(
+        title="GenTUS",
+        version=__version__,
+        summary="Find the tables of a data lake whose rows can be appended to yours.",
+        docs_url=None,
+        redoc_url=None,
+        lifespan=life,
+    )
+    app.state.server = server
+    app.add_middleware(
+        Guard,
+        settings=server.settings,
+        hosts=Hosts(host, server.settings.hosts),
+        metrics=server.metrics,
+    )
+    routes.add_routes(app, server)
+
+    @app.exception_handler(Exception)
+    async def failed(request: Request, error: Exception) -> Response:
+        refused = refusal_of(error)
+        if refused is None:
+            log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+            refused = Refused(500, "something went wrong here; the server's log says more")
+        return refuse(refused)
+
+    for kind in (Refused, ValueError, RuntimeError):
+        app.add_exception_handler(kind, failed)
+
+    @app.exception_handler(HTTPException)
+    async def wrong(request: Request, error: HTTPException) -> Response:
+        return answer({"error": _words(error)}, error.status_code, dict(error.headers or {}))
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
+        return answer({"error": invalid_words(error.errors())}, 422)
+
+    return app
+
+
+def invalid_words(errors: Any) -> str:
+    """What is wrong with a request, in words."""
+    told = []
+    for one in list(errors)[:5]:
+        place = ".".join(str(part) for part in one["loc"] if part not in ("body", "query"))
+        message = str(one["msg"]).removeprefix("Value error, ")
+        told.append(f"{place}: {message}" if place else message)
+    return "; ".join(told) or "the request is not understood; see /docs"
+
+
+def _words(error: HTTPException) -> str:
+    known = {404: "there is nothing here; see /docs", 405: "this cannot be done with it; see /docs"}
+    return known.get(error.status_code, str(error.detail))

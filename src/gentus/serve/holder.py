@@ -1,0 +1,82 @@
+"""The index that is served: one that follows changes, and that is opened anew if it was built anew."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from pathlib import Path
+
+from gentus.index import Index
+from gentus.lake import Source
+from gentus.serve.errors import Refused
+from gentus.serve.view import View
+
+log = logging.getLogger("gentus.serve")
+
+
+class Holder:
+    """Gives the index as it is now to whoever asks, in any thread."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self._lock = threading.Lock()
+        self._index, self._file = self._open()
+        self._view: tuple[Index, object, View] | None = None
+
+    def _open(self) -> tuple[Index, tuple[int, int]]:
+        index = Index(self.path)
+        return index, _identity(index.layout.catalogue)
+
+    @property
+    def index(self) -> Index:
+        """The index. What others change in it, it sees with the next search."""
+        try:
+            now = _identity(self._index.layout.catalogue)
+        except FileNotFoundError:
+            return self._index  # it is being built anew: until that is done there is the old one
+        if now != self._file:
+            with self._lock:
+                if now != self._file:
+                    try:
+                        self._index, self._file = self._open()  # the old one is closed by its last user
+                        log.info("%s was built anew and is open again", self.path)
+                    except Exception as error:
+                        log.info("%s is not ready yet: %s", self.path, error)
+        return self._index
+
+    def view(self) -> View:
+        """All tables at a glance, made anew when the index has changed."""
+        index = self.index
+        index.refresh()
+        version = index.catalogue.version()
+        known = self._view
+        if known is not None and known[0] is index and known[1] == version:
+            return known[2]
+        with self._lock:
+            known = self._view
+            if known is None or known[0] is not index or known[1] != version:
+                known = self._view = index, version, View.of(index)
+            return known[2]
+
+    def source(self, name: str) -> Source:
+        """Where a table of the index lies; refused if it now leads out of the lake."""
+        index = self.index
+        source = index.source(name)
+        if source is None:
+            raise Refused(404, f"there is no table {name!r} in the index")
+        lake = os.path.realpath(index.config["lake"])
+        inside = source.path.is_relative_to(index.config["lake"]) or source.path.is_relative_to(lake)
+        real = os.path.realpath(source.path)
+        if inside and real != lake and not real.startswith(os.path.join(lake, "")):
+            raise Refused(422, f"{name}: its file is now a link that leads out of the lake")
+        return source
+
+    def sid(self, name: str) -> str | None:
+        """The identifier of a table."""
+        return self.index.sid(name)
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    return found.st_dev, found.st_ino

@@ -1,0 +1,189 @@
+"""Work in threads, so that nothing blocks the event loop, and clients take turns.
+
+Each kind of work has a lane of a few threads. Within a lane the client whose turn it is comes next, however
+many requests another one has sent; and no client ever has all threads of a lane.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from gentus.serve.errors import Refused
+
+T = TypeVar("T")
+
+
+class Stop:
+    """Says to some work that nobody waits for its end any more."""
+
+    def __init__(self, seconds: float) -> None:
+        self.asked = threading.Event()
+        self.seconds, self.deadline = seconds, time.monotonic() + seconds
+
+    def check(self) -> None:
+        """Raise `Refused` if the work is to end."""
+        if self.asked.is_set() or time.monotonic() > self.deadline:
+            raise too_long(self.seconds)
+
+
+def too_long(seconds: float) -> Refused:
+    """What is said of work that takes too long."""
+    return Refused(422, f"this takes longer than the {seconds:g} s that it may take here; ask for less")
+
+
+@dataclass(slots=True, eq=False)
+class _Job:
+    client: str
+    work: Callable[[Stop], Any]
+    stop: Stop
+    loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[Any]
+    begun: bool = False
+
+
+@dataclass(slots=True)
+class Lane:
+    """Some threads, and the work that waits for them."""
+
+    name: str
+    threads: int
+    waiting: int  # jobs that may wait ...
+    waiting_of_one: int  # ... of one client
+    _ready: threading.Condition = field(default_factory=threading.Condition, init=False)
+    _queues: dict[str, deque[_Job]] = field(default_factory=dict, init=False)  # of clients, next one first
+    _running: Counter[str] = field(default_factory=Counter, init=False)
+    _jobs: set[_Job] = field(default_factory=set, init=False)
+    _started: list[threading.Thread] = field(default_factory=list, init=False)
+    _closed: bool = field(default=False, init=False)
+
+    async def run(self, client: str, seconds: float, work: Callable[[Stop], T]) -> T:
+        """Do some work in a thread when it is the client's turn; raises what the work raises."""
+        loop = asyncio.get_running_loop()
+        job = _Job(client, work, Stop(seconds), loop, loop.create_future())
+        self._put(job)
+        timer = loop.call_later(seconds, self._late, job)
+        try:
+            return await job.future  # type: ignore[no-any-return]
+        finally:
+            timer.cancel()
+            if not job.future.done() or job.future.cancelled():
+                self._leave(job)
+
+    def depth(self) -> int:
+        """How many jobs wait."""
+        with self._ready:
+            return sum(map(len, self._queues.values()))
+
+    def busy(self) -> int:
+        """How many jobs are being done."""
+        with self._ready:
+            return self._running.total()
+
+    def close(self, patience: float = 5.0) -> bool:
+        """Ask all work to end and wait for it; False if some does not."""
+        with self._ready:
+            self._closed = True
+            for job in self._jobs:
+                job.stop.asked.set()
+            self._ready.notify_all()
+        until = time.monotonic() + patience
+        for thread in self._started:
+            thread.join(max(0.0, until - time.monotonic()))
+        return not any(thread.is_alive() for thread in self._started)
+
+    # --- on the event loop ------------------------------------------------------------------------------
+
+    def _put(self, job: _Job) -> None:
+        with self._ready:
+            own = self._queues.get(job.client, ())
+            if self._closed or len(own) >= self.waiting_of_one or self._waiting() >= self.waiting:
+                raise Refused(
+                    503, "too many requests are waiting; try again in a moment", {"Retry-After": "2"}
+                )
+            self._queues.setdefault(job.client, deque()).append(job)
+            if len(self._started) < self.threads:
+                self._started.append(
+                    threading.Thread(target=self._work, name=f"gentus {self.name}", daemon=True)
+                )
+                self._started[-1].start()
+            self._ready.notify()
+
+    def _waiting(self) -> int:
+        return sum(map(len, self._queues.values()))
+
+    def _late(self, job: _Job) -> None:
+        if not job.future.done():
+            waited = self._leave(job)
+            busy = Refused(
+                503, "the server is too busy just now; try again in a moment", {"Retry-After": "5"}
+            )
+            job.future.set_exception(busy if waited else too_long(job.stop.seconds))
+
+    def _leave(self, job: _Job) -> bool:
+        """Nobody waits for a job any more; returns whether it had not begun yet."""
+        job.stop.asked.set()
+        with self._ready:
+            if job.begun:
+                return False
+            own = self._queues.get(job.client)
+            if own is not None and job in own:
+                own.remove(job)
+                if not own:
+                    del self._queues[job.client]
+            return True
+
+    # --- in the threads ---------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        while True:
+            with self._ready:
+                while (job := self._next()) is None:
+                    if self._closed:
+                        return
+                    self._ready.wait()
+            result, error = None, None
+            try:
+                job.stop.check()
+                result = job.work(job.stop)
+            except BaseException as failure:
+                error = failure
+            with self._ready:
+                self._running[job.client] -= 1
+                if not self._running[job.client]:
+                    del self._running[job.client]
+                self._jobs.discard(job)
+                self._ready.notify()
+            try:
+                job.loop.call_soon_threadsafe(_tell, job.future, result, error)
+            except RuntimeError:  # the loop has ended
+                return
+
+    def _next(self) -> _Job | None:
+        """The first job of the first client that may have another thread; then it is the next one's turn."""
+        most = max(1, self.threads - 1)
+        for client, own in self._queues.items():
+            if self._running[client] < most:
+                job = own.popleft()
+                del self._queues[client]
+                if own:
+                    self._queues[client] = own
+                self._running[client] += 1
+                self._jobs.add(job)
+                job.begun = True
+                return job
+        return None
+
+
+def _tell(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
+    if future.done():
+        return
+    if error is None:
+        future.set_result(result)
+    else:
+        future.set_exception(error)

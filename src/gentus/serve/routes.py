@@ -1,0 +1,353 @@
+"""All routes but unions and changes: the page, the index, tables, searches, alignments, map and tree."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import FastAPI, Query, Request
+from fastapi.responses import PlainTextResponse, Response
+from pydantic import ValidationError
+from starlette.datastructures import UploadFile
+
+from gentus import __version__
+from gentus.serve import schema
+from gentus.serve.app import answer, client_of, invalid_words
+from gentus.serve.errors import Refused
+from gentus.serve.metrics import CONTENT_TYPE
+from gentus.serve.page_files import SHELL
+from gentus.serve.queries import Asked, check_columns, resolved, told
+from gentus.serve.tables import first_rows, profile
+from gentus.serve.uploads import copy
+
+if TYPE_CHECKING:
+    from gentus.serve.app import Server
+
+_WRONG: dict[int | str, dict[str, Any]] = {
+    status: {"model": schema.ErrorAnswer, "description": words}
+    for status, words in {
+        403: "Not from here",
+        404: "Not there",
+        408: "Sent too slowly",
+        413: "Too large",
+        415: "Neither JSON nor a form",
+        421: "Another host was meant",
+        422: "It cannot be understood, or not be done",
+        503: "Too busy, or being changed",
+    }.items()
+}
+_FILE = {"type": "string", "format": "binary", "description": "CSV, TSV, JSON, Parquet, Arrow or Excel."}
+
+
+def add_routes(app: FastAPI, server: Server) -> None:
+    """Let an application have them."""
+    settings = server.settings
+
+    def get(path: str, twin: str | None, model: Any, work: Any) -> None:
+        """A route for GET, and its twin."""
+        app.get(path, responses={**_WRONG, 200: {"model": model}}, response_class=Response)(work)
+        if twin:
+            app.get(twin, include_in_schema=False)(work)
+
+    # --- the page ---------------------------------------------------------------------------------------
+
+    def file(name: str, request: Request) -> Response:
+        found = server.files.get(name)
+        if found is None:
+            raise Refused(404, "there is no such file")
+        headers = {"etag": found.etag, "cache-control": "no-cache"}
+        if request.headers.get("if-none-match") == found.etag:
+            return Response(status_code=304, headers=headers)
+        return Response(found.content, headers=headers, media_type=found.type)
+
+    for path in ("/", "/tables", "/table", "/map", "/tree"):
+
+        @app.get(path, include_in_schema=False)
+        async def shell(request: Request) -> Response:
+            return file(SHELL, request)
+
+    @app.get("/page/{name:path}", include_in_schema=False)
+    async def page(name: str, request: Request) -> Response:
+        return file(name, request)
+
+    # --- the index --------------------------------------------------------------------------------------
+
+    async def index(request: Request) -> Response:
+        """What is served."""
+
+        def work() -> dict[str, Any]:
+            opened = server.holder.index
+            return {
+                "name": opened.layout.root.name,
+                "tables": len(opened),
+                "read_only": settings.read_only or settings.token is None,
+                "levels": opened.decoder.codebooks.levels,
+                "limits": {
+                    "upload_bytes": settings.upload_bytes,
+                    "rows": settings.rows,
+                    "columns": settings.columns,
+                },
+                "version": __version__,
+            }
+
+        return answer(await server.quick(request, work))
+
+    get("/api/index", "/index.json", schema.IndexAnswer, index)
+
+    async def tables(
+        request: Request,
+        filter: Annotated[str, Query(max_length=200, description="Words that are all in the name.")] = "",
+        offset: Annotated[int, Query(ge=0, le=2**53)] = 0,
+        limit: Annotated[int, Query(ge=1, le=1000)] = 50,
+    ) -> Response:
+        """The tables of the lake, by name."""
+        return answer(await server.quick(request, lambda: server.holder.view().page(filter, offset, limit)))
+
+    get("/api/tables", "/tables.json", schema.TablesAnswer, tables)
+
+    async def table(
+        request: Request,
+        name: Annotated[str | None, Query(max_length=4096)] = None,
+        upload: Annotated[str | None, Query(max_length=100)] = None,
+        rows: Annotated[int, Query(ge=0, le=1000)] = 20,
+    ) -> Response:
+        """A table of the lake by its name, or an upload: its columns, and its first rows."""
+        if (name is None) == (upload is None):
+            raise Refused(422, "give either the name of a table or an upload")
+        query = schema.QueryRef.model_construct(table=name, upload=upload, rows=None)
+        client = client_of(request)
+
+        def work() -> dict[str, Any]:
+            with resolved(server, client, query) as asked, told(asked.source):
+                opened = server.holder.index
+                read = opened.read(asked.source)
+                sample = first_rows(
+                    asked.source, [column.name for column in read.columns], rows, opened.limits
+                )
+                return {
+                    "name": asked.source.name,
+                    "sid": None if asked.upload else server.holder.sid(asked.source.name),
+                    "rows": read.rows,
+                    "more_rows": read.rows >= opened.limits.rows,
+                    "columns": profile(read),
+                    "sample": sample,
+                }
+
+        return answer(await server.quick(request, work))
+
+    get("/api/table", "/table.json", schema.TableAnswer, table)
+
+    async def map(request: Request) -> Response:
+        """Every table as a point of a plane."""
+        plain, packed = await server.slow(request, lambda stop: server.holder.view().map(settings.map_points))
+        if "gzip" in request.headers.get("accept-encoding", ""):
+            headers = {"content-encoding": "gzip", "vary": "accept-encoding"}
+            return Response(packed, headers=headers, media_type="application/json")
+        return Response(plain, media_type="application/json")
+
+    get("/api/map", "/map.json", schema.MapAnswer, map)
+
+    async def tree(
+        request: Request,
+        prefix: Annotated[
+            str,
+            Query(pattern=r"^(\d{1,10}(-\d{1,10})*)?$", max_length=600, description="Codes, such as 30-9."),
+        ] = "",
+    ) -> Response:
+        """The codes that follow a prefix of identifiers, and the tables below."""
+        codes = [int(code) for code in prefix.split("-") if code]
+
+        def work() -> dict[str, Any]:
+            view = server.holder.view()
+            if len(codes) > view.codes.shape[1]:
+                raise Refused(422, f"identifiers have {view.codes.shape[1]} codes, and not {len(codes)}")
+            return view.tree(codes)
+
+        return answer(await server.quick(request, work))
+
+    get("/api/tree", "/tree.json", schema.TreeAnswer, tree)
+
+    # --- searches ---------------------------------------------------------------------------------------
+
+    async def received(request: Request) -> tuple[UploadFile, dict[str, str]]:
+        """The file of a form, and its other fields."""
+        form = await request.form(max_files=1, max_fields=5, max_part_size=1000)
+        found = form.get("file")
+        if not isinstance(found, UploadFile):
+            raise Refused(422, "the form has to have a file in its field 'file'")
+        return found, {key: value for key, value in form.items() if isinstance(value, str)}
+
+    @app.post(
+        "/api/upload",
+        responses={**_WRONG, 200: {"model": schema.UploadAnswer}},
+        response_class=Response,
+        openapi_extra={"requestBody": _form()},
+    )
+    async def upload(request: Request) -> Response:
+        """Send a table, to search with it several times. It is kept for a while, for you alone."""
+        _expect(request, "multipart/form-data")
+        sent, _ = await received(request)
+        client, name = client_of(request), sent.filename or ""
+
+        def work() -> dict[str, Any]:
+            opened = server.holder.index
+            kept = server.uploads.put(name, client, opened.limits, copy(sent.file))
+            with server.uploads.using(kept.id), told(kept.source):
+                read = opened.read(kept.source)
+                check_columns(server, read)
+                return {
+                    "upload": kept.id,
+                    "name": kept.source.name,
+                    "rows": read.rows,
+                    "more_rows": read.rows >= opened.limits.rows,
+                    "columns": [column.name for column in read.columns],
+                }
+
+        return answer(await server.quick(request, work))
+
+    def search_for(asked: Asked, k: int, explain: bool) -> dict[str, Any]:
+        """The work of a search."""
+        started = time.perf_counter()
+        opened = server.holder.index
+        with told(asked.source):
+            read = opened.read(asked.source)
+            check_columns(server, read)
+            hits = opened.search_as(asked.source, read, k, explain=explain)
+        known = opened.catalogue.entries(hit.table for hit in hits)
+        most = opened.limits.rows
+        found = []
+        for hit in hits:
+            entry = known.get(hit.table)
+            rows = entry.rows if entry else None
+            one: dict[str, Any] = {
+                "rank": hit.rank,
+                "table": hit.table,
+                "score": hit.score,
+                "sid": hit.sid,
+                "rows": rows,
+                "more_rows": (rows or 0) >= most,
+                "columns": entry.columns if entry else None,
+            }
+            if hit.alignment is not None:
+                one["alignment"] = hit.alignment.to_dict()
+            found.append(one)
+        return {
+            "query": {
+                "name": asked.source.name,
+                "columns": [column.name for column in read.columns],
+                "upload": asked.upload,
+            },
+            "hits": found,
+            "ms": round((time.perf_counter() - started) * 1000, 2),
+        }
+
+    async def run_search(request: Request, query: schema.QueryRef, k: int, explain: bool) -> Response:
+        client = client_of(request)
+
+        def work() -> dict[str, Any]:
+            with resolved(server, client, query) as asked:
+                return search_for(asked, k, explain)
+
+        if explain:
+            return answer(await server.slow(request, lambda stop: work()))
+        return answer(await server.quick(request, work))
+
+    found = {**_WRONG, 200: {"model": schema.SearchAnswer}}
+
+    @app.post(
+        "/api/search",
+        responses=found,
+        response_class=Response,
+        openapi_extra={"requestBody": _form(schema.SearchRequest, k={"type": "integer", "default": 10})},
+    )
+    async def search(request: Request) -> Response:
+        """Find tables whose rows can be appended to a query's: a file, an upload, a table, or rows."""
+        if _expect(request, "multipart/form-data", "application/json") == "application/json":
+            asked = _parsed(schema.SearchRequest, await request.body())
+            return await run_search(request, asked.query, asked.k, asked.explain)
+        sent, fields = await received(request)
+        k = _parsed_value(fields.get("k", "10"), settings.hits)
+        client, name = client_of(request), sent.filename or ""
+
+        def work() -> dict[str, Any]:
+            kept = server.uploads.put(name, client, server.holder.index.limits, copy(sent.file))
+            with server.uploads.using(kept.id):
+                return search_for(Asked(kept.source, kept.id), k, False)
+
+        return answer(await server.quick(request, work))
+
+    @app.get("/api/search", responses=found, response_class=Response)
+    async def search_by_name(
+        request: Request,
+        table: Annotated[str, Query(min_length=1, max_length=4096)],
+        k: Annotated[int, Query(ge=1, le=100)] = 10,
+        explain: bool = False,
+    ) -> Response:
+        """The same for a table of the lake."""
+        return await run_search(request, schema.QueryRef(table=table), k, explain)
+
+    @app.post("/api/align", responses={**_WRONG, 200: {"model": schema.AlignAnswer}}, response_class=Response)
+    async def align(request: Request, asked: schema.AlignRequest) -> Response:
+        """Which columns of a query and of a table belong together, and why."""
+        client = client_of(request)
+
+        def work() -> dict[str, Any]:
+            from gentus.align import align as align_tables
+
+            with resolved(server, client, asked.query) as query:
+                opened = server.holder.index
+                other = server.holder.source(asked.table)
+                with told(query.source):
+                    left = opened.read(query.source)
+                with told(other):
+                    right = opened.read(other)
+                check_columns(server, left)
+                return {
+                    **align_tables(left, right, asked.names).to_dict(),
+                    "query_columns": [column.name for column in left.columns],
+                    "table_columns": [column.name for column in right.columns],
+                }
+
+        return answer(await server.quick(request, work))
+
+    # --- for machines -----------------------------------------------------------------------------------
+
+    @app.get("/healthz", response_class=PlainTextResponse)
+    async def healthz() -> PlainTextResponse:
+        """Whether the process answers at all."""
+        return PlainTextResponse("ok\n")
+
+    @app.get("/metrics", response_class=PlainTextResponse)
+    async def metrics() -> Response:
+        """Figures for Prometheus."""
+        return Response(server.metrics.text(), media_type=CONTENT_TYPE)
+
+
+def _expect(request: Request, *kinds: str) -> str:
+    given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if given not in kinds:
+        raise Refused(415, f"send {' or '.join(kinds)}, not {given or 'nothing'}")
+    return given
+
+
+def _parsed(model: Any, body: bytes) -> Any:
+    try:
+        return model.model_validate_json(body)
+    except ValidationError as error:
+        raise Refused(422, invalid_words(error.errors())) from error
+
+
+def _parsed_value(text: str, most: int) -> int:
+    if not text.isascii() or not text.isdecimal() or not 1 <= int(text[:9]) <= most:
+        raise Refused(422, f"k is a whole number from 1 to {most}")
+    return int(text)
+
+
+def _form(model: Any = None, **fields: Any) -> dict[str, Any]:
+    """What a form with a file looks like, in OpenAPI; with a model, JSON is taken as well."""
+    properties = {"file": _FILE, **fields}
+    form = {"schema": {"type": "object", "required": ["file"], "properties": properties}}
+    content: dict[str, Any] = {"multipart/form-data": form}
+    if model is not None:
+        content = {"application/json": {"schema": model.model_json_schema()}, **content}
+    return {"required": True, "content": content}

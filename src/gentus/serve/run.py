@@ -1,0 +1,66 @@
+"""Starting and stopping the server."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from gentus.serve.settings import Settings
+
+
+def bound(host: str, port: int) -> socket.socket:
+    """A socket that listens; port 0 picks a free one."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    made = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind((host, port))
+    except OSError as error:
+        made.close()
+        raise OSError(
+            f"{host}:{port} cannot be listened on: {error.strerror}; -p 0 picks a free port"
+        ) from error
+    return made
+
+
+def serve(
+    path: Path, host: str, port: int, settings: Settings, ready: Callable[[str], None] = lambda url: None
+) -> None:
+    """Serve an index until Ctrl-C; `ready` is told the address."""
+    import uvicorn
+
+    from gentus.serve.app import Server, make_app
+    from gentus.serve.holder import Holder
+
+    listening = bound(host, port)
+    shared = Server(Holder(path), settings)
+    name = f"[{host}]" if ":" in host else host
+    url = f"http://{name}:{listening.getsockname()[1]}/"
+
+    class Announced(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            if self.started:
+                ready(url)
+
+    config = uvicorn.Config(
+        make_app(shared, host),
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        ws="none",
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=5,
+    )
+    try:
+        Announced(config).run(sockets=[listening])
+    except KeyboardInterrupt:
+        pass
+    finally:
+        if not shared.close():  # work in a thread that does not end
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(0)

@@ -1,0 +1,208 @@
+"""What goes in and out, as the OpenAPI document has it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Name = Annotated[str, Field(min_length=1, max_length=4096)]
+
+
+class Strict(BaseModel):
+    """A request; what it does not know it refuses."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class QueryRef(Strict):
+    """The query: an upload, a table of the lake, or rows. Exactly one of them."""
+
+    upload: Annotated[str, Field(min_length=1, max_length=100)] | None = None
+    table: Name | None = None
+    rows: Annotated[list[dict[str, Any]], Field(min_length=1)] | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> QueryRef:
+        if sum(one is not None for one in (self.upload, self.table, self.rows)) != 1:
+            raise ValueError("a query is exactly one of upload, table and rows")
+        return self
+
+
+class SearchRequest(Strict):
+    """A search."""
+
+    query: QueryRef
+    k: Annotated[int, Field(ge=1, le=100)] = 10
+    explain: bool = False
+
+
+class AlignRequest(Strict):
+    """Which columns of a query and of a table belong together."""
+
+    query: QueryRef
+    table: Name
+    names: bool = True
+
+
+class IndexLimits(BaseModel):
+    """What may be sent."""
+
+    upload_bytes: int
+    rows: int
+    columns: int
+
+
+class IndexAnswer(BaseModel):
+    """What is served."""
+
+    name: str
+    tables: int
+    read_only: bool
+    levels: int
+    limits: IndexLimits
+    version: str
+
+
+class TableEntry(BaseModel):
+    """A table of the lake; `more_rows`: rows are those sampled, and there may be more."""
+
+    name: str
+    rows: int
+    more_rows: bool
+    columns: int
+    sid: str
+
+
+class TablesAnswer(BaseModel):
+    """A page of the list of tables."""
+
+    total: int
+    offset: int
+    tables: list[TableEntry]
+
+
+class ColumnProfile(BaseModel):
+    """What a sample tells of a column."""
+
+    name: str
+    type: Literal["number", "date", "text", "empty"]
+    filled: float
+    distinct: int
+    examples: list[str]
+
+
+class TableAnswer(BaseModel):
+    """A table, looked at closely."""
+
+    name: str
+    sid: str | None
+    rows: int
+    more_rows: bool
+    columns: list[ColumnProfile]
+    sample: list[list[str | None]]
+
+
+class UploadAnswer(BaseModel):
+    """An upload, to be named in requests that follow."""
+
+    upload: str
+    name: str
+    rows: int
+    more_rows: bool
+    columns: list[str]
+
+
+class ColumnRefAnswer(BaseModel):
+    """A column and its place."""
+
+    at: int
+    name: str
+
+
+class PairAnswer(BaseModel):
+    """Two columns that belong together."""
+
+    query: ColumnRefAnswer
+    table: ColumnRefAnswer
+    score: float
+    reason: str
+
+
+class AlignmentAnswer(BaseModel):
+    """Which columns belong together, and why."""
+
+    query: str
+    table: str
+    score: float
+    pairs: list[PairAnswer]
+    query_only: list[ColumnRefAnswer]
+    table_only: list[ColumnRefAnswer]
+    missing: str | None = None
+
+
+class AlignAnswer(AlignmentAnswer):
+    """The same, with all columns of both."""
+
+    query_columns: list[str]
+    table_columns: list[str]
+
+
+class HitAnswer(BaseModel):
+    """A table that was found."""
+
+    rank: int
+    table: str
+    score: float
+    sid: str
+    rows: int | None
+    more_rows: bool
+    columns: int | None
+    alignment: AlignmentAnswer | None = None
+
+
+class QueryAnswer(BaseModel):
+    """The query, as it was understood."""
+
+    name: str
+    columns: list[str]
+    upload: str | None
+
+
+class SearchAnswer(BaseModel):
+    """What was found, best first."""
+
+    query: QueryAnswer
+    hits: list[HitAnswer]
+    ms: float
+
+
+class MapAnswer(BaseModel):
+    """Every table as a point: x, y and the first code of its identifier."""
+
+    total: int
+    points: list[list[float]]
+    names: list[str]
+
+
+class TreeChild(BaseModel):
+    """A code that follows a prefix."""
+
+    code: int
+    tables: int
+    examples: list[str]
+
+
+class TreeAnswer(BaseModel):
+    """What lies below a prefix."""
+
+    prefix: list[int]
+    tables: int
+    children: list[TreeChild]
+    below: list[str]
+
+
+class ErrorAnswer(BaseModel):
+    """What happened, and what to do."""
+
+    error: str

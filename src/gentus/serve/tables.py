@@ -1,0 +1,67 @@
+"""Tables, looked at closely: what their columns hold, and some rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from gentus.digest import digest
+from gentus.lake import Limits, Source, Unreadable
+from gentus.lake.base import EMPTY, explain
+from gentus.lake.typed import session, text_of
+from gentus.lake.whole import Tally, open_whole
+from gentus.table import Table
+
+if TYPE_CHECKING:
+    from gentus.lake.whole import Whole
+
+EXAMPLES = 5
+KINDS = ("number", "date", "text")
+
+
+def profile(table: Table) -> list[dict[str, Any]]:
+    """What a sample tells of every column."""
+    kinds = digest(table).kinds
+    told = []
+    for column, kind in zip(table.columns, kinds, strict=True):
+        common = Counter(column.cells)
+        told.append(
+            {
+                "name": column.name,
+                "type": KINDS[int(kind.argmax())] if column.cells and kind.any() else "empty",
+                "filled": round(len(column.cells) / max(table.rows, 1), 4),
+                "distinct": len(common),
+                "examples": [cell for cell, _ in common.most_common(EXAMPLES)],
+            }
+        )
+    return told
+
+
+def first_rows(source: Source, columns: list[str], rows: int, limits: Limits) -> list[list[str | None]]:
+    """The first rows of a table under the columns that its sample has; cells as text, clipped."""
+    try:
+        with session(limits) as duck:
+            whole = open_whole(source, duck, limits)
+            places = [whole.places[name] for name in columns if name in whole.places]
+            with whole.scan(duck, places, Tally()) as relation:
+                cells = ", ".join(_cell(whole, place, limits.cell_chars) for place in places)
+                found = duck.execute(f"SELECT {cells} FROM {relation} LIMIT {rows}").fetchall()
+    except Unreadable:
+        raise
+    except Exception as error:
+        raise Unreadable(explain(error)) from error
+    by_name = {whole.names[place]: at for at, place in enumerate(places)}
+    order = [by_name.get(name) for name in columns]
+    return [[None if at is None else _shown(row[at]) for at in order] for row in found]
+
+
+def _cell(whole: Whole, place: int, chars: int) -> str:
+    return f"left({text_of(f'c{place}', whole.types[place], 4 * chars)}, {chars})"
+
+
+def _shown(cell: str | None) -> str | None:
+    """A cell, or nothing where search sees nothing either."""
+    if cell is None:
+        return None
+    text = cell.strip()
+    return None if text.lower() in EMPTY else text

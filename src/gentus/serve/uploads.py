@@ -1,0 +1,170 @@
+"""Tables that clients have sent: in a private folder, few of them, and for a limited time."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import BinaryIO
+
+from gentus.lake import Limits, Source, Unreadable, only_table
+from gentus.lake.files import magic, stream
+from gentus.lake.kinds import Kind, kind_inside, kind_of
+from gentus.serve.errors import Refused
+from gentus.serve.settings import Settings
+
+_NAME_CHARS = 200
+_PIECE = 1 << 20
+
+
+@dataclass(slots=True, eq=False)
+class Upload:
+    """A table that a client has sent."""
+
+    id: str
+    source: Source  # under the name that the client has given it
+    client: str
+    used: float
+    pins: int = 0  # how much work is being done with it
+
+
+class Uploads:
+    """What is kept, oldest first. A client can push out its own uploads only, until all room is taken."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.folder = Path(tempfile.mkdtemp(prefix="gentus-uploads-"))
+        self._kept: dict[str, Upload] = {}
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        """How many are kept."""
+        return len(self._kept)
+
+    def close(self) -> None:
+        """Forget all of them."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def put(self, name: str, client: str, limits: Limits, write: Callable[[BinaryIO], None]) -> Upload:
+        """Keep what `write` writes, if it is a table that is not too large."""
+        name = clean_name(name)
+        key = secrets.token_urlsafe(18)
+        path = self.folder / f"{key}{ending(name)}"
+        try:
+            with path.open("xb") as file:
+                write(file)
+            check_size(path, self.settings)
+            source = replace(only_table(path, limits), name=name)
+        except BaseException as error:
+            path.unlink(missing_ok=True)
+            if isinstance(error, Unreadable):
+                raise Refused(422, f"{name}: {error.reason}") from error
+            raise
+        upload = Upload(key, source, client, time.monotonic())
+        with self._lock:
+            self._kept[key] = upload
+            self._make_room(upload)
+        return upload
+
+    @contextmanager
+    def using(self, key: str) -> Iterator[Upload]:
+        """An upload that stays as long as it is used."""
+        with self._lock:
+            upload = self._kept.pop(key, None)
+            if upload is None:
+                raise Refused(404, "this upload is not there (any more); send the file again")
+            self._kept[key] = upload  # now the last one to go
+            upload.used = time.monotonic()
+            upload.pins += 1
+        try:
+            yield upload
+        finally:
+            with self._lock:
+                upload.pins -= 1
+                if key not in self._kept and not upload.pins:
+                    self._delete(upload)
+
+    def _make_room(self, newest: Upload) -> None:
+        settings, now = self.settings, time.monotonic()
+        for one in [one for one in self._kept.values() if now - one.used > settings.upload_seconds]:
+            self._drop(one)
+        own = [one for one in self._kept.values() if one.client == newest.client]
+        for one in own[: max(0, len(own) - settings.uploads_of_one)]:
+            self._drop(one)
+        total = sum(one.source.size for one in self._kept.values())
+        for one in list(self._kept.values()):
+            if one is newest or (len(self._kept) <= settings.uploads and total <= settings.uploads_bytes):
+                break
+            total -= one.source.size
+            self._drop(one)
+
+    def _drop(self, upload: Upload) -> None:
+        del self._kept[upload.id]
+        if not upload.pins:  # else whoever uses it deletes it
+            self._delete(upload)
+
+    def _delete(self, upload: Upload) -> None:
+        with suppress(OSError):
+            upload.source.path.unlink(missing_ok=True)
+
+
+def clean_name(name: str) -> str:
+    """A file name as a client gives it, without folders and without what cannot be shown."""
+    last = name.replace("\\", "/").rsplit("/", 1)[-1]
+    shown = "".join(char for char in last if char.isprintable()).strip()
+    return shown[-_NAME_CHARS:] or "table"
+
+
+def ending(name: str) -> str:
+    """How the name of a file ends if it is one of a table; others, and databases, are refused."""
+    kind = kind_of(name)
+    if kind is None or kind is Kind.DATABASE:
+        raise Refused(422, f"{name}: send a CSV, TSV, JSON, Parquet, Arrow or Excel file, and call it so")
+    pieces = name.lower().split(".")
+    packed = kind_of(".".join(pieces[:-1])) if len(pieces) > 2 else None
+    return f".{'.'.join(pieces[-2:] if packed is kind and len(pieces[-1]) <= 4 else pieces[-1:])}"
+
+
+def check_size(path: Path, settings: Settings) -> None:
+    """Refuse a file with too many rows, or one that unpacks to too much."""
+    kind = kind_inside(path, magic(path))
+    if kind is Kind.DATABASE:
+        raise Unreadable("it is a database; send one table as a CSV or Parquet file")
+    rows = 0
+    if kind is Kind.PARQUET:
+        import pyarrow.parquet as pq
+
+        try:
+            rows = pq.read_metadata(path).num_rows
+        except Exception as error:
+            raise Unreadable("it begins like a Parquet file and cannot be read as one") from error
+    elif kind in (Kind.TEXT, Kind.PROSE, Kind.JSON):
+        unpacked = 0
+        for piece in stream(path):
+            unpacked += len(piece)
+            rows += piece.count(b"\n")
+            if unpacked > settings.unpacked_bytes:
+                raise Refused(
+                    413,
+                    f"it unpacks to more than the {settings.unpacked_bytes >> 20:,} MB that are taken here",
+                )
+            if rows > settings.rows:
+                break
+    if rows > settings.rows:
+        raise Refused(413, f"it has more than the {settings.rows:,} rows that are taken here")
+
+
+def copy(source: BinaryIO) -> Callable[[BinaryIO], None]:
+    """What writes a copy of an open file."""
+
+    def write(file: BinaryIO) -> None:
+        source.seek(0)
+        shutil.copyfileobj(source, file, _PIECE)
+
+    return write
