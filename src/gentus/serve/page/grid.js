@@ -1,0 +1,48 @@
+// Rows of tables, as text.
+
+import { h } from "./dom.js";
+
+const NUMBER = /^[+-]?[\d.,\s]*\d\s*%?$/;
+
+/** Whether the cells of a column are best read from the right. */
+export function numeric(cells) {
+  const filled = cells.filter((cell) => cell !== null && cell !== "");
+  return filled.length > 0 && filled.every((cell) => NUMBER.test(cell));
+}
+
+/** One cell; what is empty says so. */
+export function cell(value, { right = false, dim = false } = {}) {
+  const classes = [right && "right", dim && "dim"].filter(Boolean).join(" ") || null;
+  if (value === null || value === undefined) return h("td", { class: `${classes ?? ""} empty`.trim() }, h("span", { class: "unseen" }, "empty"));
+  return h("td", { class: classes, title: value.length > 24 ? value : null }, value);
+}
+
+/** A whole table of rows under named columns; wide ones scroll in themselves. */
+export function grid(label, columns, rows) {
+  const right = columns.map((_, at) => numeric(rows.map((row) => row[at])));
+  return scroller(
+    label,
+    h(
+      "table",
+      { class: "grid" },
+      h("caption", { class: "unseen" }, label),
+      h(
+        "thead",
+        {},
+        h(
+          "tr",
+          {},
+          columns.map((column, at) =>
+            h("th", { scope: "col", class: right[at] ? "right" : null }, column.name, column.type ? h("small", {}, column.type) : null),
+          ),
+        ),
+      ),
+      h("tbody", {}, rows.map((row) => h("tr", {}, columns.map((_, at) => cell(row[at], { right: right[at] }))))),
+    ),
+  );
+}
+
+/** A box that scrolls sideways and can be reached with the keyboard. */
+export function scroller(label, ...children) {
+  return h("div", { class: "scroller", role: "region", "aria-label": label, tabindex: "0" }, ...children);
+}

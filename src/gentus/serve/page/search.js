@@ -1,0 +1,258 @@
+// The search view: a table, what can be appended to it, and how.
+
+import { announce, failure, h, icon, some, tableName, waiting } from "./dom.js";
+import { checkFile, picker, shape } from "./picker.js";
+import { resultList } from "./results.js";
+import { address, go, title } from "./route.js";
+import { keyOf, searchFile, searchReference } from "./session.js";
+
+const FIRST = 10; // tables that are shown at first
+const MOST = 100; // that the server looks for
+const wide = matchMedia("(min-width: 960px)"); // there is room for a list and a comparison
+
+let main = null;
+let session = null;
+let ticked = []; // names of tables, in the order in which they were ticked
+let parts = null; // elements of the workspace
+let turn = 0; // counts searches; the answer to an older one comes too late
+let shown = null; // which table is compared
+
+export const view = {
+  name: "search",
+  open(element, parameters) {
+    main = element;
+    parts = null;
+    follow(parameters);
+  },
+  update: follow,
+  close() {
+    turn += 1;
+    parts = null;
+  },
+};
+
+/** Search with a file that somebody dropped, picked or pasted, wherever on the page. */
+export async function takeFile(file) {
+  if (!main?.isConnected || document.body.dataset.view !== "search") {
+    pending = file;
+    go("/");
+    return;
+  }
+  const now = (turn += 1);
+  workspace(file.name, "Reading it ...");
+  try {
+    await checkFile(file);
+    const found = await searchFile(file, FIRST);
+    if (now !== turn) return;
+    begin(found);
+    go(here(), {});
+  } catch (error) {
+    if (now === turn) fail(error);
+  }
+}
+
+let pending = null; // a file that was dropped on another view
+
+function reference(parameters) {
+  if (parameters.get("upload")) return { upload: parameters.get("upload") };
+  if (parameters.get("table")) return { table: parameters.get("table") };
+  return null;
+}
+
+/** Do what the address says. */
+async function follow(parameters) {
+  if (pending) {
+    const file = pending;
+    pending = null;
+    takeFile(file);
+    return;
+  }
+  const wanted = reference(parameters);
+  if (wanted === null) {
+    turn += 1;
+    parts = null;
+    main.replaceChildren(picker());
+    title("");
+    return;
+  }
+  const k = Math.min(MOST, Math.max(1, Number(parameters.get("k")) || FIRST));
+  if (session === null || session.key !== keyOf(wanted)) {
+    const now = (turn += 1);
+    workspace(wanted.table ?? "Your table", "Searching ...");
+    try {
+      const found = await searchReference(wanted, k);
+      if (now !== turn) return;
+      begin(found);
+    } catch (error) {
+      if (now === turn) fail(error);
+      return;
+    }
+  } else if (session.hits.length < k && (session.asked ?? FIRST) < k) {
+    await more(k);
+  }
+  ticked = parameters.getAll("with");
+  arrange(parameters.get("open"), parameters.has("union"));
+}
+
+function begin(found) {
+  session = found;
+  session.asked = Math.max(FIRST, found.hits.length);
+  ticked = [];
+  parts = null;
+  announce(
+    session.hits.length ? `${some(session.hits.length, "table")} found. The best is ${session.hits[0].table}.` : "No table was found.",
+  );
+}
+
+/** The address of what is shown now. */
+function here(changes = {}) {
+  return address("/", {
+    ...session.reference,
+    k: session.asked > FIRST ? session.asked : null,
+    open: shown?.byUser ? shown.table : null,
+    with: ticked,
+    ...changes,
+  });
+}
+
+/** Put up the frame, at once, before anything is known. */
+function workspace(name, state) {
+  parts = null;
+  main.replaceChildren(
+    h(
+      "div",
+      { class: "work" },
+      h(
+        "div",
+        { class: "left" },
+        h("section", { class: "query", "aria-label": "Your table" }, h("h1", {}, icon("file"), tableName(name)), h("p", { class: "soft" }, state)),
+        h("section", { class: "results" }, waiting(6)),
+      ),
+    ),
+  );
+}
+
+function fail(error) {
+  session = null;
+  main.querySelector(".results")?.replaceChildren(failure(error, h("p", {}, h("a", { href: "/" }, "Search with another table"))));
+  const state = main.querySelector(".query .soft");
+  if (state) state.textContent = "It could not be searched with.";
+}
+
+/** Show results, the comparison with one of them, or the union. */
+function arrange(open, union) {
+  title(session.name);
+  if (union && ticked.length) {
+    parts = null;
+    shown = null;
+    import("./union.js").then(({ unionView }) => main.replaceChildren(unionView(session, ticked, here())));
+    return;
+  }
+  if (parts === null) build();
+  parts.list.tick(ticked);
+  basket();
+  const table = open ?? (wide.matches ? session.hits[0]?.table : null);
+  parts.work.classList.toggle("opened", open !== null);
+  if (table) compare(table, open !== null);
+  else {
+    shown = null;
+    parts.list.mark(null);
+    parts.beside.replaceChildren();
+  }
+}
+
+function build() {
+  const list = resultList(session, { open: (table) => go(here({ open: table })), tick });
+  const query = h("section", { class: "query", "aria-label": "Your table" });
+  const beside = h("section", { class: "beside", "aria-label": "Comparison" });
+  const found = session.hits.length;
+  const another = h("button", { type: "button", class: "more", onclick: () => more(Math.min(MOST, 2 * session.asked)).then(() => go(here(), { replace: true })) }, "Show more");
+  const results = h(
+    "section",
+    { class: "results", "aria-label": "Results" },
+    h(
+      "div",
+      { class: "headline" },
+      h("h2", {}, found ? `${some(found, "table")} to append` : "Nothing found"),
+      h("span", { class: "soft" }, `${session.ms < 10 ? session.ms.toFixed(1) : Math.round(session.ms)} ms`),
+    ),
+    list.element,
+    found >= session.asked && session.asked < MOST ? another : null,
+  );
+  const bottom = h("div", { class: "basket", role: "region", "aria-label": "Union" });
+  const work = h("div", { class: "work" }, h("div", { class: "left" }, query, results), beside);
+  parts = { work, list, beside, bottom };
+  shown = null;
+  describe(query);
+  main.replaceChildren(work, bottom);
+}
+
+/** Say what the query is; its size comes a moment later. */
+function describe(query) {
+  const facts = h("p", { class: "soft" }, some(session.columns.length, "column"));
+  query.replaceChildren(
+    h("h1", {}, icon("file"), tableName(session.name), h("a", { class: "button quiet", href: "/" }, "New search")),
+    facts,
+    h("ul", { class: "chips", "aria-label": "Its columns" }, session.columns.slice(0, 24).map((name) => h("li", {}, name)), session.columns.length > 24 ? h("li", { class: "soft" }, `and ${session.columns.length - 24} more`) : null),
+  );
+  session.preview().then((told) => {
+    facts.textContent = shape(told);
+  }, () => {});
+}
+
+async function more(k) {
+  const now = (turn += 1);
+  try {
+    await session.search(k);
+    if (now !== turn) return;
+    session.asked = k;
+    parts = null;
+    announce(`${some(session.hits.length, "table")} found.`);
+  } catch (error) {
+    parts?.list.element.after(failure(error));
+  }
+}
+
+async function compare(table, byUser) {
+  if (shown?.table === table && parts.beside.childElementCount) {
+    shown.byUser = byUser;
+    return;
+  }
+  shown = { table, byUser };
+  parts.list.mark(table);
+  const { comparison } = await import("./inspect.js");
+  if (shown?.table !== table || parts === null) return;
+  parts.beside.replaceChildren(
+    h("a", { class: "back", href: here({ open: null }) }, icon("back"), "Results"),
+    comparison(session, table, { ticked: () => ticked.includes(table), tick: (on) => tick(table, on) }),
+  );
+  if (byUser) {
+    announce(`Compared with ${table}`);
+    if (!wide.matches) scrollTo(0, 0);
+  }
+}
+
+function tick(table, on) {
+  ticked = on ? [...ticked.filter((name) => name !== table), table] : ticked.filter((name) => name !== table);
+  go(here(), { replace: true });
+  for (const box of document.querySelectorAll("input[data-tick]")) box.checked = ticked.includes(box.dataset.tick);
+}
+
+/** What is ticked, and the way on to the union. */
+function basket() {
+  parts.bottom.classList.toggle("filled", ticked.length > 0);
+  if (!ticked.length) {
+    parts.bottom.replaceChildren();
+    return;
+  }
+  const rows = ticked.map((name) => session.hit(name)?.rows);
+  const known = rows.every((number) => typeof number === "number");
+  parts.bottom.replaceChildren(
+    h("span", {}, h("strong", {}, some(ticked.length, "table")), " ticked", known ? h("span", { class: "rows" }, `, ${some(rows.reduce((sum, one) => sum + one, 0), "row")}`) : null),
+    h("button", { type: "button", class: "quiet", onclick: () => { ticked = []; go(here(), { replace: true }); } }, "Clear"),
+    h("a", { class: "button primary", href: here({ union: 1, open: null }) }, "Preview the union", icon("right")),
+  );
+}
+
+/** Tables that the last search found. */
+export const lastHits = () => (session ? session.hits.map((hit) => hit.table) : []);

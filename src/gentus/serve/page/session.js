@@ -1,0 +1,122 @@
+// The query at hand: what was found for it, which columns belong together, and what its user chose otherwise.
+
+import { get, post, send } from "./api.js";
+import { preview } from "./lake.js";
+
+export class Session {
+  constructor(reference, answer) {
+    this.reference = reference; // {upload} or {table}
+    this.name = answer.query.name;
+    this.columns = answer.query.columns;
+    this.hits = answer.hits;
+    this.ms = answer.ms;
+    this.alignments = new Map(); // a promise a table
+    this.choices = new Map(); // of a table: column of the query -> column of the table, or null for none
+  }
+
+  get key() {
+    return keyOf(this.reference);
+  }
+
+  /** Look for more tables, or fewer. */
+  async search(k) {
+    const answer = await post("/api/search", { query: this.reference, k });
+    this.hits = answer.hits;
+    this.ms = answer.ms;
+  }
+
+  hit(table) {
+    return this.hits.find((one) => one.table === table) ?? null;
+  }
+
+  preview(rows = 20) {
+    return preview(this.reference, rows);
+  }
+
+  /** Which columns of the query and of a table belong together, and why. */
+  align(table) {
+    if (!this.alignments.has(table)) {
+      const answer = post("/api/align", { query: this.reference, table });
+      answer.catch(() => this.alignments.delete(table));
+      this.alignments.set(table, answer);
+    }
+    return this.alignments.get(table);
+  }
+
+  /** Put a column of a table under one of the query's (null: none, undefined: as it was found). */
+  choose(table, column, own) {
+    if (!this.choices.has(table)) this.choices.set(table, new Map());
+    const chosen = this.choices.get(table);
+    if (own === undefined) chosen.delete(column);
+    else chosen.set(column, own);
+  }
+
+  chosen(table) {
+    return this.choices.get(table) ?? new Map();
+  }
+}
+
+export const keyOf = (reference) => (reference.upload ? `upload ${reference.upload}` : `table ${reference.table}`);
+
+/** Search with a file: one step for upload and search. */
+export async function searchFile(file, k) {
+  const answer = await send("/api/search", file, { k });
+  return new Session({ upload: answer.query.upload }, answer);
+}
+
+/** Search with an upload of before, or with a table of the lake. */
+export async function searchReference(reference, k) {
+  const answer = reference.table
+    ? await get("/api/search", { table: reference.table, k })
+    : await post("/api/search", { query: reference, k });
+  return new Session(reference, answer);
+}
+
+/** Columns of a query in order, each with what goes under it: found, chosen, switched off or nothing. */
+export function pairing(alignment, chosen) {
+  const found = new Map(alignment.pairs.map((pair) => [pair.query.name, pair]));
+  const taken = new Set([...chosen.values()].filter((name) => name !== null));
+  return alignment.query_columns.map((name, at) => {
+    const pair = found.get(name) ?? null;
+    const own = chosen.get(name);
+    if (own) return { name, at, pair, table: own, state: "chosen", score: null, reason: "chosen by you" };
+    if (pair === null) return { name, at, pair, table: null, state: "none", score: null, reason: "" };
+    const off = own === null || taken.has(pair.table.name);
+    return { name, at, pair, table: pair.table.name, state: off ? "off" : "on", score: pair.score, reason: pair.reason };
+  });
+}
+
+/** Columns of a table that go nowhere. */
+export function leftOver(alignment, rows) {
+  const used = new Set(rows.filter((row) => row.state === "on" || row.state === "chosen").map((row) => row.table));
+  return alignment.table_columns.filter((name) => !used.has(name));
+}
+
+/** A plan with the choices put in. What is touched loses its type, so that it is found anew from all rows. */
+export function edited(plan, session) {
+  const into = new Map(plan.query.columns.map((column) => [column.from, column.into]));
+  const touched = new Set();
+  const skipped = [];
+  const tables = [];
+  for (const table of plan.tables) {
+    let columns = table.columns;
+    for (const [column, own] of session.chosen(table.name)) {
+      const target = into.get(column);
+      if (target === undefined) continue;
+      touched.add(target);
+      columns = columns.filter((one) => one.into !== target && (own === null || one.from !== own));
+      if (own !== null) columns = [...columns, { from: own, into: target }];
+    }
+    if (columns.length) tables.push({ ...table, columns });
+    else skipped.push(table.name);
+  }
+  const open = (table) => ({
+    ...table,
+    columns: table.columns.map((one) => (touched.has(one.into) ? { from: one.from, into: one.into } : one)),
+  });
+  const used = new Set([plan.query, ...tables].flatMap((table) => table.columns.map((one) => one.into)));
+  const columns = plan.columns
+    .filter((column) => used.has(column.name))
+    .map((column) => (touched.has(column.name) ? { name: column.name } : column));
+  return { plan: { ...plan, query: open(plan.query), tables: tables.map(open), columns }, skipped };
+}

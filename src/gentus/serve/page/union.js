@@ -1,0 +1,230 @@
+// The union: which column of which table goes where, how the rows look, and the file.
+
+import { fetchFile, post } from "./api.js";
+import { announce, bytes, failure, h, icon, some, tableName, waiting } from "./dom.js";
+import { grid, scroller } from "./grid.js";
+import { edited } from "./session.js";
+
+const ROWS = 50; // of the preview
+const PAUSE = 120; // ms that a click may be followed by another
+
+/** The view of a union of the query and some tables; it fills itself. */
+export function unionView(session, tables, back) {
+  const options = { names: true, keep_extra: false, distinct: false, provenance: true };
+  const kept = { format: "csv", guard: true };
+  let plan = null; // as the server proposed it
+  let current = null; // with what was chosen
+  let turn = 0;
+  let timer = 0;
+
+  const matrix = h("div", { class: "matrix" }, waiting(6));
+  const rows = h("div", { class: "preview", "aria-busy": "true" }, waiting(8));
+  const size = h("p", { class: "soft facts", role: "status" }, "Looking at all rows ...");
+  const notes = h("div", { class: "notes" });
+  const save = h("button", { type: "button", class: "primary", disabled: true, onclick: download }, icon("download"), "Download");
+
+  const option = (name, label, hint) => {
+    const box = h("input", {
+      type: "checkbox",
+      onchange: () => {
+        options[name] = box.checked;
+        propose();
+      },
+    });
+    box.checked = options[name];
+    return h("label", { title: hint }, box, label);
+  };
+  const guard = h("input", { type: "checkbox", onchange: () => (kept.guard = guard.checked) });
+  guard.checked = kept.guard;
+  const guarded = h("label", { title: "puts a ' before text that a spreadsheet would run" }, guard, "Safe for spreadsheets");
+  const format = h(
+    "select",
+    {
+      "aria-label": "Format",
+      onchange: () => {
+        kept.format = format.value;
+        guarded.classList.toggle("gone", kept.format !== "csv");
+      },
+    },
+    h("option", { value: "csv" }, "CSV"),
+    h("option", { value: "parquet" }, "Parquet"),
+  );
+
+  async function propose() {
+    const now = (turn += 1);
+    try {
+      const answer = await post("/api/union/plan", { query: session.reference, tables, ...options });
+      if (now !== turn) return;
+      plan = answer;
+      draw();
+    } catch (error) {
+      if (now === turn) fail(error);
+    }
+  }
+
+  /** Put in what was chosen, show it at once, and ask for the rows. */
+  function draw() {
+    current = edited(plan, session);
+    const focused = document.activeElement?.dataset?.cell;
+    matrix.replaceChildren(table(session, plan, current.plan, change));
+    if (focused) [...matrix.querySelectorAll("[data-cell]")].find((one) => one.dataset.cell === focused)?.focus();
+    clearTimeout(timer);
+    timer = setTimeout(show, PAUSE);
+  }
+
+  function change(name, column, own) {
+    session.choose(name, column, own);
+    draw();
+  }
+
+  async function show() {
+    const now = (turn += 1);
+    rows.setAttribute("aria-busy", "true");
+    const leftOut = current.skipped.map((name) => `${name} is left out: none of its columns is used.`);
+    if (!current.plan.tables.length) {
+      fail(new Error("No column of any table is used. Switch on at least one."));
+      return;
+    }
+    try {
+      const answer = await post("/api/union/preview", { plan: current.plan, query: session.reference, rows: ROWS });
+      if (now !== turn) return;
+      save.disabled = false;
+      rows.replaceChildren(grid("Rows of the union", answer.columns, answer.rows));
+      rows.setAttribute("aria-busy", "false");
+      const total = answer.total === null || answer.total === undefined ? "" : `${some(answer.total, "row")} in all, `;
+      size.textContent = `${total}${some(answer.columns.length, "column")}; ${some(answer.rows.length, "row")} of them here, some of every table.`;
+      notes.replaceChildren(remarks([...(plan.notes ?? []), ...leftOut, ...told(answer)]));
+      announce(size.textContent);
+    } catch (error) {
+      if (now === turn) fail(error);
+    }
+  }
+
+  function fail(error) {
+    save.disabled = true;
+    rows.setAttribute("aria-busy", "false");
+    rows.replaceChildren(failure(error));
+    size.textContent = "";
+    if (plan === null) matrix.replaceChildren();
+  }
+
+  async function download() {
+    save.disabled = true;
+    save.lastChild.data = "Writing ...";
+    try {
+      const file = await fetchFile("/api/union/download", {
+        plan: current.plan,
+        query: session.reference,
+        format: kept.format,
+        guard_formulas: kept.guard && kept.format === "csv",
+      });
+      keep(file.content, file.name ?? `union.${kept.format}`);
+      announce(`Downloaded, ${bytes(file.content.size)}`);
+    } catch (error) {
+      notes.replaceChildren(failure(error));
+    } finally {
+      save.disabled = false;
+      save.lastChild.data = "Download";
+    }
+  }
+
+  propose();
+  return h(
+    "div",
+    { class: "union" },
+    h("a", { class: "back", href: back }, icon("back"), "Results"),
+    h("h1", {}, "Union of ", tableName(session.name), ` and ${some(tables.length, "table")}`),
+    size,
+    h(
+      "div",
+      { class: "controls" },
+      h(
+        "fieldset",
+        {},
+        h("legend", { class: "unseen" }, "What comes out"),
+        option("keep_extra", "Keep columns you do not have", "adds what the query does not have, at the end"),
+        option("distinct", "Leave out equal rows", "keeps the first of rows whose data are equal"),
+        option("provenance", "Say where rows are from", "adds _source_table and _source_row"),
+      ),
+      h("div", { class: "saving" }, guarded, format, save),
+    ),
+    h("h2", {}, "Columns"),
+    h("p", { class: "soft" }, "A click switches a column off, another one on again."),
+    matrix,
+    notes,
+    h("h2", {}, "Rows"),
+    rows,
+  );
+}
+
+/** Columns of the result down, tables across; every pair can be switched off. */
+function table(session, plan, current, change) {
+  const from = new Map(plan.query.columns.map((column) => [column.into, column.from]));
+  const now = new Map(current.tables.map((one) => [one.name, new Map(one.columns.map((column) => [column.into, column]))]));
+  const types = new Map(plan.columns.map((column) => [column.name, column]));
+  const line = (column) => {
+    const own = from.get(column);
+    const kind = types.get(column);
+    return h(
+      "tr",
+      {},
+      h("th", { scope: "row", title: kind.note || null }, h("span", {}, column), h("small", {}, readable(kind.type), kind.note ? ` · ${kind.note}` : "")),
+      plan.tables.map((one) => {
+        const found = one.columns.find((placed) => placed.into === column) ?? null;
+        const used = now.get(one.name)?.get(column) ?? null;
+        const shown = used ?? found;
+        if (shown === null) return h("td", { class: "none" }, h("span", { class: "unseen" }, "empty"));
+        if (own === undefined) return h("td", {}, h("span", { class: "link fixed" }, shown.from));
+        return h("td", {}, h(
+          "button",
+          {
+            type: "button",
+            class: "link",
+            "aria-pressed": String(used !== null),
+            "data-cell": `${one.name}\n${column}`,
+            title: [shown.score ? shown.score.toFixed(2) : "", shown.reason ?? "", shown.note ?? ""].filter(Boolean).join("; ") || null,
+            onclick: () => change(one.name, own, used !== null ? null : undefined),
+          },
+          shown.from,
+        ));
+      }),
+    );
+  };
+  return scroller(
+    "Which column goes where",
+    h(
+      "table",
+      {},
+      h("caption", { class: "unseen" }, "Columns of the union, and what each table puts into them"),
+      h(
+        "thead",
+        {},
+        h("tr", {}, h("th", { scope: "col" }, tableName(session.name)), plan.tables.map((one) => h("th", { scope: "col" }, tableName(one.name), typeof one.rows === "number" ? h("small", {}, some(one.rows, "row")) : null))),
+      ),
+      h("tbody", {}, plan.columns.map((column) => line(column.name))),
+    ),
+  );
+}
+
+const KINDS = { VARCHAR: "text", BIGINT: "whole number", INTEGER: "whole number", DOUBLE: "number", BOOLEAN: "yes or no", DATE: "date", TIMESTAMP: "date and time" };
+const readable = (type) => KINDS[type] ?? (type ?? "").toLowerCase();
+
+/** What the server says of values that could not be kept. */
+function told(answer) {
+  const words = [...(answer.notes ?? [])];
+  if (!answer.notes && Array.isArray(answer.nulls)) words.push(...answer.nulls.map(String));
+  return words;
+}
+
+function remarks(lines) {
+  return lines.length ? h("ul", {}, lines.map((line) => h("li", {}, line))) : "";
+}
+
+/** Hand a file to the browser. */
+function keep(content, name) {
+  const link = h("a", { href: URL.createObjectURL(content), download: name });
+  document.body.append(link);
+  link.click();
+  link.remove();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+}
