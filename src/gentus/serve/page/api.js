@@ -49,8 +49,8 @@ export function send(path, file, fields = {}, signal = undefined) {
 /** POST of JSON that is answered by a file: its content and the name the server gives it. */
 export async function fetchFile(path, body) {
   const response = await ask(path, asJson(body));
-  const named = /filename\*=(?:UTF-8'')?([^;]+)|filename="?([^";]+)"?/i.exec(response.headers.get("Content-Disposition") ?? "");
-  const name = named ? decodeURIComponent((named[1] ?? named[2]).trim()) : null;
+  const named = /filename\*=UTF-8''([^;]+)/i.exec(response.headers.get("Content-Disposition") ?? "");
+  const name = named ? decodeURIComponent(named[1]) : null;
   try {
     return { name, content: await response.blob() };
   } catch {

@@ -17,8 +17,8 @@ export function cell(value, { right = false, dim = false } = {}) {
   return h("td", { class: classes, title: value.length > 24 ? value : null }, value);
 }
 
-/** A whole table of rows under named columns; wide ones scroll in themselves. */
-export function grid(label, columns, rows) {
+/** A whole table of rows under named columns; wide ones scroll in themselves. A line parts rows of other origin. */
+export function grid(label, columns, rows, origin = null) {
   const right = columns.map((_, at) => numeric(rows.map((row) => row[at])));
   return scroller(
     label,
@@ -37,10 +37,12 @@ export function grid(label, columns, rows) {
           ),
         ),
       ),
-      h("tbody", {}, rows.map((row) => h("tr", {}, columns.map((_, at) => cell(row[at], { right: right[at] }))))),
+      h("tbody", {}, rows.map((row, at) => h("tr", { class: begins(rows, at, origin) ? "begins" : null }, columns.map((_, place) => cell(row[place], { right: right[place] }))))),
     ),
   );
 }
+
+const begins = (rows, at, origin) => at > 0 && origin !== null && rows[at][origin] !== rows[at - 1][origin];
 
 /** A box that scrolls sideways and can be reached with the keyboard. */
 export function scroller(label, ...children) {

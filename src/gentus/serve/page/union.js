@@ -89,11 +89,12 @@ export function unionView(session, tables, back) {
       const answer = await post("/api/union/preview", { plan: current.plan, query: session.reference, rows: ROWS });
       if (now !== turn) return;
       save.disabled = false;
-      rows.replaceChildren(grid("Rows of the union", answer.columns, answer.rows));
+      const columns = answer.columns.map(({ name, type }) => ({ name, type: readable(type) }));
+      rows.replaceChildren(grid("Rows of the union", columns, answer.rows, current.plan.provenance ? columns.length - 2 : null));
       rows.setAttribute("aria-busy", "false");
-      const total = answer.total === null || answer.total === undefined ? "" : `${some(answer.total, "row")} in all, `;
-      size.textContent = `${total}${some(answer.columns.length, "column")}; ${some(answer.rows.length, "row")} of them here, some of every table.`;
-      notes.replaceChildren(remarks([...(plan.notes ?? []), ...leftOut, ...told(answer)]));
+      const total = answer.total === null ? "" : `${some(answer.total, "row")} and `;
+      size.textContent = `${total}${some(columns.length, "column")}. Below are ${some(answer.rows.length, "row")}, some of every table.`;
+      notes.replaceChildren(remarks([...(plan.notes ?? []), ...leftOut, ...answer.notes]));
       announce(size.textContent);
     } catch (error) {
       if (now === turn) fail(error);
@@ -208,13 +209,6 @@ function table(session, plan, current, change) {
 
 const KINDS = { VARCHAR: "text", BIGINT: "whole number", INTEGER: "whole number", DOUBLE: "number", BOOLEAN: "yes or no", DATE: "date", TIMESTAMP: "date and time" };
 const readable = (type) => KINDS[type] ?? (type ?? "").toLowerCase();
-
-/** What the server says of values that could not be kept. */
-function told(answer) {
-  const words = [...(answer.notes ?? [])];
-  if (!answer.notes && Array.isArray(answer.nulls)) words.push(...answer.nulls.map(String));
-  return words;
-}
 
 function remarks(lines) {
   return lines.length ? h("ul", {}, lines.map((line) => h("li", {}, line))) : "";
