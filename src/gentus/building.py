@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from gentus import __version__
 from gentus.catalogue import Catalogue
-from gentus.codes import health
+from gentus.codes import U8, assign_suffixes, health
 from gentus.consensus import ConsensusSettings, lean, usual_weights
+from gentus.decode import Decoder
 from gentus.encoder import Encoder, EncoderSettings, with_places
 from gentus.evaluate import load_groundtruth
 from gentus.evidence import BLOCKS, F32, WIDTH, Evidence, block_weights, rescale
@@ -264,22 +265,14 @@ def fit(
     encoder = Encoder(evidence, fitted.encoder, fitted.weights, bert.model.states if bert else None)
 
     count = len(tables)
-    codes = np.zeros((count, fitted.codebooks.levels), np.uint8)
-    distance = np.zeros(count, np.float32)
-    seen = {table: at for at, table in enumerate(sample.ids)}
     with progress.stage("Writing identifiers", count) as tick:
-        at_table = 0
-        for features, columns in _stream_columns(tables, layout, evidence, bert):
-            latents = encoder.latents(encoder.inputs(columns, features), np.diff(features.tables))
-            part = slice(at_table, at_table + len(features))
-            if fitted.toward is not None:  # a table that the fit has not seen stays where it is
-                known = [(at, seen[table]) for at, (table, _, _) in enumerate(tables[part]) if table in seen]
-                own, its = np.array(known, np.int64).reshape(-1, 2).T
-                latents[own] = lean(latents[own], fitted.toward[its])
-            codes[part] = fitted.codebooks.encode(latents)
-            distance[part] = ((latents - fitted.codebooks.decode(codes[part])) ** 2).sum(1)
-            at_table += len(features)
-            tick(len(features))
+
+        def latents_of(some: list[tuple[int, int, int]]) -> Iterator[F32]:
+            for features, columns in _stream_columns(some, layout, evidence, bert):
+                yield encoder.latents(encoder.inputs(columns, features), np.diff(features.tables))
+                tick(len(features))
+
+        codes, distance = _code(tables, sample.ids, latents_of, fitted, settings.consensus.lean)
     ids = np.array([i for i, _, _ in tables], np.int32)
     mean, usual = fitted.unseen or (None, None)
     report = {
@@ -410,6 +403,52 @@ def _supervision(
         generation,
         settings.seed,
     )
+
+
+def _code(
+    tables: list[tuple[int, int, int]],
+    sampled: list[int],
+    latents_of: Callable[[list[tuple[int, int, int]]], Iterable[F32]],
+    fitted: Fitted,
+    weight: float,
+) -> tuple[U8, F32]:
+    """(T, L) codes of all tables, and how far the codewords are from the latents.
+
+    Tables lean towards their teacher's neighbours before they are coded; those that the fit has not seen come
+    second, and lean towards the others.
+    """
+    seen = {table: at for at, table in enumerate(sampled)}
+    known = np.array([table in seen for table, _, _ in tables])
+    codes = np.zeros((len(tables), fitted.codebooks.levels), np.uint8)
+    distance = np.zeros(len(tables), np.float32)
+
+    def put(places: NDArray[np.intp], latents: F32) -> None:
+        codes[places] = fitted.codebooks.encode(latents)
+        distance[places] = ((latents - fitted.codebooks.decode(codes[places])) ** 2).sum(1)
+
+    for places, latents in _beside(np.flatnonzero(known), tables, latents_of):
+        if fitted.toward is not None:
+            latents = lean(latents, fitted.toward[[seen[tables[place][0]] for place in places]])
+        put(places, latents)
+    if known.all():
+        return codes, distance
+    order = assign_suffixes(codes[known], distance[known])
+    decoder = Decoder(build_trie(codes[known], order, np.flatnonzero(known)), fitted.codebooks)
+    for places, latents in _beside(np.flatnonzero(~known), tables, latents_of):
+        put(places, latents if fitted.toward is None else decoder.leaning(latents, weight))
+    return codes, distance
+
+
+def _beside(
+    places: NDArray[np.intp],
+    tables: list[tuple[int, int, int]],
+    latents_of: Callable[[list[tuple[int, int, int]]], Iterable[F32]],
+) -> Iterator[tuple[NDArray[np.intp], F32]]:
+    """Latents of the tables at some places, and which places these are."""
+    at = 0
+    for latents in latents_of([tables[place] for place in places]):
+        yield places[at : at + len(latents)], latents
+        at += len(latents)
 
 
 def _stream_columns(

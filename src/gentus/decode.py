@@ -13,10 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gentus.codes import Codebooks
-from gentus.evidence import F32
+from gentus.evidence import F32, normalize
 from gentus.trie import I64, Tree
 
 FIRST = 2  # tables that a query is drawn towards
+NEAR = 20  # tables that one leans towards which comes later ...
+SHARPLY = 0.05  # ... those most that are nearest: a temperature of cosines
 AT_ONCE = 4  # so many rows a beam are not worth going down to code by code ...
 ROUGHLY = 4  # ... and after so many more codes it shows which of them the beam would hold
 
@@ -47,6 +49,22 @@ class Decoder:
             return _in_order(rows, distance)
         towards = latent + weight * (latent - rest[first].mean(0))
         return _in_order(rows, _squared(rest + (towards / np.linalg.norm(towards) - latent)))
+
+    def leaning(self, latents: F32, weight: float) -> F32:
+        """(n, d) unit latents drawn towards the tables near them, as tables lean that no teacher has seen.
+
+        Those that it has seen lean towards its neighbours; upright beside them, a table would be found less.
+        """
+        if not weight or not len(self.trie):
+            return latents
+        drawn = latents.copy()
+        for own, latent in zip(drawn, latents, strict=True):
+            rest = self._find(latent, 4 * NEAR)[1]
+            distance = _squared(rest)
+            nearest = np.argsort(distance, kind="stable")[:NEAR]
+            share = np.exp((distance[nearest[0]] - distance[nearest]) / (2 * SHARPLY))
+            own += weight * (latent - share / share.sum() @ rest[nearest])
+        return normalize(drawn)
 
     def _find(self, latent: F32, beam: int) -> tuple[I64, F32]:
         """Rows of identifiers near the latent, and the (n, d) rest that each leaves of it."""

@@ -17,9 +17,10 @@ import numpy as np
 
 from gentus.catalogue import Catalogue, Entry
 from gentus.codes import Codebooks
+from gentus.decode import Decoder
 from gentus.encoder import Encoder
 from gentus.features import Features
-from gentus.lake import Limits, locate
+from gentus.lake import Limits, Skipped, Source, locate
 from gentus.progress import Progress
 from gentus.reading import (
     CHUNK,
@@ -31,7 +32,7 @@ from gentus.reading import (
     tables_of,
 )
 from gentus.store import IndexFolderError, Layout, next_generation, remove_other_chunks, write_chunk
-from gentus.trie import build_trie
+from gentus.trie import Trie, build_trie
 from gentus.writing import publish, settle, writer
 
 GROWING = ("shaped", "ordinary")  # identifiers that a new table can be given
@@ -66,6 +67,7 @@ class Namer:
     encoder: Encoder
     codebooks: Codebooks
     _states: Any = None  # of a language model, where one reads the columns
+    _beside: Decoder | None = None
 
     def __call__(self, entries: list[Entry], features: Features) -> None:
         """Name what could be read; what could not be has no name any more."""
@@ -79,9 +81,18 @@ class Namer:
         if not tables:
             return
         latents = self._latents(tables, features)
+        if self.config["labels"] is None:
+            latents = self._decoder().leaning(latents, self.config["settings"]["consensus"]["lean"])
         codes = self.codebooks.encode(latents)
         errors = ((latents - self.codebooks.decode(codes)) ** 2).sum(1)
         self.catalogue.identify([table for table, _, _ in tables], codes, errors.tolist())
+
+    def _decoder(self) -> Decoder:
+        """Of the last snapshot: what came after it says nothing that was learnt from the lake."""
+        if self._beside is None:
+            trie = Trie.load(self.layout.trie(self.config["snapshot"]))
+            self._beside = Decoder(trie, self.codebooks)
+        return self._beside
 
     def _latents(self, tables: list[tuple[int, int, int]], features: Features) -> Any:
         checkpoint = self.config["settings"]["bert"]
@@ -110,7 +121,11 @@ class Updater:
     def add(self, paths: Iterable[str | os.PathLike[str]]) -> Changes:
         """Add files, or whole folders of them; one that is there already and has changed is replaced."""
         lake = Path(self.config["lake"])
-        items = {item.name: item for path in paths for item in locate(Path(path), lake)}
+        return self.add_tables(item for path in paths for item in locate(Path(path), lake))
+
+    def add_tables(self, found: Iterable[Source | Skipped]) -> Changes:
+        """Add tables that were found somewhere, by the names they have."""
+        items = {item.name: item for item in found}
         with writer(self.layout) as catalogue:
             namer = self._namer(catalogue)
             plan = compare(items.values(), catalogue.entries(items), self.layout)
