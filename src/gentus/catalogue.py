@@ -26,7 +26,7 @@ _SCHEMA = """
 CREATE TABLE IF NOT EXISTS tables (
     id INTEGER PRIMARY KEY AUTOINCREMENT,  -- never given twice: readers of the last generation know it
     name TEXT NOT NULL UNIQUE,      -- relative to the lake
-    path TEXT NOT NULL,             -- the file; bytes where its name is not Unicode
+    path TEXT NOT NULL,             -- the file; bytes where its name is not Unicode; relative: in this folder
     real TEXT NOT NULL,             -- the same, links followed: what tells whether two names are one file
     part TEXT,                      -- the table or sheet inside the file
     size INTEGER, mtime_ns INTEGER, hash TEXT,
@@ -101,6 +101,7 @@ class Catalogue:
 
     def __init__(self, path: Path, writable: bool = False) -> None:
         self.path, self._writable = path, writable
+        self._folder = os.path.join(os.path.realpath(path.parent), "")
         self._frozen: tuple[int, ...] | None = None  # what the files were when they were taken for unchanging
         self._opened = 0
         self.db = self._open()
@@ -144,7 +145,7 @@ class Catalogue:
             f"INSERT INTO tables ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))}) "
             f"ON CONFLICT (name) DO UPDATE SET {updates}",
             (
-                (entry.name, _stored(entry.path), *astuple(entry)[2:], _stored(os.path.realpath(entry.path)))
+                (entry.name, self._stored(entry.path), *astuple(entry)[2:], self._real(entry.path))
                 for entry in entries
             ),
         )
@@ -156,7 +157,7 @@ class Catalogue:
             found: Iterable[Any] = self.db.execute(chosen)
         else:
             found = self._among(f"{chosen} WHERE name IN", names)
-        return {row[0]: Entry(row[0], os.fsdecode(row[1]), *row[2:]) for row in found}
+        return {row[0]: Entry(row[0], self._whole(row[1]), *row[2:]) for row in found}
 
     def _among(self, statement: str, values: Iterable[Any]) -> Iterator[Any]:
         """The rows of a statement that ends in `IN`, for any number of values."""
@@ -353,13 +354,13 @@ class Catalogue:
     def names(self, ids: Iterable[int]) -> dict[int, tuple[str, str]]:
         """(name, path) of some tables by id."""
         found = self._among("SELECT id, name, path FROM tables WHERE id IN", ids)
-        return {table: (name, os.fsdecode(path)) for table, name, path in found}
+        return {table: (name, self._whole(path)) for table, name, path in found}
 
     def ids_at(self, path: str | os.PathLike[str], part: str | None = None) -> set[int]:
         """The tables read from this file, by whatever name; with `part`, only that one of them."""
         found = self.db.execute(
             "SELECT id FROM tables WHERE real = ?1 AND (?2 IS NULL OR part = ?2)",
-            (_stored(os.path.realpath(path)), part),
+            (self._real(path), part),
         )
         return {int(i) for (i,) in found}
 
@@ -369,14 +370,14 @@ class Catalogue:
         found = self.db.execute(
             "SELECT id, name, path, part, size, mtime_ns FROM tables WHERE chunk IS NOT NULL"
         )
-        return {table: _source(*row) for table, *row in found if table in wanted}
+        return {table: self._source(*row) for table, *row in found if table in wanted}
 
     def sources(self) -> dict[str, Source]:
         """Where every table that can be found was read from, by name."""
         found = self.db.execute(
             "SELECT name, path, part, size, mtime_ns FROM tables WHERE codes IS NOT NULL ORDER BY name"
         )
-        return {row[0]: _source(*row) for row in found}
+        return {row[0]: self._source(*row) for row in found}
 
     def source(self, name: str) -> Source | None:
         """Where one table that can be found was read from."""
@@ -384,7 +385,7 @@ class Catalogue:
             "SELECT name, path, part, size, mtime_ns FROM tables WHERE codes IS NOT NULL AND name = ?",
             (name,),
         ).fetchone()
-        return None if row is None else _source(*row)
+        return None if row is None else self._source(*row)
 
     def table_names(self) -> list[str]:
         """Names of all tables that can be found."""
@@ -416,6 +417,27 @@ class Catalogue:
             identified.codes,
             identified.suffixes,
         )
+
+    def _source(
+        self, name: str, path: str | bytes, part: str | None, size: int | None, mtime_ns: int | None
+    ) -> Source:
+        return Source(name, Path(self._whole(path)), part, size or 0, mtime_ns or 0)
+
+    def _whole(self, stored: str | bytes) -> str:
+        """A path as others know it."""
+        return os.path.join(self._folder, os.fsdecode(stored))
+
+    def _real(self, path: str | os.PathLike[str]) -> str | bytes:
+        """What tells whether two paths are one file."""
+        return self._stored(os.path.realpath(path))
+
+    def _stored(self, path: str) -> str | bytes:
+        """A path as SQLite takes it: as text, or as bytes if they are no Unicode; in the folder, relative."""
+        encoded = os.fsencode(path.removeprefix(self._folder))
+        try:
+            return encoded.decode("utf-8")
+        except UnicodeDecodeError:
+            return encoded
 
     def skipped(self) -> list[tuple[str, str]]:
         """(name, reason) of what could not be read."""
@@ -476,10 +498,6 @@ def _identified(rows: list[tuple[int, bytes, int]], levels: int) -> Identified:
     )
 
 
-def _source(name: str, path: str, part: str | None, size: int | None, mtime_ns: int | None) -> Source:
-    return Source(name, Path(os.fsdecode(path)), part, size or 0, mtime_ns or 0)
-
-
 def _settled(path: Path) -> bool:
     """Whether the file is all there is and nobody here can write it: then SQLite needs no files beside it."""
     return not os.access(path.parent, os.W_OK) and not _logged(path)
@@ -499,12 +517,3 @@ def _stamp(path: Path) -> tuple[int, ...]:
             found = file.stat()
             stamp += (found.st_ino, found.st_size, found.st_mtime_ns)
     return tuple(stamp)
-
-
-def _stored(path: str) -> str | bytes:
-    """A path as SQLite takes it: as text, or as bytes if they are no Unicode."""
-    encoded = os.fsencode(path)
-    try:
-        return encoded.decode("utf-8")
-    except UnicodeDecodeError:
-        return encoded

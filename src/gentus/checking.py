@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from gentus.catalogue import Catalogue
-from gentus.lake import Limits, table_name
+from gentus.lake import Limits
 from gentus.progress import Progress
-from gentus.reading import damaged_chunks, restore_features
+from gentus.reading import damaged_chunks, name_at, restore_features
 from gentus.store import IndexFolderError, Layout, read_config, superseded, verify, write_config
 from gentus.trie import Trie, build_trie
 from gentus.updating import GROWING, write_snapshot
@@ -113,7 +113,7 @@ def _config_problems(layout: Layout, config: dict[str, Any]) -> Iterator[Problem
 def _name_problems(layout: Layout, catalogue: Catalogue, lake: Path) -> Iterator[Problem]:
     """Rows whose name and path do not fit each other: SQLite does not notice a letter that was altered."""
     for entry in catalogue.entries().values():
-        expected = table_name(Path(entry.path), entry.part, lake)
+        expected = name_at(Path(entry.path), entry.part, lake, layout)
         if entry.name != expected:
             what = f"the table {entry.name} has the path {entry.path}, which is that of {expected}"
             yield Problem(layout.catalogue.name, what, f"gentus sync {layout.root}")

@@ -23,7 +23,7 @@ from gentus.decode import Decoder
 from gentus.drift import drift
 from gentus.encoder import Encoder, EncoderSettings, parameter_shapes
 from gentus.evidence import EVIDENCE, Evidence
-from gentus.lake import Limits, Source, Unreadable, from_frame, read, read_path
+from gentus.lake import Limits, Skipped, Source, Unreadable, from_frame, read, read_path
 from gentus.overlay import lay_over
 from gentus.store import (
     HASHED_AT_OPEN,
@@ -232,6 +232,10 @@ class Index:
         """Add files or whole folders; they can be found at once. What has changed is replaced."""
         some = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
         return self._changed(lambda updater: updater.add(some), progress)
+
+    def add_tables(self, found: Iterable[Source | Skipped]) -> Changes:
+        """The same for tables that were found already, by the names they have."""
+        return self._changed(lambda updater: updater.add_tables(found))
 
     def remove(self, names: str | Iterable[str]) -> Changes:
         """Remove tables by name; their identifiers are never given to others."""

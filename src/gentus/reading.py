@@ -18,7 +18,7 @@ from typing import TypeAlias
 from gentus.catalogue import Catalogue, Entry
 from gentus.features import VERSION as FEATURES
 from gentus.features import Features, concatenate, featurize
-from gentus.lake import Limits, Skipped, Source, Unreadable, each, fingerprint, scan
+from gentus.lake import Limits, Skipped, Source, Unreadable, each, fingerprint, scan, table_name
 from gentus.progress import Progress
 from gentus.store import IndexFolderError, Layout, read_chunk, write_chunk
 from gentus.table import Table
@@ -177,7 +177,10 @@ def _check_cache(catalogue: Catalogue, limits: Limits) -> None:
 
 
 def tables_of(root: Path, layout: Layout) -> Iterator[Source | Skipped]:
-    """What is in the lake; an index that lies in it, this one or another, is no part of it."""
+    """What is in the lake, and what was sent to be added.
+
+    An index that lies in the lake, this one or another, is no part of it.
+    """
     own, top = layout.root.resolve(), root.resolve()
 
     @lru_cache(maxsize=4096)
@@ -188,6 +191,22 @@ def tables_of(root: Path, layout: Layout) -> Iterator[Source | Skipped]:
         folders = takewhile(lambda folder: folder != top, item.path.parents)
         if not (top in item.path.parents and any(map(is_index, folders))):
             yield item
+    yield from added_tables(layout)
+
+
+def added_tables(layout: Layout) -> Iterator[Source | Skipped]:
+    """Tables that were sent to a server; they are kept in the index itself, and called `added/..`."""
+    if layout.added.is_dir():
+        for item in scan(layout.added):
+            yield replace(item, name=f"{layout.added.name}/{item.name}")
+
+
+def name_at(path: Path, part: str | None, lake: Path, layout: Layout) -> str:
+    """What a table is called that lies there."""
+    added = layout.added.resolve()
+    if path.is_relative_to(added):
+        return f"{added.name}/{table_name(path, part, added)}"
+    return table_name(path, part, lake)
 
 
 def refusals(skipped: Iterable[Skipped]) -> list[Entry]:

@@ -88,6 +88,11 @@ class Layout:
         """Cached features of some hundred tables."""
         return self.cache / f"features-{number:06d}.npz"
 
+    @property
+    def added(self) -> Path:
+        """Tables that people sent to a server to be added: they are nowhere else."""
+        return self.root / "added"
+
     def is_index(self) -> bool:
         """Whether this is an index, finished or not."""
         return self.catalogue.is_file() and (self.config.is_file() or self.cache.is_dir())

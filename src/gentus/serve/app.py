@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
@@ -80,14 +82,9 @@ def answer(document: Any, status: int = 200, headers: dict[str, str] | None = No
     return Response(content, status, headers, "application/json")
 
 
-def refuse(refused: Refused) -> Response:
-    """A refusal as an answer."""
-    return answer({"error": refused.reason}, refused.status, refused.headers)
-
-
 def make_app(server: Server, host: str = "127.0.0.1") -> FastAPI:
     """The application around an index."""
-    from gentus.serve import routes
+    from gentus.serve import change_routes, routes, union_routes
 
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:
@@ -102,6 +99,13 @@ def make_app(server: Server, host: str = "127.0.0.1") -> FastAPI:
         redoc_url=None,
         lifespan=life,
     )
+    app.openapi_tags = [
+        {"name": "lake", "description": "What is served: tables, their map and their tree."},
+        {"name": "search", "description": "Find tables whose rows can be appended to yours."},
+        {"name": "unions", "description": "Put the rows of tables under yours."},
+        {"name": "changes", "description": "Add and remove tables, with the token."},
+        {"name": "machines", "description": "Health and figures."},
+    ]
     app.state.server = server
     app.add_middleware(
         Guard,
@@ -110,6 +114,18 @@ def make_app(server: Server, host: str = "127.0.0.1") -> FastAPI:
         metrics=server.metrics,
     )
     routes.add_routes(app, server)
+    union_routes.add_union_routes(app, server)
+    change_routes.add_change_routes(app, server)
+
+    describe = app.openapi
+
+    def described() -> dict[str, Any]:
+        document = describe()
+        token = {"type": "http", "scheme": "bearer", "description": "What gentus serve was started with."}
+        document["components"].setdefault("securitySchemes", {"token": token})
+        return document
+
+    app.openapi = described  # type: ignore[method-assign]
 
     @app.exception_handler(Exception)
     async def failed(request: Request, error: Exception) -> Response:
@@ -117,7 +133,14 @@ def make_app(server: Server, host: str = "127.0.0.1") -> FastAPI:
         if refused is None:
             log.error("%s %s failed", request.method, request.url.path, exc_info=error)
             refused = Refused(500, "something went wrong here; the server's log says more")
-        return refuse(refused)
+        return answer({"error": scrubbed(refused.reason)}, refused.status, refused.headers)
+
+    def scrubbed(text: str) -> str:
+        """Say nothing of where files lie on this machine."""
+        index = server.holder.index
+        for folder in (server.uploads.folder, index.config["lake"], index.layout.root, tempfile.gettempdir()):
+            text = text.replace(os.path.join(str(folder), ""), "")
+        return text
 
     for kind in (Refused, ValueError, RuntimeError):
         app.add_exception_handler(kind, failed)

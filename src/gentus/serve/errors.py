@@ -4,9 +4,26 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping
+from typing import Any
 
 from gentus.lake import Unreadable
+from gentus.serve import schema
 from gentus.store import IndexFolderError
+
+WRONG: dict[int | str, dict[str, Any]] = {  # as every route may answer
+    status: {"model": schema.ErrorAnswer, "description": words}
+    for status, words in {
+        400: "It cannot be read",
+        403: "Not from here",
+        404: "Not there",
+        408: "Sent too slowly",
+        413: "Too large",
+        415: "Neither JSON nor a form",
+        421: "Another host was meant",
+        422: "It cannot be understood, or not be done",
+        503: "Too busy, or being changed",
+    }.items()
+}
 
 
 class Refused(Exception):  # noqa: N818 - it reads as what it says of the request

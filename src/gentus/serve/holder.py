@@ -11,7 +11,9 @@ from gentus.index import Index
 from gentus.lake import Source
 from gentus.serve.errors import Refused
 from gentus.serve.view import View
+from gentus.table import Column, Table
 
+_TRIAL = Table("trial", [Column("city", ["Berlin", "Rome"]), Column("year", ["1990", "2005"])], 2)
 log = logging.getLogger("gentus.serve")
 
 
@@ -21,7 +23,9 @@ class Holder:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self._lock = threading.Lock()
+        self.changing = threading.Lock()  # held by whoever changes the index
         self._index, self._file = self._open()
+        self._tried = False
         self._view: tuple[Index, object, View] | None = None
 
     def _open(self) -> tuple[Index, tuple[int, int]]:
@@ -71,6 +75,14 @@ class Holder:
         if inside and real != lake and not real.startswith(os.path.join(lake, "")):
             raise Refused(422, f"{name}: its file is now a link that leads out of the lake")
         return source
+
+    def check(self) -> None:
+        """See that searches can be answered: everything that the first one loads is there."""
+        index = self.index
+        index.refresh()
+        if not self._tried:
+            index.search_as(_TRIAL, _TRIAL, 1)
+            self._tried = True
 
     def sid(self, name: str) -> str | None:
         """The identifier of a table."""

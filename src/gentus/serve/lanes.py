@@ -11,25 +11,43 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from gentus.serve.errors import Refused
+from gentus.union.workshop import WATCHED
 
 T = TypeVar("T")
+
+
+class Halted(BaseException):
+    """Work that was stopped, and why: no failure of the work, and nobody but the lane is to catch it."""
+
+    def __init__(self, refused: Refused) -> None:
+        super().__init__(refused.reason)
+        self.refused = refused
 
 
 class Stop:
     """Says to some work that nobody waits for its end any more."""
 
     def __init__(self, seconds: float) -> None:
-        self.asked = threading.Event()
+        self._asked = threading.Event()
         self.seconds, self.deadline = seconds, time.monotonic() + seconds
+        self.watched: list[Any] = []  # connections of DuckDB that are at work
+
+    def ask(self) -> None:
+        """Let the work end soon."""
+        self._asked.set()
+        for connection in list(self.watched):
+            with suppress(Exception):  # it may just be closed
+                connection.interrupt()
 
     def check(self) -> None:
-        """Raise `Refused` if the work is to end."""
-        if self.asked.is_set() or time.monotonic() > self.deadline:
-            raise too_long(self.seconds)
+        """Raise `Halted` if the work is to end."""
+        if self._asked.is_set() or time.monotonic() > self.deadline:
+            raise Halted(too_long(self.seconds))
 
 
 def too_long(seconds: float) -> Refused:
@@ -90,7 +108,7 @@ class Lane:
         with self._ready:
             self._closed = True
             for job in self._jobs:
-                job.stop.asked.set()
+                job.stop.ask()
             self._ready.notify_all()
         until = time.monotonic() + patience
         for thread in self._started:
@@ -127,7 +145,7 @@ class Lane:
 
     def _leave(self, job: _Job) -> bool:
         """Nobody waits for a job any more; returns whether it had not begun yet."""
-        job.stop.asked.set()
+        job.stop.ask()
         with self._ready:
             if job.begun:
                 return False
@@ -150,9 +168,10 @@ class Lane:
             result, error = None, None
             try:
                 job.stop.check()
+                WATCHED.set(job.stop.watched)
                 result = job.work(job.stop)
             except BaseException as failure:
-                error = failure
+                error = failure.refused if isinstance(failure, Halted) else failure
             with self._ready:
                 self._running[job.client] -= 1
                 if not self._running[job.client]:

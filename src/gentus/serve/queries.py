@@ -63,9 +63,8 @@ def check_columns(server: Server, table: Table) -> None:
 
 @contextmanager
 def told(source: Source) -> Iterator[None]:
-    """Say of which table it is that something is wrong, and nothing of where it lies."""
+    """Say of which table it is that something is wrong."""
     try:
         yield
     except Unreadable as error:
-        reason = error.reason.replace(str(source.path), source.name)
-        raise Refused(422, f"{source.name}: {reason}") from error
+        raise Refused(422, f"{source.name}: {error.reason.replace(str(source.path), 'it')}") from error

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import FastAPI, Query, Request
 from fastapi.responses import PlainTextResponse, Response
 from pydantic import ValidationError
-from starlette.datastructures import UploadFile
 
 from gentus import __version__
 from gentus.serve import schema
 from gentus.serve.app import answer, client_of, invalid_words
-from gentus.serve.errors import Refused
+from gentus.serve.docs_page import docs_page
+from gentus.serve.errors import WRONG, Refused
+from gentus.serve.forms import expect, form, received
 from gentus.serve.metrics import CONTENT_TYPE
 from gentus.serve.page_files import SHELL
 from gentus.serve.queries import Asked, check_columns, resolved, told
@@ -23,31 +24,19 @@ from gentus.serve.uploads import copy
 if TYPE_CHECKING:
     from gentus.serve.app import Server
 
-_WRONG: dict[int | str, dict[str, Any]] = {
-    status: {"model": schema.ErrorAnswer, "description": words}
-    for status, words in {
-        403: "Not from here",
-        404: "Not there",
-        408: "Sent too slowly",
-        413: "Too large",
-        415: "Neither JSON nor a form",
-        421: "Another host was meant",
-        422: "It cannot be understood, or not be done",
-        503: "Too busy, or being changed",
-    }.items()
-}
-_FILE = {"type": "string", "format": "binary", "description": "CSV, TSV, JSON, Parquet, Arrow or Excel."}
+
+_K = {"type": "integer", "minimum": 1, "maximum": 100, "default": 10}
 
 
 def add_routes(app: FastAPI, server: Server) -> None:
     """Let an application have them."""
     settings = server.settings
 
-    def get(path: str, twin: str | None, model: Any, work: Any) -> None:
-        """A route for GET, and its twin."""
-        app.get(path, responses={**_WRONG, 200: {"model": model}}, response_class=Response)(work)
-        if twin:
-            app.get(twin, include_in_schema=False)(work)
+    def get(path: str, twin: str, model: Any, work: Any) -> None:
+        """A route for GET, and the twin of its page."""
+        told = {**WRONG, 200: {"model": model}}
+        app.get(path, responses=told, response_class=Response, tags=["lake"])(work)
+        app.get(twin, include_in_schema=False)(work)
 
     # --- the page ---------------------------------------------------------------------------------------
 
@@ -69,6 +58,10 @@ def add_routes(app: FastAPI, server: Server) -> None:
     @app.get("/page/{name:path}", include_in_schema=False)
     async def page(name: str, request: Request) -> Response:
         return file(name, request)
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> Response:
+        return docs_page(app.openapi())
 
     # --- the index --------------------------------------------------------------------------------------
 
@@ -169,23 +162,16 @@ def add_routes(app: FastAPI, server: Server) -> None:
 
     # --- searches ---------------------------------------------------------------------------------------
 
-    async def received(request: Request) -> tuple[UploadFile, dict[str, str]]:
-        """The file of a form, and its other fields."""
-        form = await request.form(max_files=1, max_fields=5, max_part_size=1000)
-        found = form.get("file")
-        if not isinstance(found, UploadFile):
-            raise Refused(422, "the form has to have a file in its field 'file'")
-        return found, {key: value for key, value in form.items() if isinstance(value, str)}
-
     @app.post(
         "/api/upload",
-        responses={**_WRONG, 200: {"model": schema.UploadAnswer}},
+        responses={**WRONG, 200: {"model": schema.UploadAnswer}},
         response_class=Response,
-        openapi_extra={"requestBody": _form()},
+        openapi_extra={"requestBody": form()},
+        tags=["search"],
     )
     async def upload(request: Request) -> Response:
         """Send a table, to search with it several times. It is kept for a while, for you alone."""
-        _expect(request, "multipart/form-data")
+        expect(request, "multipart/form-data")
         sent, _ = await received(request)
         client, name = client_of(request), sent.filename or ""
 
@@ -252,17 +238,18 @@ def add_routes(app: FastAPI, server: Server) -> None:
             return answer(await server.slow(request, lambda stop: work()))
         return answer(await server.quick(request, work))
 
-    found = {**_WRONG, 200: {"model": schema.SearchAnswer}}
+    found = {**WRONG, 200: {"model": schema.SearchAnswer}}
 
     @app.post(
         "/api/search",
         responses=found,
         response_class=Response,
-        openapi_extra={"requestBody": _form(schema.SearchRequest, k={"type": "integer", "default": 10})},
+        openapi_extra={"requestBody": form(schema.SearchRequest, k=_K)},
+        tags=["search"],
     )
     async def search(request: Request) -> Response:
         """Find tables whose rows can be appended to a query's: a file, an upload, a table, or rows."""
-        if _expect(request, "multipart/form-data", "application/json") == "application/json":
+        if expect(request, "multipart/form-data", "application/json") == "application/json":
             asked = _parsed(schema.SearchRequest, await request.body())
             return await run_search(request, asked.query, asked.k, asked.explain)
         sent, fields = await received(request)
@@ -276,7 +263,7 @@ def add_routes(app: FastAPI, server: Server) -> None:
 
         return answer(await server.quick(request, work))
 
-    @app.get("/api/search", responses=found, response_class=Response)
+    @app.get("/api/search", responses=found, response_class=Response, tags=["search"])
     async def search_by_name(
         request: Request,
         table: Annotated[str, Query(min_length=1, max_length=4096)],
@@ -286,7 +273,12 @@ def add_routes(app: FastAPI, server: Server) -> None:
         """The same for a table of the lake."""
         return await run_search(request, schema.QueryRef(table=table), k, explain)
 
-    @app.post("/api/align", responses={**_WRONG, 200: {"model": schema.AlignAnswer}}, response_class=Response)
+    @app.post(
+        "/api/align",
+        responses={**WRONG, 200: {"model": schema.AlignAnswer}},
+        response_class=Response,
+        tags=["search"],
+    )
     async def align(request: Request, asked: schema.AlignRequest) -> Response:
         """Which columns of a query and of a table belong together, and why."""
         client = client_of(request)
@@ -312,22 +304,26 @@ def add_routes(app: FastAPI, server: Server) -> None:
 
     # --- for machines -----------------------------------------------------------------------------------
 
-    @app.get("/healthz", response_class=PlainTextResponse)
+    @app.get("/healthz", response_class=PlainTextResponse, tags=["machines"])
     async def healthz() -> PlainTextResponse:
         """Whether the process answers at all."""
         return PlainTextResponse("ok\n")
 
-    @app.get("/metrics", response_class=PlainTextResponse)
+    @app.get(
+        "/readyz",
+        response_class=PlainTextResponse,
+        responses={503: {"model": schema.ErrorAnswer, "description": "Not now"}},
+        tags=["machines"],
+    )
+    async def readyz(request: Request) -> Response:
+        """Whether searches are answered: the index can be read, and a search has been tried."""
+        await server.quick(request, server.holder.check)
+        return PlainTextResponse("ready\n")
+
+    @app.get("/metrics", response_class=PlainTextResponse, tags=["machines"])
     async def metrics() -> Response:
         """Figures for Prometheus."""
         return Response(server.metrics.text(), media_type=CONTENT_TYPE)
-
-
-def _expect(request: Request, *kinds: str) -> str:
-    given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if given not in kinds:
-        raise Refused(415, f"send {' or '.join(kinds)}, not {given or 'nothing'}")
-    return given
 
 
 def _parsed(model: Any, body: bytes) -> Any:
@@ -341,13 +337,3 @@ def _parsed_value(text: str, most: int) -> int:
     if not text.isascii() or not text.isdecimal() or not 1 <= int(text[:9]) <= most:
         raise Refused(422, f"k is a whole number from 1 to {most}")
     return int(text)
-
-
-def _form(model: Any = None, **fields: Any) -> dict[str, Any]:
-    """What a form with a file looks like, in OpenAPI; with a model, JSON is taken as well."""
-    properties = {"file": _FILE, **fields}
-    form = {"schema": {"type": "object", "required": ["file"], "properties": properties}}
-    content: dict[str, Any] = {"multipart/form-data": form}
-    if model is not None:
-        content = {"application/json": {"schema": model.model_json_schema()}, **content}
-    return {"required": True, "content": content}

@@ -202,6 +202,80 @@ class TreeAnswer(BaseModel):
     below: list[str]
 
 
+class PlanRequest(Strict):
+    """A union of a query and tables of the lake."""
+
+    query: QueryRef
+    tables: Annotated[list[Name], Field(min_length=1)]
+    names: bool = True
+    keep_extra: bool = False
+    distinct: bool = False
+    provenance: bool = True
+
+
+class PreviewRequest(Strict):
+    """A plan, as it came or edited, and how many rows to look at."""
+
+    plan: dict[str, Any]
+    query: QueryRef
+    rows: Annotated[int, Field(ge=1, le=1000)] = 50
+
+
+class DownloadRequest(Strict):
+    """A plan, as it came or edited, and the file that is wanted."""
+
+    plan: dict[str, Any]
+    query: QueryRef
+    format: Literal["csv", "parquet"] = "csv"
+    guard_formulas: bool = False
+
+
+class PlanAnswer(BaseModel):
+    """A plan as docs/UNION.md has it, without paths."""
+
+    model_config = ConfigDict(extra="allow")
+
+    gentus_union_plan: int
+    query: dict[str, Any]
+    columns: list[dict[str, Any]]
+    tables: list[dict[str, Any]]
+    provenance: bool
+    distinct: bool
+    notes: list[str] = []
+
+
+class PreviewColumn(BaseModel):
+    """A column of the result."""
+
+    name: str
+    type: str
+
+
+class PreviewAnswer(BaseModel):
+    """Rows of a union; `total` is null where it takes a run to know."""
+
+    columns: list[PreviewColumn]
+    rows: list[list[str | None]]
+    total: int | None
+    notes: list[str]
+    tables: list[dict[str, Any]]
+
+
+class AddedAnswer(BaseModel):
+    """A table that was added, under the name it has now."""
+
+    name: str
+    sid: str | None
+    tables: int
+
+
+class RemovedAnswer(BaseModel):
+    """A table that was removed."""
+
+    removed: str
+    tables: int
+
+
 class ErrorAnswer(BaseModel):
     """What happened, and what to do."""
 

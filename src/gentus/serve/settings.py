@@ -28,7 +28,8 @@ class Settings:
     slow_seconds: float = 120.0  # that a union may take, waiting included
     union_tables: int = 50
     union_rows: int = 5_000_000
-    preview_rows: int = 1000
+    downloads: int = 20  # that clients may be reading at once ...
+    downloads_of_one: int = 5  # ... one client
     quick_threads: int = 3
     slow_threads: int = 3
     waiting: int = 2000  # requests that may wait ...

@@ -19,7 +19,7 @@ from gentus.lake.kinds import Kind, kind_inside, kind_of
 from gentus.serve.errors import Refused
 from gentus.serve.settings import Settings
 
-_NAME_CHARS = 200
+_NAME_BYTES = 200
 _PIECE = 1 << 20
 
 
@@ -118,7 +118,7 @@ def clean_name(name: str) -> str:
     """A file name as a client gives it, without folders and without what cannot be shown."""
     last = name.replace("\\", "/").rsplit("/", 1)[-1]
     shown = "".join(char for char in last if char.isprintable()).strip()
-    return shown[-_NAME_CHARS:] or "table"
+    return shown.encode("utf-8", "replace")[-_NAME_BYTES:].decode("utf-8", "ignore").lstrip(". ") or "table"
 
 
 def ending(name: str) -> str:

@@ -33,7 +33,8 @@ class Union:
         self, plan: UnionPlan, frame: Any = None, limits: Limits | None = None, memory: str = MEMORY
     ) -> None:
         self.plan, self._frame, self._limits, self.memory = plan, frame, limits or Limits(), memory
-        self.report: Report | None = None  # of the last run
+        self.report: Report | None = None  # of the last run ...
+        self.ran: UnionPlan | None = None  # ... and its plan, all types and readings found
 
     def __repr__(self) -> str:
         """What this is, at a glance."""
@@ -89,9 +90,9 @@ class Union:
 
         return polars.from_arrow(self._taken(None))
 
-    def preview(self, rows: int = 20) -> pa.Table:
+    def preview(self, rows: int = 20, progress: Progress | None = None) -> pa.Table:
         """Some of the first rows of every table, as many as asked for in all."""
-        return self._taken(max(1, rows // len(self.plan.sources))).slice(0, rows)
+        return self._taken(max(1, rows // len(self.plan.sources)), progress).slice(0, rows)
 
     def settled(self, progress: Progress | None = None) -> UnionPlan:
         """The plan with all types and readings, those found that it leaves open."""
@@ -100,10 +101,10 @@ class Union:
             with self._ready(desk, progress or Progress()) as (plan, _, _):
                 return plan
 
-    def _taken(self, first: int | None) -> pa.Table:
+    def _taken(self, first: int | None, progress: Progress | None = None) -> pa.Table:
         with scratch_folder(None) as scratch:
             desk = Desk(scratch, self.memory)
-            with self._flow(desk, None, first) as flow, self._writer(desk) as duck:
+            with self._flow(desk, progress, first) as flow, self._writer(desk) as duck:
                 sql = result_sql(flow.plan, "flow")
                 table = pour(flow, duck, desk, lambda *_: duck.sql(sql).to_arrow_table())
         self.report = finished(flow, None, table.num_rows, table.num_columns)
@@ -132,6 +133,7 @@ class Union:
                 plan = settle(self.plan, opened, duck, lambda: tick(1))
             for one, table in zip(opened, plan.sources, strict=True):
                 one.table = table
+            self.ran = plan
             yield plan, opened, duck
 
 

@@ -6,9 +6,10 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gentus.union.macros import define_macros
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     import duckdb
 
 MEMORY = "576MB"
+WATCHED: ContextVar[list[Any] | None] = ContextVar("WATCHED", default=None)  # connections to be interrupted
 _AMOUNT = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT]i?B)")
 _THREADS = 4  # more of them take more memory, and wait for the one that reads
 
@@ -41,12 +43,17 @@ class Desk:
             "allow_community_extensions": False,
         }
         duck = duckdb.connect(":memory:", config=config)
+        watched = WATCHED.get()
+        if watched is not None:
+            watched.append(duck)
         try:
             duck.execute("SET TimeZone = 'UTC'")  # where times have none
             if reads:
                 define_macros(duck)
             yield duck
         finally:
+            if watched is not None:
+                watched.remove(duck)
             with suppress(duckdb.Error):  # one that was stopped may refuse
                 duck.close()
 

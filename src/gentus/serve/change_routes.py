@@ -1,0 +1,123 @@
+"""Adding and removing tables: only for those who have the token."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import FastAPI, Query, Request
+from fastapi.responses import Response
+
+from gentus.lake import Source
+from gentus.reading import name_at
+from gentus.serve import schema
+from gentus.serve.app import answer, client_of
+from gentus.serve.errors import WRONG, Refused
+from gentus.serve.forms import expect, form, received
+from gentus.serve.lanes import Stop
+from gentus.serve.queries import check_columns, told
+from gentus.serve.uploads import copy
+from gentus.store import replacing
+
+if TYPE_CHECKING:
+    from gentus.serve.app import Server
+
+_CLOSED: dict[int | str, dict[str, Any]] = {
+    401: {"model": schema.ErrorAnswer, "description": "The token is missing or wrong"},
+    409: {"model": schema.ErrorAnswer, "description": "There is such a table already"},
+}
+
+
+def add_change_routes(app: FastAPI, server: Server) -> None:
+    """Let an application have them."""
+
+    @app.post(
+        "/api/tables",
+        status_code=201,
+        responses={**WRONG, **_CLOSED, 201: {"model": schema.AddedAnswer}},
+        response_class=Response,
+        openapi_extra={"requestBody": form(), "security": [{"token": []}]},
+        tags=["changes"],
+    )
+    async def add(request: Request) -> Response:
+        """Add a table. It is kept in the index's own folder, and can be found at once."""
+        check_token(server, request)
+        expect(request, "multipart/form-data")
+        sent, _ = await received(request)
+        client = client_of(request)
+
+        def work(stop: Stop) -> dict[str, Any]:
+            opened = server.holder.index
+            upload = server.uploads.put(sent.filename or "", client, opened.limits, copy(sent.file))
+            with server.uploads.using(upload.id), told(upload.source):
+                check_columns(server, opened.read(upload.source))
+                return _added(server, upload.source)
+
+        return answer(await server.slow(request, work), 201)
+
+    @app.delete(
+        "/api/tables",
+        responses={**WRONG, **_CLOSED, 200: {"model": schema.RemovedAnswer}},
+        response_class=Response,
+        openapi_extra={"security": [{"token": []}]},
+        tags=["changes"],
+    )
+    async def remove(request: Request, name: Annotated[schema.Name, Query()]) -> Response:
+        """Remove a table from the index. Files of the lake stay; one that was sent to be added goes."""
+        check_token(server, request)
+
+        def work(stop: Stop) -> dict[str, Any]:
+            with server.holder.changing:
+                opened = server.holder.index
+                source = opened.source(name)
+                if source is None:
+                    raise Refused(404, f"there is no table {name!r} in the index")
+                opened.remove(name)
+                if source.path.is_relative_to(opened.layout.added.resolve()):
+                    source.path.unlink(missing_ok=True)
+                return {"removed": name, "tables": len(opened)}
+
+        return answer(await server.slow(request, work))
+
+
+def _added(server: Server, source: Source) -> dict[str, Any]:
+    """Put a copy of an upload into the index's folder, and the table into the index."""
+    with server.holder.changing:
+        opened = server.holder.index
+        layout = opened.layout
+        layout.added.mkdir(exist_ok=True)
+        kept = layout.added.resolve() / source.name
+        name = name_at(kept, source.part, Path(opened.config["lake"]), layout)
+        if opened.catalogue.entries([name]):
+            raise Refused(409, f"there is a table {name} already; remove it first, or use another name")
+        with replacing(kept) as file, source.path.open("rb") as content:
+            copy(content)(file)
+        try:
+            state = kept.stat()
+            table = Source(name, kept, source.part, state.st_size, state.st_mtime_ns)
+            changes = opened.add_tables([table])
+            if not changes.added:
+                raise Refused(422, f"{source.name}: {'; '.join(changes.unreadable.values()) or 'not added'}")
+        except BaseException:
+            kept.unlink(missing_ok=True)
+            raise
+        return {"name": name, "sid": opened.sid(name), "tables": len(opened)}
+
+
+def check_token(server: Server, request: Request) -> None:
+    """Refuse a change by somebody who may not make any; how long that takes tells nothing of the token."""
+    settings = server.settings
+    if settings.read_only:
+        raise Refused(403, "this server was started with --read-only; nobody can change its index")
+    if settings.token is None:
+        raise Refused(403, "this server was started without a token; start it with --token to allow changes")
+    scheme, _, given = request.headers.get("authorization", "").partition(" ")
+    same = hmac.compare_digest(_digest(given.strip()), _digest(settings.token))
+    if scheme.lower() != "bearer" or not same:
+        raise Refused(401, "the token is missing or wrong", {"WWW-Authenticate": "Bearer"})
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
