@@ -124,9 +124,18 @@ def test_any_kind_of_table_is_a_query(
 def test_several_queries_give_several_answers(index: Index, lake: Path) -> None:
     paths = [lake / "fish_0.csv", str(lake / "tools_0.csv")]
     both = index.search(paths, k=3)
-    assert both == [index.search(path, k=3) for path in paths]
     assert [subject_of(hits[0].table) for hits in both] == ["fish", "tools"]
     assert index.search([]) == []
+
+
+def test_a_list_of_queries_is_answered_as_each_of_them_is(index: Index, lake: Path) -> None:
+    queries = sorted(lake.rglob("*.csv"))[:7]
+    several = index.search(queries, k=4)
+    assert len(several) == len(queries)
+    for query, answer in zip(queries, several, strict=True):
+        alone = index.search(query, k=4)
+        assert [hit.table for hit in answer] == [hit.table for hit in alone]
+        assert [hit.score for hit in answer] == pytest.approx([hit.score for hit in alone], abs=1e-5)
 
 
 def test_the_query_is_known_by_any_of_its_paths(

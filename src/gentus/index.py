@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -25,6 +26,7 @@ from gentus.encoder import Encoder, EncoderSettings, parameter_shapes
 from gentus.evidence import EVIDENCE, Evidence
 from gentus.lake import Limits, Skipped, Source, Unreadable, from_frame, read, read_path
 from gentus.overlay import lay_over
+from gentus.searching import Found, Moment, rank
 from gentus.store import (
     HASHED_AT_OPEN,
     IndexFolderError,
@@ -46,8 +48,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("gentus")
 T = TypeVar("T")
 Query: TypeAlias = Any  # a path, a Table or Source, or a polars, pandas or Arrow table
-LEAST_BEAM = 100  # where a generator writes; the prior alone is cheap ...
-LEAST_PRIOR_BEAM = 200  # ... and can look wider
+AT_ONCE = 64  # queries of a list; memory stays bounded however long it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,17 +70,6 @@ class Hit:
         if self.alignment is not None:
             told["alignment"] = self.alignment.to_dict()
         return told
-
-
-@dataclass(frozen=True, slots=True)
-class _Now:
-    """What an index is at one moment: all of it fits together, and none of it ever changes."""
-
-    config: dict[str, Any]
-    encoder: Encoder
-    base: Trie  # the snapshot
-    changes: int  # how much came and went since
-    decoder: Decoder  # what there is now
 
 
 class Index:
@@ -111,7 +101,7 @@ class Index:
 
     # --- the state of things ---------------------------------------------------------------------------
 
-    def _load(self, known: _Now | None) -> _Now:
+    def _load(self, known: Moment | None) -> Moment:
         """What the catalogue says is current, keeping of what is known all that still holds."""
         config, tried = None, 0
         while True:
@@ -129,7 +119,7 @@ class Index:
                 if config == before or tried > 5:
                     raise  # else a writer switched over between the two reads
 
-    def _loaded(self, config: dict[str, Any], known: _Now | None) -> _Now:
+    def _loaded(self, config: dict[str, Any], known: Moment | None) -> Moment:
         generation, snapshot = int(config["generation"]), int(config["snapshot"])
         if known is not None and known.config["generation"] == generation:
             encoder, codebooks = known.encoder, known.decoder.codebooks
@@ -162,7 +152,7 @@ class Index:
             if self.catalogue.config() != config:
                 raise IndexFolderError(f"{self.layout.root} is being changed without end; try again.")
         tree = lay_over(base, added, gone)
-        return _Now(config, encoder, base, len(added) + len(gone), Decoder(tree, codebooks))
+        return Moment(config, encoder, base, len(added) + len(gone), Decoder(tree, codebooks))
 
     def _verify(self, config: dict[str, Any], path: Path) -> None:
         """Compare a file, or the files of a folder, with their checksums; large trees by size only."""
@@ -310,66 +300,46 @@ class Index:
         A query is a path, or a polars, pandas or Arrow table; a list of queries gives a list of answers.
         With `explain`, every hit says which of its columns belong to which of the query's.
         """
-        if isinstance(query, list | tuple):
-            return [self.search(one, k, beam, explain) for one in query]
-        return self.search_as(query, self.read(query), k, beam, explain)
+        several = isinstance(query, list | tuple)
+        queries = list(query) if several else [query]
+        answers: list[list[Hit]] = []
+        for begin in range(0, len(queries), AT_ONCE):
+            some = queries[begin : begin + AT_ONCE]
+            tables = [self.read(one) for one in some]
+            found = self._search(some, tables, k, beam)
+            answers += map(self._explained, tables, found) if explain else found
+        return answers if several else answers[0]
 
     def search_as(
         self, query: Query, table: Table, k: int = 10, beam: int | None = None, explain: bool = False
     ) -> list[Hit]:
         """The same for one query that was read before."""
-        hits = self._search(query, table, k, beam)
+        (hits,) = self._search([query], [table], k, beam)
         return self._explained(table, hits) if explain else hits
 
-    def _search(self, query: Query, table: Table, k: int, beam: int | None) -> list[Hit]:
+    def _search(
+        self, queries: Sequence[Query], tables: Sequence[Table], k: int, beam: int | None
+    ) -> list[list[Hit]]:
         if k < 1:
             raise ValueError(f"k is {k}; ask for at least one table")
         self.refresh()
         now = self._now  # what others change from here on is for the next search
-        itself = self._itself(query)
-        found = self._decode(now, table, k, beam, itself)[: k + len(itself)]
-        trie = now.decoder.trie
-        tables = trie.table(np.array([hit[0] for hit in found], np.int64)).tolist()
-        chosen = [(hit, own) for hit, own in zip(found, tables, strict=True) if own not in itself][:k]
-        names = self.catalogue.names(own for _, own in chosen)
-        sids = sids_of(trie, np.array([row for (row, *_), _ in chosen], np.int64))
-        hits: list[Hit] = []
-        for ((_, score, *parts), own), sid in zip(chosen, sids, strict=True):
-            if own in names:  # else it was removed a moment ago
-                name, path = names[own]
-                hits.append(Hit(len(hits) + 1, name, round(score, 6), sid, path, *parts))
-        return hits
-
-    def _decode(
-        self, now: _Now, table: Table, k: int, beam: int | None, itself: set[int]
-    ) -> list[tuple[Any, ...]]:
-        """(row, score, parts of the score ..) of what is found, best first."""
         self._prepare(now)
-        hidden, latent = now.encoder.read(table)
-        generator = self._generator_of(now)
-        trie, codebooks = now.decoder.trie, now.decoder.codebooks
-        if generator is None:
-            width, feedback = beam or max(2 * k, LEAST_PRIOR_BEAM), now.config.get("feedback", 0.0)
-            rows, left = now.decoder.search_drawn(latent, width, feedback, itself)
-            rows, left = rows[: k + len(itself)], left[: k + len(itself)]
-            return list(zip(rows.tolist(), (1 - left / 2).tolist(), strict=True))
-        from gentus.answer import decode, query_inputs
-
-        inputs = query_inputs(generator, table, hidden, latent)
-        weight: float | None = now.config["generator"]["weight"]
-        softmax = now.config["settings"]["generation"]["softmax"]
-        width = beam or max(2 * k, LEAST_BEAM)
-        (found,) = decode(generator, inputs, trie, codebooks, weight, width, softmax)
-        if weight is None:
-            scores = zip(found.rows.tolist(), found.scores.tolist(), strict=True)
-            return [(row, score, None, round(score, 6)) for row, score in scores]
-        # Both parts on the scale of the score: 1 is the same content, and nothing to doubt.
-        prior, said = 1 + found.prior / 2, weight / 2 * found.generator
-        parts = (found.rows, prior + said, prior, said)
-        return [
-            (row, score, round(own, 6), round(its, 6))
-            for row, score, own, its in zip(*(part.tolist() for part in parts), strict=True)
+        itself = [self._itself(query) for query in queries]
+        ranked = rank(now, self._generator_of(now), tables, itself, k, beam)
+        trie = now.decoder.trie
+        owners = iter(trie.table(np.array([one.row for found in ranked for one in found], np.int64)).tolist())
+        chosen = [
+            [
+                (one, own)
+                for one, own in zip(found, islice(owners, len(found)), strict=True)
+                if own not in hidden
+            ][:k]
+            for found, hidden in zip(ranked, itself, strict=True)
         ]
+        names = self.catalogue.names({own for found in chosen for _, own in found})
+        sids = iter(sids_of(trie, np.array([one.row for found in chosen for one, _ in found], np.int64)))
+        return [_hits([(one, names.get(own), next(sids)) for one, own in found]) for found in chosen]
 
     def align(self, query: Query, table: str | Hit | Query, names: bool = True) -> Alignment:
         """Which columns of a query and of a table belong together, and why.
@@ -465,7 +435,7 @@ class Index:
         """The generator, loaded when it is first needed; None where the prior alone ranks."""
         return self._generator_of(self._now)
 
-    def _generator_of(self, now: _Now) -> Generator | None:
+    def _generator_of(self, now: Moment) -> Generator | None:
         if not (now.config["generator"] or {}).get("shipped"):
             return None
         generation = int(now.config["generation"])
@@ -478,7 +448,7 @@ class Index:
                 self._generator = generation, Generator.load(folder)
             return self._generator[1]
 
-    def _prepare(self, now: _Now) -> None:
+    def _prepare(self, now: Moment) -> None:
         """Load the language model that reads columns, if this index was made with one."""
         checkpoint = now.config["settings"]["bert"]
         if checkpoint is not None and now.encoder.states is None:
@@ -551,6 +521,19 @@ class Index:
             "format": self.config["format"],
             "version": self.config["version"],
         }
+
+
+def _hits(found: Iterable[tuple[Found, tuple[str, str] | None, str]]) -> list[Hit]:
+    """What was found under its name and path; what has none was removed a moment ago."""
+    there = [(one, named, sid) for one, named, sid in found if named is not None]
+    return [
+        Hit(number, name, round(one.score, 6), sid, path, _rounded(one.prior), _rounded(one.generator))
+        for number, (one, (name, path), sid) in enumerate(there, 1)
+    ]
+
+
+def _rounded(part: float | None) -> float | None:
+    return None if part is None else round(part, 6)
 
 
 def sids_of(trie: Tree, rows: I64) -> list[str]:

@@ -15,8 +15,9 @@ from gentus.evaluate import Metrics, load_groundtruth, score
 from gentus.evidence import F32
 from gentus.generate import generate_unconstrained
 from gentus.generator import DecodingSession, Inputs
-from gentus.index import LEAST_BEAM, LEAST_PRIOR_BEAM, Index
+from gentus.index import Index
 from gentus.reading import stream_features
+from gentus.searching import LEAST_BEAM, LEAST_PRIOR_BEAM
 
 Answer = tuple[list[int], int, int]  # tables by catalogue id, identifiers that do not exist, all of them
 
