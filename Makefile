@@ -3,9 +3,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: help demo test lock clean
+.PHONY: help demo test test-page chromium screenshots lock clean
 help:  ## show this list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
 
 demo: .venv/demo.stamp  ## index a small lake of real tables and search it
 	$(BIN)/gentus demo
@@ -15,6 +15,19 @@ test: .venv/dev.stamp  ## lint, format check, types, tests
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest  # so small that threads only wait for each other
+
+test-page: .venv/dev.stamp chromium  ## the page in a real browser, whole journeys
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest tests/page
+
+screenshots: .venv/dev.stamp chromium  ## take the pictures in docs/ anew; needs the index that `make demo` makes
+	$(BIN)/python tests/page/screenshots.py demo/index demo/films.csv docs
+
+chromium:
+	@command -v chromium >/dev/null || { \
+	  if [ "$$(id -u)" = 0 ]; then sudo=; else sudo='sudo -n'; fi; \
+	  command -v apt-get >/dev/null && $$sudo apt-get update -qq && \
+	  $$sudo apt-get install -y -qq --no-install-recommends chromium fonts-liberation >/dev/null; } || { echo \
+	  'The page is tested in Chromium: install it (on Debian: sudo apt install chromium), then try again.' >&2; exit 1; }
 
 # The stem is the extra to install; versions come from the lock, which serves as constraints.
 .venv/%.stamp: pyproject.toml requirements.lock requirements-nodeps.lock

@@ -225,6 +225,25 @@ def cold(
 
 
 @bench_app.command()
+def page(
+    index: IndexPath,
+    query: Annotated[Path, typer.Argument(help="A table to drop on the page.")],
+    runs: Annotated[int, typer.Option(min=1, help="How many times.")] = 15,
+    as_json: AsJson = False,
+) -> None:
+    """Time the page in a real browser: until it shows something, and from a dropped file to its results."""
+    from gentus.bench.page import measure_page
+
+    facts = measure_page(index, query, runs)
+    if as_json:
+        emit(facts)
+        return
+    for name in ("first_contentful_paint_ms", "drop_to_results_ms"):
+        words, told = name.removesuffix("_ms").replace("_", " "), facts[name]
+        print(f"{words}: median {told['median']:.0f} ms, worst {told['worst']:.0f} ms of {runs}")
+
+
+@bench_app.command()
 def incremental(
     data: Data,
     lake: Lakes = None,

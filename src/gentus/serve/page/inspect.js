@@ -117,7 +117,7 @@ function pairRow(row, left, change, light) {
   const pick = h(
     "select",
     {
-      "data-column": `pick ${row.name}`,
+      "data-column": row.name,
       "aria-label": `What goes under ${row.name}`,
       onchange: () => change(row.name, pick.value === "" ? undefined : pick.value),
     },

@@ -169,7 +169,7 @@ function draw(frame, { points, names }) {
     }
   });
   canvas.addEventListener("focus", () => canvas.matches(":focus-visible") && atCentre());
-  canvas.addEventListener("blur", () => hover(-1));
+  canvas.addEventListener("blur", () => tip.classList.contains("stays") || hover(-1));
 
   // --- finding by name, and the legend ----------------------------------------------------------------
 

@@ -4,6 +4,7 @@ const CELLS = 96; // of the grid, a side
 const MOST = 400; // times as large
 const FITTED = 0.92; // of the canvas that all points take at first
 const GOLDEN = 137.508; // degrees between hues that follow one another
+const SEEDS = (GOLDEN * Math.PI) / 180;
 
 export class Plot {
   /** Points are [x, y, code]. */
@@ -15,6 +16,9 @@ export class Plot {
     this.xs = new Float32Array(points.length); // between 0 and 1
     this.ys = new Float32Array(points.length);
     this.codes = new Int32Array(points.length);
+    this.dx = new Float32Array(points.length); // aside from others at the same place, in steps
+    this.dy = new Float32Array(points.length);
+    this.widest = 0; // of these
     this.marked = new Set(); // points with a ring
     this.only = null; // the code that is not faint
     this.hovered = -1;
@@ -34,6 +38,7 @@ export class Plot {
     const height = bottom - top || 1;
     const groups = new Map();
     const grid = Array.from({ length: CELLS * CELLS }, () => []);
+    const there = new Map(); // how many points have been put at a place
     points.forEach(([x, y, code], at) => {
       this.xs[at] = (x - left) / width;
       this.ys[at] = 1 - (y - top) / height;
@@ -41,6 +46,12 @@ export class Plot {
       if (!groups.has(code)) groups.set(code, []);
       groups.get(code).push(at);
       grid[this.cell(this.xs[at], this.ys[at])].push(at);
+      const place = `${x} ${y}`;
+      const before = there.get(place) ?? 0; // tables with the same codes lie like seeds of a sunflower
+      there.set(place, before + 1);
+      this.dx[at] = Math.sqrt(before) * Math.cos(before * SEEDS);
+      this.dy[at] = Math.sqrt(before) * Math.sin(before * SEEDS);
+      this.widest = Math.max(this.widest, Math.sqrt(before));
     });
     this.grid = grid;
     // Large families first, so that they get the hues that are furthest apart and small ones lie above them.
@@ -88,9 +99,18 @@ export class Plot {
     return Math.min(9, base * this.zoom ** 0.4);
   }
 
+  /** How far points at the same place step aside: little from afar, so that they do not overlap from near. */
+  get step() {
+    return Math.min(2.1 * this.radius, 0.6 * this.zoom);
+  }
+
   /** Where a point is on the canvas. */
   place(at) {
-    return [(this.xs[at] - this.x) * this.scaleX + this.width / 2, (this.ys[at] - this.y) * this.scaleY + this.height / 2];
+    const step = this.step;
+    return [
+      (this.xs[at] - this.x) * this.scaleX + this.width / 2 + step * this.dx[at],
+      (this.ys[at] - this.y) * this.scaleY + this.height / 2 + step * this.dy[at],
+    ];
   }
 
   move(dx, dy) {
@@ -113,8 +133,8 @@ export class Plot {
   /** Bring a point to the middle. */
   centre(at, zoom) {
     this.zoom = Math.max(this.zoom, zoom);
-    this.x = this.xs[at];
-    this.y = this.ys[at];
+    this.x = this.xs[at] + (this.step * this.dx[at]) / this.scaleX;
+    this.y = this.ys[at] + (this.step * this.dy[at]) / this.scaleY;
     this.changed();
   }
 
@@ -122,7 +142,8 @@ export class Plot {
   near(px, py, reach = 14) {
     const x = (px - this.width / 2) / this.scaleX + this.x;
     const y = (py - this.height / 2) / this.scaleY + this.y;
-    const [dx, dy] = [reach / this.scaleX, reach / this.scaleY];
+    const around = reach + this.step * this.widest;
+    const [dx, dy] = [around / this.scaleX, around / this.scaleY];
     const place = (value) => Math.max(0, Math.min(CELLS - 1, Math.floor(value * CELLS)));
     let best = -1;
     let least = reach * reach;
@@ -169,11 +190,11 @@ export class Plot {
 
   squares(members, radius) {
     const side = 2 * radius * 0.9;
-    const { context, width, height, xs, ys, scaleX, scaleY } = this;
+    const { context, width, height, xs, ys, dx, dy, scaleX, scaleY, step } = this;
     const [left, top] = [width / 2 - this.x * scaleX - side / 2, height / 2 - this.y * scaleY - side / 2];
     for (const at of members) {
-      const px = xs[at] * scaleX + left;
-      const py = ys[at] * scaleY + top;
+      const px = xs[at] * scaleX + left + step * dx[at];
+      const py = ys[at] * scaleY + top + step * dy[at];
       if (px > -side && py > -side && px < width && py < height) context.fillRect(px, py, side, side);
     }
   }

@@ -215,6 +215,7 @@ async function more(k) {
 
 async function compare(table, byUser) {
   if (shown?.table === table && parts.beside.childElementCount) {
+    if (byUser && !shown.byUser) announce(`Compared with ${table}`);
     shown.byUser = byUser;
     return;
   }

@@ -20,7 +20,7 @@ export const view = {
       oninput: () => go(address("/tables", { filter: input.value.trim() || null }), { replace: true }),
     });
     input.value = parameters.get("filter") ?? "";
-    const heading = h("p", { class: "soft", role: "status" });
+    const heading = h("p", { class: "soft" });
     const body = h("div", {}, waiting(12));
     parts = { input, heading, body };
     main.replaceChildren(h("div", { class: "page" }, h("h1", {}, "Tables"), heading, h("div", { class: "field" }, icon("search"), input), body));

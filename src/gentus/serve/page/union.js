@@ -19,7 +19,7 @@ export function unionView(session, tables, back) {
 
   const matrix = h("div", { class: "matrix" }, waiting(6));
   const rows = h("div", { class: "preview", "aria-busy": "true" }, waiting(8));
-  const size = h("p", { class: "soft facts", role: "status" }, "Looking at all rows ...");
+  const size = h("p", { class: "soft facts" }, "Looking at all rows ...");
   const notes = h("div", { class: "notes" });
   const save = h("button", { type: "button", class: "primary", disabled: true, onclick: download }, icon("download"), "Download");
 

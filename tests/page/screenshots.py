@@ -1,0 +1,102 @@
+"""Take the pictures of the page that are in docs/: `make screenshots`."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+from playwright.sync_api import Browser, Page
+
+from gentus.bench.page import chromium, served
+
+DESK: dict[str, Any] = {"viewport": {"width": 1280, "height": 800}}
+PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 800}, "is_mobile": True, "has_touch": True}
+SHARPNESS = 1.5  # pixels of a picture for one of the page
+
+
+def main(index: Path, query: Path, out: Path) -> None:
+    """Walk through the page and take a picture of every view."""
+    with served(index) as address, chromium() as browser:
+        _desk(Camera(browser, address, out, DESK), query)
+        _phone(Camera(browser, address, out, PHONE), query)
+        _dark(Camera(browser, address, out, {**DESK, "color_scheme": "dark"}), query)
+
+
+class Camera:
+    """A window, and a way to keep what it shows."""
+
+    def __init__(self, browser: Browser, address: str, out: Path, options: dict[str, Any]) -> None:
+        self.page: Page = browser.new_context(device_scale_factor=SHARPNESS, **options).new_page()
+        self.address, self.out = address, out
+
+    def drop(self, query: Path) -> Page:
+        """Search with a file, and wait until all that comes later is there."""
+        self.page.goto(self.address)
+        self.page.locator(".dropzone").drop({"files": str(query)})
+        self.page.locator("[data-hit]").first.wait_for()
+        self.page.wait_for_load_state("networkidle")
+        return self.page
+
+    def take(self, name: str) -> None:
+        """Keep what is shown; a few colours are enough for a page, and a quarter of the bytes."""
+        self.page.wait_for_load_state("networkidle")
+        self.page.wait_for_timeout(400)
+        picture = Image.open(io.BytesIO(self.page.screenshot())).convert("RGB")
+        few = picture.quantize(200, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+        few.save(self.out / f"page-{name}.png", optimize=True)
+        print(self.out / f"page-{name}.png", file=sys.stderr)
+
+
+def _desk(camera: Camera, query: Path) -> None:
+    page = camera.drop(query)
+    camera.take("search")
+    page.locator("button.hit").nth(4).click()  # one that lacks a column
+    page.locator(".drawing .column.on").nth(1).hover()
+    camera.take("alignment")
+    page.mouse.move(0, 0)
+    for number in range(4):
+        page.locator(".hits input").nth(number if number < 3 else 4).check()
+    page.get_by_role("link", name="Preview the union").click()
+    page.locator(".preview tbody tr").first.wait_for()
+    page.locator(".matrix .link").nth(6).click()
+    page.mouse.move(0, 0)
+    camera.take("union")
+    page.get_by_role("link", name="Map").click()
+    page.locator("canvas").wait_for()
+    _hover_a_hit(page)
+    camera.take("map")
+    page.get_by_role("link", name="Tree").click()
+    page.locator("button.branch").first.wait_for()
+    page.locator("button.branch").nth(2).click()
+    camera.take("tree")
+
+
+def _hover_a_hit(page: Page) -> None:
+    """Look for a point of the map, from the middle to the right."""
+    box = page.locator("canvas").bounding_box()
+    assert box is not None
+    for step in range(4000):
+        x, y = box["width"] * (0.35 + step % 40 / 100), box["height"] * (0.3 + step // 40 / 100)
+        page.mouse.move(box["x"] + x, box["y"] + y)
+        if page.locator(".tip").is_visible():
+            return
+
+
+def _phone(camera: Camera, query: Path) -> None:
+    page = camera.drop(query)
+    page.locator(".hits input").nth(0).check()
+    page.locator(".hits input").nth(2).check()
+    camera.take("phone")
+
+
+def _dark(camera: Camera, query: Path) -> None:
+    page = camera.drop(query)
+    page.locator("button.hit").nth(4).click()
+    camera.take("dark")
+
+
+if __name__ == "__main__":
+    main(*map(Path, sys.argv[1:]))

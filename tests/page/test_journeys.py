@@ -1,0 +1,389 @@
+"""Whole journeys through the page, in a real browser."""
+
+from __future__ import annotations
+
+import csv
+import re
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from playwright.sync_api import Page, Route, expect
+
+from page.conftest import Window
+from page.lake import COLUMNS, EVIL_NAME, IMAGE, RENAMED, SCRIPT, film_rows
+
+
+def hits(page: Page) -> list[str]:
+    """Tables in the order of the list."""
+    return [str(item.get_attribute("data-hit")) for item in page.locator("[data-hit]").all()]
+
+
+def open_hit(page: Page, table: str) -> None:
+    page.locator(f'[data-hit="{table}"] button').click()
+    expect(page.locator(".comparison h2")).to_have_text(table)
+
+
+def pair(page: Page, column: str) -> str:
+    """What goes under a column of the query, as the list of pairs has it."""
+    row = page.locator(".pairs tbody tr").filter(has=page.get_by_role("rowheader", name=column, exact=True))
+    return row.locator(".its").inner_text()
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+# --- from a dropped file to the union ------------------------------------------------------------------
+
+
+def test_from_a_dropped_file_to_a_download(window: Window, films: Path, tmp_path: Path) -> None:
+    page = window.drop(films)
+    found = hits(page)
+    assert len(found) == 10
+    assert sum(name.startswith("films/") for name in found[:8]) >= 7
+    scores = [float(text) for text in page.locator(".hit .score").locator("xpath=text()").all_inner_texts()]
+    assert scores == sorted(scores, reverse=True)
+    expect(page.locator("#live")).to_contain_text("10 tables found")
+    expect(page.get_by_role("region", name="Your table")).to_contain_text("10 rows, 5 columns")
+    expect(page).to_have_url(re.compile(r"\?upload="))
+
+    # The best one is compared already; another one has other names, and its columns are found all the same.
+    expect(page.locator(".comparison h2")).to_have_text(found[0])
+    open_hit(page, "films/c.csv")
+    assert {name: pair(page, name) for name in COLUMNS} == RENAMED
+    expect(page.locator(".curve.on")).to_have_count(5)
+    weights = page.locator(".curve.on").evaluate_all(
+        "all => all.map(one => one.getAttribute('stroke-width'))"
+    )
+    assert all(1 < float(weight) <= 4.5 for weight in weights)
+    page.locator(".drawing .column", has_text="released").hover()
+    expect(page.locator(".why")).to_contain_text("years")
+    expect(page.locator(".curve.on-it")).to_have_count(1)
+
+    # A pair is switched off; its curve stays as a trace.
+    page.get_by_role("checkbox", name="Put kind under Genre").uncheck()
+    expect(page.locator(".curve.on")).to_have_count(4)
+    expect(page.locator(".curve.off")).to_have_count(1)
+
+    # What the table lacks is named, and so is what it has beyond the query.
+    open_hit(page, "films/b.parquet")
+    expect(page.locator(".pairs tfoot")).to_contain_text("Budget")
+    expect(page.locator(".column.none", has_text="Runtime")).to_have_count(1)
+    expect(page.locator(".stacked .table tr")).to_have_count(2 + 5)
+
+    for table in ("films/a.csv", "films/b.parquet", "films/c.csv"):
+        page.get_by_role("checkbox", name=f"Take {table} into the union").check()
+    expect(page.locator(".basket")).to_contain_text("3 tables ticked, 48 rows")
+    page.get_by_role("link", name="Preview the union").click()
+    expect(page.locator(".union .facts")).to_contain_text("58 rows and 7 columns")
+    off = page.locator(".matrix .link[aria-pressed=false]")
+    expect(off).to_have_text(["kind"])
+    page.locator(".matrix").get_by_role("button", name="Director").first.click()
+    expect(off).to_have_count(2)
+    expect(page.locator(".preview tbody tr").first).to_be_visible()
+
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download").click()
+    assert download.value.suggested_filename == "my films-union.csv"
+    download.value.save_as(tmp_path / "all.csv")
+    rows = rows_of(tmp_path / "all.csv")
+    assert list(rows[0]) == [*COLUMNS, "_source_table", "_source_row"]
+    by_table: dict[str, list[dict[str, str]]] = {}
+    for row in rows:
+        by_table.setdefault(row["_source_table"], []).append(row)
+    assert {name: len(some) for name, some in by_table.items()} == {
+        "my films.csv": 10,
+        "films/a.csv": 14,
+        "films/b.parquet": 16,
+        "films/c.csv": 18,
+    }
+    _, *expected = film_rows(3, 18)
+    for row, (title, year, director, _, runtime) in zip(by_table["films/c.csv"], expected, strict=True):
+        assert [row[name] for name in COLUMNS] == [title, year, director, "", runtime]
+    assert {row["Director"] for row in by_table["films/a.csv"]} == {""}
+    assert "" not in {row["Director"] for row in by_table["films/b.parquet"]}
+
+
+def test_a_union_as_parquet_with_all_columns(window: Window, films: Path, tmp_path: Path) -> None:
+    page = window.drop(films)
+    page.get_by_role("checkbox", name="Take films/b.parquet into the union").check()
+    page.get_by_role("link", name="Preview the union").click()
+    page.get_by_label("Keep columns you do not have").check()
+    page.get_by_label("Say where rows are from").uncheck()
+    expect(page.locator(".union .facts")).to_contain_text("26 rows and 6 columns")
+    expect(page.locator(".matrix .link.fixed")).to_have_text(["Budget"])
+    page.get_by_label("Format").select_option("parquet")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download").click()
+    download.value.save_as(tmp_path / "all.parquet")
+    table = pq.read_table(tmp_path / "all.parquet")
+    assert (table.num_rows, table.column_names) == (26, [*COLUMNS, "Budget"])
+    assert str(table.schema.field("Year").type) == "int64"
+
+
+def test_a_pair_made_by_hand(window: Window, films: Path, tmp_path: Path) -> None:
+    page = window.drop(films)
+    open_hit(page, "films/b.parquet")
+    page.get_by_label("What goes under Runtime").select_option("Budget")
+    expect(page.locator(".curve.chosen")).to_have_count(1)
+    expect(page.locator(".pairs tr.chosen")).to_contain_text("chosen by you")
+    page.locator(".comparison").get_by_label("Take into the union").check()
+    page.get_by_role("link", name="Preview the union").click()
+    expect(page.locator(".matrix")).to_contain_text("Budget")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download").click()
+    download.value.save_as(tmp_path / "all.csv")
+    budgets = [row[2] for row in film_rows(2, 16, ["Genre", "Title", "Budget"])[1:]]
+    rows = [row for row in rows_of(tmp_path / "all.csv") if row["_source_table"] == "films/b.parquet"]
+    assert [float(row["Runtime"]) for row in rows] == [float(budget) for budget in budgets]
+    page.get_by_role("link", name="Results").click()
+    open_hit(page, "films/b.parquet")
+    page.get_by_role("checkbox", name="Put Budget under Runtime").click()
+    expect(page.locator(".curve.chosen")).to_have_count(0)
+    expect(page.get_by_label("What goes under Runtime")).to_be_focused()
+
+
+def test_nothing_left_to_union(window: Window, films: Path) -> None:
+    page = window.drop(films)
+    page.get_by_role("checkbox", name="Take films/d.jsonl into the union").check()
+    page.get_by_role("link", name="Preview the union").click()
+    expect(page.locator(".union .facts")).to_contain_text("22 rows")
+    for button in page.locator(".matrix .link").all():
+        button.click()
+    expect(page.get_by_role("alert")).to_contain_text("Switch on at least one")
+    expect(page.get_by_role("button", name="Download")).to_be_disabled()
+    page.locator(".matrix .link").first.click()
+    expect(page.locator(".union .facts")).to_contain_text("22 rows")
+
+
+def test_more_results_and_the_way_back(window: Window, films: Path) -> None:
+    page = window.drop(films)
+    page.get_by_role("button", name="Show more").click()
+    expect(page.locator("[data-hit]")).to_have_count(20)
+    expect(page).to_have_url(re.compile("k=20"))
+    open_hit(page, "films/a.csv")
+    page.reload()
+    expect(page.locator(".comparison h2")).to_have_text("films/a.csv")
+    expect(page.locator("[data-hit]")).to_have_count(20)
+    page.go_back()
+    expect(page.locator("[data-hit]")).to_have_count(20)
+    page.go_back()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Which tables can be appended to yours?")
+
+
+def test_another_file_may_be_dropped_or_pasted_anywhere(window: Window, films: Path) -> None:
+    page = window.drop(films)
+    page.locator(".work").drop(
+        {"files": {"name": "fish.tsv", "mimeType": "", "buffer": b"a\tb\nsalmon\tlake\npike\tsea\n"}}
+    )
+    expect(page.locator(".query h1")).to_contain_text("fish.tsv")
+    expect(page.locator("[data-hit] .name").first).to_contain_text("fish/")
+    page.get_by_role("link", name="Map").click()
+    page.locator("canvas").wait_for()
+    page.evaluate(
+        """() => {
+          const data = new DataTransfer();
+          data.setData("text/plain", "name\\tplace\\nrobin\\tforest\\nowl\\tcliff\\n");
+          document.body.dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, bubbles: true }));
+        }"""
+    )
+    expect(page.locator(".query h1")).to_contain_text("pasted.tsv")
+    expect(page.locator("[data-hit] .name").first).to_contain_text("birds/")
+
+
+# --- tables of the lake ----------------------------------------------------------------------------------
+
+
+def test_a_table_of_the_lake_as_query(window: Window) -> None:
+    page = window.open()
+    field = page.get_by_role("combobox")
+    field.fill("films/c.csv")
+    expect(page.get_by_role("option")).to_have_count(1)
+    field.press("ArrowDown")
+    assert field.get_attribute("aria-activedescendant") == page.get_by_role("option").get_attribute("id")
+    field.press("Enter")
+    page.locator("[data-hit]").first.wait_for()
+    expect(page).to_have_url(re.compile(r"\?table=films%2Fc\.csv"))
+    assert "films/c.csv" not in hits(page)
+    assert hits(page)[0].startswith("films/")
+    expect(page).to_have_title("films/c.csv · GenTUS")
+
+
+def test_any_table(window: Window) -> None:
+    page = window.open()
+    page.get_by_role("button", name="Any table").click()
+    expect(page.locator("[data-hit]")).to_have_count(10)
+
+
+def test_the_list_of_tables(window: Window) -> None:
+    page = window.open("/tables")
+    expect(page.locator("main")).to_contain_text("28 tables")
+    page.get_by_role("searchbox").fill("more")
+    expect(page.locator(".listing tbody tr")).to_have_count(3)
+    expect(page).to_have_url(re.compile("filter=more"))
+    page.get_by_role("link", name="films/more/5.csv", exact=True).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("films/more/5.csv")
+    expect(page.locator(".profile tbody tr")).to_have_count(5)
+    expect(page.locator(".grid tbody tr")).to_have_count(12)
+    page.get_by_role("link", name="Search with it").click()
+    expect(page.locator("[data-hit]")).to_have_count(10)
+
+
+def test_markup_in_cells_and_names_is_text(window: Window, films: Path) -> None:
+    page = window.drop(films)
+    open_hit(page, EVIL_NAME)
+    expect(page.locator(".stacked")).to_contain_text(SCRIPT)
+    expect(page.locator(".stacked")).to_contain_text(IMAGE)
+    page.locator(".comparison").get_by_label("Take into the union").check()
+    page.get_by_role("link", name="Preview the union").click()
+    expect(page.locator(".preview")).to_contain_text(SCRIPT)
+    page.goto(f"{window.address}/tree")
+    page.locator("button.branch").first.wait_for()
+    for button in page.locator("button.branch").all():
+        button.click()
+    expect(page.locator(".tree")).to_contain_text(EVIL_NAME)
+    for path in ("/tables?filter=bold", f"/table?name={EVIL_NAME}", "/map"):
+        page.goto(window.address + path)
+        expect(page.locator("main h1")).to_be_attached()
+    assert page.locator("main script, main img, main b").count() == 0
+    assert "taken over" not in page.title()
+
+
+# --- map and tree --------------------------------------------------------------------------------------
+
+
+def ink(page: Page) -> int:
+    """How many pixels of the map are painted."""
+    return int(
+        page.locator("canvas").evaluate(
+            """canvas => {
+              const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+              let painted = 0;
+              for (let at = 3; at < data.length; at += 4) painted += data[at] > 0;
+              return painted;
+            }"""
+        )
+    )
+
+
+def test_the_map(window: Window) -> None:
+    page = window.open("/map")
+    page.locator("canvas").wait_for()
+    page.wait_for_timeout(100)
+    before = ink(page)
+    assert before > 28 * 20
+    page.get_by_role("searchbox").fill("films/c")
+    page.get_by_role("button", name="films/c.csv").click()  # brings it to the middle
+    tip = page.locator(".tip")
+    expect(tip).to_contain_text("films/c.csv")
+    expect(tip).to_contain_text("released")
+    box = page.locator("canvas").bounding_box()
+    assert box is not None
+    middle = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.move(middle[0] - 200, middle[1] - 100)
+    page.mouse.move(*middle)
+    expect(tip).to_contain_text("films/c.csv")
+    page.mouse.wheel(0, -400)  # larger, and what is under the pointer stays
+    page.wait_for_timeout(100)
+    page.mouse.move(middle[0] + 1, middle[1])
+    expect(tip).to_contain_text("films/c.csv")
+    page.mouse.click(*middle)
+    expect(page).to_have_url(re.compile(r"table=films%2Fc\.csv"))
+    page.locator("[data-hit]").first.wait_for()
+    page.get_by_role("link", name="Map").click()
+    expect(page.get_by_text("10 tables of your last search")).to_be_visible()
+    page.locator("canvas").hover(position={"x": 5, "y": 5})
+    page.wait_for_timeout(100)
+    everything = ink(page)
+    page.get_by_role("button", name="Larger").click(click_count=2)
+    page.wait_for_timeout(100)
+    assert ink(page) != everything
+    page.get_by_role("button", name="Show all").click()
+    page.wait_for_timeout(100)
+    assert abs(ink(page) - everything) < 0.02 * everything
+
+
+def test_the_map_by_keyboard(window: Window) -> None:
+    page = window.open("/map")
+    page.locator("canvas").wait_for()
+    page.locator("canvas").focus()
+    for _ in range(12):
+        page.keyboard.press("ArrowLeft")
+        if page.locator(".tip").is_visible():
+            break
+        page.keyboard.press("-")
+    expect(page.locator("#live")).to_have_text(re.compile(r"films|fish|metals|birds|tools"))
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("table="))
+
+
+def test_the_tree(window: Window) -> None:
+    page = window.open("/tree")
+    expect(page.locator("main")).to_contain_text("28 tables")
+    counts = [int(text.split()[0]) for text in page.locator(".branch .many").all_inner_texts()]
+    assert sum(counts) == 28
+    assert counts == sorted(counts, reverse=True)
+    first = page.locator("button.branch").first
+    first.focus()
+    page.keyboard.press("ArrowRight")
+    expect(first).to_have_attribute("aria-expanded", "true")
+    expect(page.locator(".inner").first.locator(".leaf, .branch").first).to_be_visible()
+    page.keyboard.press("ArrowLeft")
+    expect(first).to_have_attribute("aria-expanded", "false")
+    page.keyboard.press("ArrowDown")
+    expect(page.locator("button.branch").nth(1)).to_be_focused()
+    page.get_by_role("link", name="Go to code").first.click()
+    expect(page.locator(".trail")).to_be_visible()
+    page.locator(".leaf").first.get_by_role("link", name="Search with").click()
+    page.locator("[data-hit]").first.wait_for()
+
+
+# --- what goes wrong -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [("empty.csv", b"", "is empty"), ("broken.parquet", b"PAR1 nothing", "cannot be read")],
+)
+def test_files_that_are_no_tables(window: Window, name: str, content: bytes, said: str) -> None:
+    page = window.open()
+    page.locator(".dropzone").drop({"files": {"name": name, "mimeType": "", "buffer": content}})
+    expect(page.get_by_role("alert")).to_contain_text(said)
+    if content:
+        window.forgive("422")
+    page.get_by_role("link", name="Search with another table").click()
+    expect(page.locator(".dropzone")).to_be_visible()
+
+
+def test_files_that_are_too_large(window: Window, films: Path) -> None:
+    def small(route: Route) -> None:
+        facts = route.fetch().json()
+        facts["limits"]["upload_bytes"] = 100
+        route.fulfill(json=facts)
+
+    window.page.route("**/api/index", small)
+    page = window.open()
+    page.locator("input[type=file]").set_input_files(films)
+    expect(page.get_by_role("alert")).to_contain_text("at most 100 bytes are taken")
+
+
+def test_what_is_not_there(window: Window) -> None:
+    page = window.open("/?upload=nosuchupload")
+    expect(page.get_by_role("alert")).to_be_visible()
+    page.goto(f"{window.address}/?table=nosuch.csv")
+    expect(page.get_by_role("alert")).to_contain_text("nosuch.csv")
+    page.goto(f"{window.address}/table?name=nosuch.csv")
+    expect(page.get_by_role("alert")).to_contain_text("nosuch.csv")
+    page.goto(f"{window.address}/tree?prefix=99999")
+    expect(page.locator("main")).to_contain_text("0 tables")
+    window.forgive("404")
+
+
+def test_a_server_that_is_gone(window: Window, films: Path) -> None:
+    page = window.drop(films)
+    page.route("**/api/**", lambda route: route.abort())
+    page.locator(".work").drop({"files": str(films)})
+    expect(page.get_by_role("alert")).to_contain_text("Is gentus serve still running?")
+    window.forgive("ERR_FAILED")
