@@ -244,6 +244,29 @@ def page(
 
 
 @bench_app.command()
+def serve(
+    index: IndexPath,
+    queries: Annotated[Path, typer.Option(help="A folder of tables to search for.")],
+    clients: Annotated[int, typer.Option(min=1, help="How many of them at once.")] = 50,
+    seconds: Annotated[float, typer.Option(min=0.1, help="For how long.")] = 60.0,
+    k: Count = 10,
+    out: Out = Path("results"),
+    as_json: AsJson = False,
+) -> None:
+    """Let many clients search at once over HTTP, beside searches of the same queries in one process."""
+    from gentus.bench.results import Results
+    from gentus.bench.serving import markdown, measure_serving
+
+    results = Results(out)
+    document = measure_serving(results, index, queries, clients, seconds, k)
+    results.write_table(document["name"], markdown(document))
+    if as_json:
+        emit(document)
+    else:
+        print(markdown(document))
+
+
+@bench_app.command()
 def incremental(
     data: Data,
     lake: Lakes = None,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import tempfile
 from collections.abc import AsyncIterator, Callable
@@ -16,7 +15,6 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from gentus import __version__
-from gentus.serve.errors import Refused, refusal_of
 from gentus.serve.guard import Guard, Hosts
 from gentus.serve.holder import Holder
 from gentus.serve.lanes import Lane, Stop
@@ -26,7 +24,6 @@ from gentus.serve.settings import Settings
 from gentus.serve.uploads import Uploads
 
 T = TypeVar("T")
-log = logging.getLogger("gentus.serve")
 
 
 class Server:
@@ -59,6 +56,13 @@ class Server:
     async def slow(self, request: Request, work: Callable[[Stop], T]) -> T:
         """Do what may take long in a thread."""
         return await self.lanes["slow"].run(client_of(request), self.settings.slow_seconds, work)
+
+    def scrubbed(self, text: str) -> str:
+        """Words that say nothing of where files lie on this machine."""
+        index = self.holder.index
+        for folder in (self.uploads.folder, index.config["lake"], index.layout.root, tempfile.gettempdir()):
+            text = text.replace(os.path.join(str(folder), ""), "")
+        return text
 
     def close(self) -> bool:
         """End all work; False if some goes on."""
@@ -112,6 +116,7 @@ def make_app(server: Server, host: str = "127.0.0.1") -> FastAPI:
         settings=server.settings,
         hosts=Hosts(host, server.settings.hosts),
         metrics=server.metrics,
+        scrubbed=server.scrubbed,
     )
     routes.add_routes(app, server)
     union_routes.add_union_routes(app, server)
@@ -126,24 +131,6 @@ def make_app(server: Server, host: str = "127.0.0.1") -> FastAPI:
         return document
 
     app.openapi = described  # type: ignore[method-assign]
-
-    @app.exception_handler(Exception)
-    async def failed(request: Request, error: Exception) -> Response:
-        refused = refusal_of(error)
-        if refused is None:
-            log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-            refused = Refused(500, "something went wrong here; the server's log says more")
-        return answer({"error": scrubbed(refused.reason)}, refused.status, refused.headers)
-
-    def scrubbed(text: str) -> str:
-        """Say nothing of where files lie on this machine."""
-        index = server.holder.index
-        for folder in (server.uploads.folder, index.config["lake"], index.layout.root, tempfile.gettempdir()):
-            text = text.replace(os.path.join(str(folder), ""), "")
-        return text
-
-    for kind in (Refused, ValueError, RuntimeError):
-        app.add_exception_handler(kind, failed)
 
     @app.exception_handler(HTTPException)
     async def wrong(request: Request, error: HTTPException) -> Response:

@@ -17,7 +17,7 @@ from gentus.serve.app import answer, client_of
 from gentus.serve.errors import WRONG, Refused
 from gentus.serve.forms import expect, form, received
 from gentus.serve.lanes import Stop
-from gentus.serve.queries import check_columns, told
+from gentus.serve.queries import kept
 from gentus.serve.uploads import copy
 from gentus.store import replacing
 
@@ -49,11 +49,8 @@ def add_change_routes(app: FastAPI, server: Server) -> None:
         client = client_of(request)
 
         def work(stop: Stop) -> dict[str, Any]:
-            opened = server.holder.index
-            upload = server.uploads.put(sent.filename or "", client, opened.limits, copy(sent.file))
-            with server.uploads.using(upload.id), told(upload.source):
-                check_columns(server, opened.read(upload.source))
-                return _added(server, upload.source)
+            with kept(server, client, sent.filename or "", copy(sent.file)) as asked:
+                return _added(server, asked.source)
 
         return answer(await server.slow(request, work), 201)
 
@@ -114,10 +111,11 @@ def check_token(server: Server, request: Request) -> None:
     if settings.token is None:
         raise Refused(403, "this server was started without a token; start it with --token to allow changes")
     scheme, _, given = request.headers.get("authorization", "").partition(" ")
-    same = hmac.compare_digest(_digest(given.strip()), _digest(settings.token))
+    sent = given.strip().encode("latin-1")  # headers are bytes
+    same = hmac.compare_digest(_digest(sent), _digest(settings.token.encode()))
     if scheme.lower() != "bearer" or not same:
         raise Refused(401, "the token is missing or wrong", {"WWW-Authenticate": "Bearer"})
 
 
-def _digest(token: str) -> bytes:
-    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
+def _digest(token: bytes) -> bytes:
+    return hashlib.sha256(token).digest()

@@ -9,20 +9,22 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import json
+import logging
 import socket
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gentus.serve.errors import Refused
+from gentus.serve.errors import Refused, refusal_of
 
 if TYPE_CHECKING:
     from gentus.serve.metrics import Metrics
     from gentus.serve.settings import Settings
 
+log = logging.getLogger("gentus.serve")
 SAFE = ("GET", "HEAD", "OPTIONS")
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -44,8 +46,16 @@ _SPARE = 64 << 10  # bytes of a request with a file that are not of the file
 class Guard:
     """Stands before the application."""
 
-    def __init__(self, app: ASGIApp, settings: Settings, hosts: Hosts, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        settings: Settings,
+        hosts: Hosts,
+        metrics: Metrics,
+        scrubbed: Callable[[str], str] = str,
+    ) -> None:
         self.app, self.settings, self.hosts, self.metrics = app, settings, hosts, metrics
+        self.scrubbed = scrubbed
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request pass, or answer it."""
@@ -68,10 +78,14 @@ class Guard:
             self.hosts.check(scope["method"], scope["path"], headers)
             body.expect(headers)
             await self.app(scope, body.receive, sent)
-        except Refused as refused:
-            if begun:
+        except Exception as error:
+            refused = refusal_of(error)
+            if refused is None:
+                log.exception("%s %s failed", scope["method"], scope["path"])
+                refused = Refused(500, "something went wrong here; the server's log says more")
+            if begun:  # a file that cannot be sent to its end
                 raise
-            await _answer(sent, refused, close=not body.whole)
+            await _answer(sent, refused, self.scrubbed(refused.reason), close=not body.whole)
         finally:
             status = begun[0] if begun else 500
             self.metrics.request(scope, status, time.perf_counter() - started)
@@ -165,9 +179,9 @@ def _with_headers(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, b
 _ENCODED = [(key.encode(), value.encode()) for key, value in HEADERS.items()]
 
 
-async def _answer(send: Send, refused: Refused, close: bool) -> None:
+async def _answer(send: Send, refused: Refused, reason: str, close: bool) -> None:
     """Say no; what is still being sent is not waited for."""
-    body = json.dumps({"error": refused.reason}).encode()
+    body = json.dumps({"error": reason}).encode()
     headers: list[tuple[Any, Any]] = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(body)).encode()),

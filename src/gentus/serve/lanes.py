@@ -44,15 +44,24 @@ class Stop:
             with suppress(Exception):  # it may just be closed
                 connection.interrupt()
 
+    def late(self) -> bool:
+        """Whether nobody waits any more."""
+        return self._asked.is_set() or time.monotonic() > self.deadline
+
     def check(self) -> None:
         """Raise `Halted` if the work is to end."""
-        if self._asked.is_set() or time.monotonic() > self.deadline:
+        if self.late():
             raise Halted(too_long(self.seconds))
 
 
 def too_long(seconds: float) -> Refused:
     """What is said of work that takes too long."""
     return Refused(422, f"this takes longer than the {seconds:g} s that it may take here; ask for less")
+
+
+def too_busy() -> Refused:
+    """What is said of work whose turn has not come."""
+    return Refused(503, "the server is too busy just now; try again in a moment", {"Retry-After": "5"})
 
 
 @dataclass(slots=True, eq=False)
@@ -138,10 +147,7 @@ class Lane:
     def _late(self, job: _Job) -> None:
         if not job.future.done():
             waited = self._leave(job)
-            busy = Refused(
-                503, "the server is too busy just now; try again in a moment", {"Retry-After": "5"}
-            )
-            job.future.set_exception(busy if waited else too_long(job.stop.seconds))
+            job.future.set_exception(too_busy() if waited else too_long(job.stop.seconds))
 
     def _leave(self, job: _Job) -> bool:
         """Nobody waits for a job any more; returns whether it had not begun yet."""
@@ -167,7 +173,8 @@ class Lane:
                     self._ready.wait()
             result, error = None, None
             try:
-                job.stop.check()
+                if job.stop.late():
+                    raise too_busy()
                 WATCHED.set(job.stop.watched)
                 result = job.work(job.stop)
             except BaseException as failure:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from gentus.lake import Source, Unreadable
 from gentus.serve.errors import Refused
+from gentus.serve.uploads import check_columns
 from gentus.table import Table
 
 if TYPE_CHECKING:
+    from gentus.index import Hit
     from gentus.serve.app import Server
     from gentus.serve.schema import QueryRef
-    from gentus.serve.uploads import Upload
 
 ROWS = "rows.jsonl"  # what rows sent as JSON are called
 
@@ -25,22 +26,42 @@ class Asked:
     """A query that can be read."""
 
     source: Source
-    upload: str | None  # its id, if it is one
+    upload: str | None = None  # its id, if it is one
+    known: Table | None = None  # what was read of it, if it has just come
+
+    def read(self, server: Server) -> Table:
+        """What is to be searched with."""
+        if self.known is not None:
+            return self.known
+        with told(self.source):
+            table = server.holder.index.read(self.source)
+        check_columns(table, server.settings)
+        return table
 
 
 @contextmanager
 def resolved(server: Server, client: str, query: QueryRef) -> Iterator[Asked]:
     """The query of a request; it stays where it is until the end."""
     if query.table is not None:
-        yield Asked(server.holder.source(query.table), None)
-        return
-    key = query.upload or keep_rows(server, client, query.rows or []).id
-    with server.uploads.using(key) as upload:
-        yield Asked(upload.source, key)
+        yield Asked(server.holder.source(query.table))
+    elif query.upload is not None:
+        with server.uploads.using(query.upload) as upload:
+            yield Asked(upload.source, upload.id)
+    else:
+        with kept(server, client, ROWS, written(server, query.rows or [])) as asked:
+            yield asked
 
 
-def keep_rows(server: Server, client: str, rows: list[dict[str, Any]]) -> Upload:
-    """Rows as an upload like others."""
+@contextmanager
+def kept(server: Server, client: str, name: str, write: Callable[[BinaryIO], None]) -> Iterator[Asked]:
+    """A table that has just come."""
+    upload, table = server.uploads.put(name, client, server.holder.index.limits, write)
+    with server.uploads.using(upload.id):
+        yield Asked(upload.source, upload.id, table)
+
+
+def written(server: Server, rows: list[dict[str, Any]]) -> Callable[[BinaryIO], None]:
+    """What writes rows into a file."""
     settings = server.settings
     if len(rows) > settings.json_rows:
         raise Refused(413, f"at most {settings.json_rows:,} rows are taken as JSON; send a file")
@@ -49,16 +70,23 @@ def keep_rows(server: Server, client: str, rows: list[dict[str, Any]]) -> Upload
         for row in rows:
             file.write(json.dumps(row).encode() + b"\n")
 
-    return server.uploads.put(ROWS, client, server.holder.index.limits, write)
+    return write
 
 
-def check_columns(server: Server, table: Table) -> None:
-    """Refuse a query that is too wide."""
-    most = server.settings.columns
-    if len(table.columns) > most:
-        raise Refused(
-            422, f"{table.name} has {len(table.columns):,} columns; at most {most:,} are taken here"
-        )
+def explained(server: Server, query: Table, hits: list[Hit]) -> list[Hit]:
+    """Hits with alignments; a table that cannot be read any more does not stop the answer."""
+    from gentus.align import align_digests, no_alignment
+    from gentus.digest import digest
+
+    own, out = digest(query), []
+    for hit in hits:
+        try:
+            table = server.holder.index.read(server.holder.source(hit.table))
+            alignment = align_digests(own, digest(table))
+        except (Unreadable, Refused) as error:
+            alignment = no_alignment(query, hit.table, server.scrubbed(error.reason))
+        out.append(replace(hit, alignment=alignment))
+    return out
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from gentus.serve.errors import WRONG, Refused
 from gentus.serve.forms import expect, form, received
 from gentus.serve.metrics import CONTENT_TYPE
 from gentus.serve.page_files import SHELL
-from gentus.serve.queries import Asked, check_columns, resolved, told
+from gentus.serve.queries import Asked, explained, kept, resolved, told
 from gentus.serve.tables import first_rows, profile
 from gentus.serve.uploads import copy
 
@@ -176,16 +176,13 @@ def add_routes(app: FastAPI, server: Server) -> None:
         client, name = client_of(request), sent.filename or ""
 
         def work() -> dict[str, Any]:
-            opened = server.holder.index
-            kept = server.uploads.put(name, client, opened.limits, copy(sent.file))
-            with server.uploads.using(kept.id), told(kept.source):
-                read = opened.read(kept.source)
-                check_columns(server, read)
+            with kept(server, client, name, copy(sent.file)) as asked:
+                read = asked.read(server)
                 return {
-                    "upload": kept.id,
-                    "name": kept.source.name,
+                    "upload": asked.upload,
+                    "name": asked.source.name,
                     "rows": read.rows,
-                    "more_rows": read.rows >= opened.limits.rows,
+                    "more_rows": read.rows >= server.holder.index.limits.rows,
                     "columns": [column.name for column in read.columns],
                 }
 
@@ -195,10 +192,10 @@ def add_routes(app: FastAPI, server: Server) -> None:
         """The work of a search."""
         started = time.perf_counter()
         opened = server.holder.index
-        with told(asked.source):
-            read = opened.read(asked.source)
-            check_columns(server, read)
-            hits = opened.search_as(asked.source, read, k, explain=explain)
+        read = asked.read(server)
+        hits = opened.search_as(asked.source, read, k)
+        if explain:
+            hits = explained(server, read, hits)
         known = opened.catalogue.entries(hit.table for hit in hits)
         most = opened.limits.rows
         found = []
@@ -257,9 +254,8 @@ def add_routes(app: FastAPI, server: Server) -> None:
         client, name = client_of(request), sent.filename or ""
 
         def work() -> dict[str, Any]:
-            kept = server.uploads.put(name, client, server.holder.index.limits, copy(sent.file))
-            with server.uploads.using(kept.id):
-                return search_for(Asked(kept.source, kept.id), k, False)
+            with kept(server, client, name, copy(sent.file)) as asked:
+                return search_for(asked, k, False)
 
         return answer(await server.quick(request, work))
 
@@ -287,13 +283,8 @@ def add_routes(app: FastAPI, server: Server) -> None:
             from gentus.align import align as align_tables
 
             with resolved(server, client, asked.query) as query:
-                opened = server.holder.index
-                other = server.holder.source(asked.table)
-                with told(query.source):
-                    left = opened.read(query.source)
-                with told(other):
-                    right = opened.read(other)
-                check_columns(server, left)
+                left = query.read(server)
+                right = Asked(server.holder.source(asked.table)).read(server)
                 return {
                     **align_tables(left, right, asked.names).to_dict(),
                     "query_columns": [column.name for column in left.columns],

@@ -7,14 +7,20 @@ import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gentus.serve.settings import Settings
+
+if TYPE_CHECKING:
+    import uvicorn
+    from fastapi import FastAPI
 
 
 def bound(host: str, port: int) -> socket.socket:
     """A socket that listens; port 0 picks a free one."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    made = socket.socket(family, socket.SOCK_STREAM)
+    # asyncio only sends answers without delay (40 ms) over sockets that say that they are TCP.
+    made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind((host, port))
@@ -24,6 +30,21 @@ def bound(host: str, port: int) -> socket.socket:
             f"{host}:{port} cannot be listened on: {error.strerror}; -p 0 picks a free port"
         ) from error
     return made
+
+
+def configured(app: FastAPI) -> uvicorn.Config:
+    """How uvicorn serves it."""
+    import uvicorn
+
+    return uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        ws="none",
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=5,
+    )
 
 
 def serve(
@@ -46,17 +67,8 @@ def serve(
             if self.started:
                 ready(url)
 
-    config = uvicorn.Config(
-        make_app(shared, host),
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        ws="none",
-        timeout_keep_alive=30,
-        timeout_graceful_shutdown=5,
-    )
     try:
-        Announced(config).run(sockets=[listening])
+        Announced(configured(make_app(shared, host))).run(sockets=[listening])
     except KeyboardInterrupt:
         pass
     finally:

@@ -8,16 +8,18 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
-from gentus.lake import Limits, Source, Unreadable, only_table
+from gentus.lake import Limits, Source, Unreadable, only_table, read
 from gentus.lake.files import magic, stream
 from gentus.lake.kinds import Kind, kind_inside, kind_of
 from gentus.serve.errors import Refused
 from gentus.serve.settings import Settings
+from gentus.table import Table
+from gentus.union.outputs import scratch_folder
 
 _NAME_BYTES = 200
 _PIECE = 1 << 20
@@ -39,7 +41,9 @@ class Uploads:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.folder = Path(tempfile.mkdtemp(prefix="gentus-uploads-"))
+        self._held = ExitStack()
+        # It goes in the end; that of a server that was killed goes when the next one starts.
+        self.folder = self._held.enter_context(scratch_folder(Path(tempfile.gettempdir()) / "gentus-serve"))
         self._kept: dict[str, Upload] = {}
         self._lock = threading.Lock()
 
@@ -49,10 +53,12 @@ class Uploads:
 
     def close(self) -> None:
         """Forget all of them."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self._held.close()
 
-    def put(self, name: str, client: str, limits: Limits, write: Callable[[BinaryIO], None]) -> Upload:
-        """Keep what `write` writes, if it is a table that is not too large."""
+    def put(
+        self, name: str, client: str, limits: Limits, write: Callable[[BinaryIO], None]
+    ) -> tuple[Upload, Table]:
+        """Keep what `write` writes, if it is a table that is not too large; and give what was read of it."""
         name = clean_name(name)
         key = secrets.token_urlsafe(18)
         path = self.folder / f"{key}{ending(name)}"
@@ -61,6 +67,8 @@ class Uploads:
                 write(file)
             check_size(path, self.settings)
             source = replace(only_table(path, limits), name=name)
+            table = read(source, limits)
+            check_columns(table, self.settings)
         except BaseException as error:
             path.unlink(missing_ok=True)
             if isinstance(error, Unreadable):
@@ -70,7 +78,7 @@ class Uploads:
         with self._lock:
             self._kept[key] = upload
             self._make_room(upload)
-        return upload
+        return upload, table
 
     @contextmanager
     def using(self, key: str) -> Iterator[Upload]:
@@ -158,6 +166,13 @@ def check_size(path: Path, settings: Settings) -> None:
                 break
     if rows > settings.rows:
         raise Refused(413, f"it has more than the {settings.rows:,} rows that are taken here")
+
+
+def check_columns(table: Table, settings: Settings) -> None:
+    """Refuse a query that is too wide."""
+    wide = len(table.columns)
+    if wide > settings.columns:
+        raise Refused(422, f"{table.name} has {wide:,} columns; at most {settings.columns:,} are taken here")
 
 
 def copy(source: BinaryIO) -> Callable[[BinaryIO], None]:

@@ -1,0 +1,553 @@
+"""The API, over HTTP: searches, tables, alignments, unions, changes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from conftest import QUICK, make_lake, rows_of, subject_of, write_table
+from served import TOKEN, Served, served
+
+import gentus
+from gentus.checking import check
+from gentus.serve.view import flattened
+
+
+@pytest.fixture(scope="module")
+def api(index_path: Path) -> Iterator[Served]:
+    with served(index_path) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small index, not to be changed."""
+    folder = tmp_path_factory.mktemp("small")
+    lake = make_lake(folder / "a lake", ["cities", "fish"], 3)
+    gentus.build(lake, folder / "small.index", settings=QUICK, workers=1).close()
+    return folder / "small.index"
+
+
+@pytest.fixture
+def own(small: Path, tmp_path: Path) -> Iterator[Served]:
+    """A server of a small index that may be changed, with a token."""
+    with served(shutil.copytree(small, tmp_path / "own.index"), token=TOKEN) as client:
+        yield client
+
+
+def as_csv(subject: str, seed: int = 77) -> bytes:
+    return "".join(",".join(row) + "\n" for row in rows_of(subject, seed)).encode()
+
+
+def upload(api: Served, subject: str = "fish") -> str:
+    answer = api.send_file("/api/upload", "mine.csv", as_csv(subject)).json()
+    return str(answer["upload"])
+
+
+# --- what is served ------------------------------------------------------------------------------------
+
+
+def test_index(api: Served) -> None:
+    told = api.get("/api/index").json()
+    assert (told["name"], told["tables"], told["levels"]) == ("my.index", 36, 4)
+    assert told["read_only"] is True  # there is no token
+    assert told["limits"] == {"upload_bytes": 64 << 20, "rows": 1_000_000, "columns": 1000}
+    assert told["version"] == gentus.__version__
+    assert api.get("/index.json").json() == told
+
+
+def test_tables_by_page_and_by_words(api: Served) -> None:
+    first = api.get("/api/tables", params={"limit": 5}).json()
+    assert (first["total"], first["offset"], len(first["tables"])) == (36, 0, 5)
+    rest = api.get("/api/tables", params={"offset": 5, "limit": 100}).json()
+    names = [table["name"] for table in first["tables"] + rest["tables"]]
+    assert names == sorted(names)
+    assert len(set(names)) == 36
+    found = api.get("/tables.json", params={"filter": "FISH csv"}).json()
+    assert found["total"] == 4
+    assert {subject_of(table["name"]) for table in found["tables"]} == {"fish"}
+    assert api.get("/api/tables", params={"filter": "Ü"}).json()["total"] == 6  # also in other letters
+    (entry,) = api.get("/api/tables", params={"filter": "fish_0"}).json()["tables"]
+    assert (entry["rows"], entry["columns"], entry["more_rows"]) == (12, 4, False)
+    assert entry["sid"].count("-") == 3
+
+
+@pytest.mark.parametrize("name", ["fish_0.csv", "typed/fish_3.parquet", "typed/lines/fish_4.jsonl"])
+def test_a_table_of_the_lake(api: Served, name: str) -> None:
+    told = api.table(name, rows=3)
+    assert (told["name"], told["rows"], told["more_rows"]) == (name, 12, False)
+    rows = rows_of("fish", int(name.rsplit("_", 1)[1][0]))
+    assert [column["name"] for column in told["columns"]] == rows[0]
+    assert [column["type"] for column in told["columns"]] == ["text", "text", "number", "number"]
+    assert told["sample"] == rows[1:4]
+    kinds = told["columns"][1]
+    assert kinds["filled"] == 1
+    assert kinds["distinct"] == len({row[1] for row in rows[1:]})
+    assert set(kinds["examples"]) <= {row[1] for row in rows[1:]}
+    assert told["sid"] == api.get("/api/tables", params={"filter": name}).json()["tables"][0]["sid"]
+    assert api.get("/table.json", params={"name": name, "rows": 3}).json() == told
+
+
+def test_cells_are_text_or_nothing(api: Served) -> None:
+    sent = b"a;b;c\n1;<script>alert(1)</script>;\n2;null;x\n"
+    key = api.send_file("/api/upload", "../../odd name.csv", sent).json()
+    assert (key["name"], key["rows"], key["columns"]) == ("odd name.csv", 2, ["a", "b", "c"])
+    told = api.get("/api/table", params={"upload": key["upload"]}).json()
+    assert told["sample"] == [["1", "<script>alert(1)</script>", None], ["2", None, "x"]]
+    assert told["sid"] is None
+    assert [column["filled"] for column in told["columns"]] == [1, 0.5, 0.5]
+
+
+def test_map_and_tree(api: Served, index_path: Path) -> None:
+    told = api.get("/api/map").json()
+    assert told["total"] == len(told["names"]) == len(told["points"]) == 36
+    assert max(abs(x) for point in told["points"] for x in point[:2]) == pytest.approx(1, abs=1e-3)
+    with gentus.open(index_path) as index:
+        first = {name: int((index.sid(name) or "").split("-")[0]) for name in told["names"]}
+    assert [point[2] for point in told["points"]] == list(first.values())
+    assert api.get("/map.json").json() == told
+    assert api.get("/api/map", headers={"accept-encoding": "identity"}).json() == told
+
+    tree = api.get("/api/tree").json()
+    assert (tree["prefix"], tree["tables"]) == ([], 36)
+    assert sum(child["tables"] for child in tree["children"]) == 36
+    child = tree["children"][0]
+    below = api.get("/tree.json", params={"prefix": str(child["code"])}).json()
+    assert (below["prefix"], below["tables"]) == ([child["code"]], child["tables"])
+    assert {name for name, code in first.items() if code == child["code"]} == set(below["below"])
+    assert set(child["examples"]) <= set(below["below"])
+    assert api.get("/api/tree", params={"prefix": "255-255"}).json()["tables"] == 0
+    assert api.get("/api/tree", params={"prefix": "1-2-3-4-5"}).status_code == 422
+    assert api.get("/api/tree", params={"prefix": "a"}).status_code == 422
+
+
+def test_points_of_a_plane() -> None:
+    chance = np.random.default_rng(0)
+    vectors = (chance.normal(size=(500, 8)) * [9, 5, 1, 1, 1, 1, 1, 1]).astype(np.float32)
+    flat = flattened(vectors)
+    assert abs(np.corrcoef(flat[:, 0], vectors[:, 0])[0, 1]) > 0.99
+    assert abs(np.corrcoef(flat[:, 1], vectors[:, 1])[0, 1]) > 0.98
+    assert flattened(vectors[:0]).shape == (0, 2)
+    assert np.allclose(flattened(np.ones((3, 1), np.float32)), 0)
+
+
+# --- searches ------------------------------------------------------------------------------------------
+
+
+def test_search_in_every_way(api: Served, index_path: Path) -> None:
+    rows = rows_of("fish", 77)
+    as_rows = [dict(zip(rows[0], row, strict=True)) for row in rows[1:]]
+    by_file = api.send_file("/api/search", "mine.csv", as_csv("fish"), k="5").json()
+    key = by_file["query"]["upload"]
+    by_upload = api.post_json("/api/search", {"query": {"upload": key}, "k": 5}).json()
+    by_rows = api.post_json("/api/search", {"query": {"rows": as_rows}, "k": 5}).json()
+    assert by_file["query"] == {"name": "mine.csv", "columns": rows[0], "upload": key}
+    assert by_upload["hits"] == by_file["hits"] == by_rows["hits"]
+    assert [hit["rank"] for hit in by_file["hits"]] == [1, 2, 3, 4, 5]
+    assert {subject_of(hit["table"]) for hit in by_file["hits"]} == {"fish"}
+    assert set(by_file["hits"][0]) == {"rank", "table", "score", "sid", "rows", "more_rows", "columns"}
+    assert by_file["hits"][0]["columns"] == 4
+
+    by_name = api.get("/api/search", params={"table": "fish_0.csv", "k": 3}).json()
+    assert by_name["query"]["upload"] is None
+    assert by_name == {
+        **api.post_json("/api/search", {"query": {"table": "fish_0.csv"}, "k": 3}).json(),
+        "ms": by_name["ms"],
+    }
+    with gentus.open(index_path) as index:
+        expected = index.search(index.source("fish_0.csv"), k=3)
+    assert [hit["table"] for hit in by_name["hits"]] == [hit.table for hit in expected]
+    assert [hit["score"] for hit in by_name["hits"]] == [hit.score for hit in expected]
+
+
+def test_search_explains(api: Served) -> None:
+    told = api.get("/api/search", params={"table": "fish_0.csv", "k": 2, "explain": True}).json()
+    for hit in told["hits"]:
+        assert hit["alignment"]["table"] == hit["table"]
+        assert hit["alignment"]["pairs"]
+
+
+def test_align(api: Served) -> None:
+    asked = {"query": {"upload": upload(api)}, "table": "typed/fish_3.parquet"}
+    told = api.post_json("/api/align", asked).json()
+    assert told["query_columns"] == told["table_columns"] == ["name", "kind", "size", "year"]
+    assert [(pair["query"]["name"], pair["table"]["name"]) for pair in told["pairs"]] == [
+        (name, name) for name in told["query_columns"]
+    ]
+    assert all(pair["reason"] for pair in told["pairs"])
+    nameless = api.post_json("/api/align", {**asked, "names": False}).json()
+    assert not any("name" in pair["reason"] for pair in nameless["pairs"])
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "words"),
+    [
+        ({"query": {"table": "nothing.csv"}}, 404, "no table 'nothing.csv'"),
+        ({"query": {"table": "/etc/passwd"}}, 404, "no table"),
+        ({"query": {"table": "../my lake/fish_0.csv"}}, 404, "no table"),
+        ({"query": {"upload": "x"}}, 404, "send the file again"),
+        ({"query": {}}, 422, "exactly one of"),
+        ({"query": {"table": "a", "upload": "b"}}, 422, "exactly one of"),
+        ({"query": {"path": "/etc/passwd"}}, 422, "path"),
+        ({"query": {"rows": [{}]}}, 422, ""),
+        ({"query": {"rows": [{"a": ""}]}}, 422, "rows.jsonl: "),
+        ({"query": {"table": "fish_0.csv"}, "k": 0}, 422, "k: "),
+        ({"query": {"table": "fish_0.csv"}, "k": 101}, 422, "k: "),
+    ],
+)
+def test_searches_that_cannot_be(api: Served, body: Any, status: int, words: str) -> None:
+    answer = api.post_json("/api/search", body)
+    assert answer.status_code == status
+    assert words in answer.json()["error"]
+    assert str(api.server.uploads.folder) not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("a.exe", b"MZ", "send a CSV"),
+        ("a", b"a,b\n1,2\n", "send a CSV"),
+        ("a.csv", b"", "it is empty"),
+        ("a.csv", b"a,b\n", "no rows"),
+        ("a.parquet", b"a,b\n1,2\n", "Parquet"),
+        ("a.parquet", b"PAR1" + bytes(100), "cannot be read"),
+        ("a.csv", b"SQLite format 3\0" + bytes(100), "database"),
+        ("a.sqlite", b"SQLite format 3\0" + bytes(100), "send a CSV"),
+        ("a.json", b"not json at all", ""),
+        ("a.xlsx", b"PK\x03\x04nothing", ""),
+        ("a.csv.gz", b"\x1f\x8b\x08\x00broken", "gzip"),
+    ],
+)
+def test_files_that_are_no_tables(api: Served, name: str, content: bytes, words: str) -> None:
+    before = len(api.server.uploads)
+    for path in ("/api/upload", "/api/search"):
+        answer = api.send_file(path, name, content)
+        assert answer.status_code == 422, answer.text
+        assert words in answer.json()["error"]
+        assert str(api.server.uploads.folder) not in answer.text
+    assert len(api.server.uploads) == before
+    assert not list(api.server.uploads.folder.glob("*.exe"))
+
+
+def test_forms_that_cannot_be(api: Served) -> None:
+    assert api.post("/api/upload", data={"a": "b"}).status_code == 415  # a form, but none with files
+    assert api.post("/api/upload", files={"other": ("a.csv", b"a")}).status_code == 422
+    assert api.post("/api/search", content=b"{}", headers={"content-type": "text/plain"}).status_code == 415
+    assert (
+        api.post("/api/search", content=b"{", headers={"content-type": "application/json"}).status_code == 422
+    )
+    assert api.send_file("/api/search", "a.csv", as_csv("fish"), k="many").status_code == 422
+    broken = {"content-type": "multipart/form-data; boundary=x"}
+    assert api.post("/api/upload", content=b"--x\r\nnonsense", headers=broken).status_code in (400, 422)
+
+
+# --- unions --------------------------------------------------------------------------------------------
+
+
+def plan_for(api: Served, query: dict[str, Any], tables: list[str], **options: bool) -> Any:
+    answer = api.post_json("/api/union/plan", {"query": query, "tables": tables, **options})
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def test_union_from_plan_to_file(api: Served, lake: Path) -> None:
+    query = {"upload": upload(api)}
+    tables = ["fish_0.csv", "typed/fish_3.parquet", "typed/lines/fish_4.jsonl"]
+    plan = plan_for(api, query, tables)
+    assert str(lake) not in json.dumps(plan)
+    assert "path" not in json.dumps(plan)
+    assert [table["name"] for table in plan["tables"]] == tables
+    assert plan["query"]["name"] == "mine.csv"
+
+    told = api.post_json("/api/union/preview", {"plan": plan, "query": query, "rows": 8}).json()
+    assert [column["name"] for column in told["columns"]] == [
+        *("name", "kind", "size", "year"),
+        *("_source_table", "_source_row"),
+    ]
+    assert [column["type"] for column in told["columns"]][2:4] == ["DOUBLE", "BIGINT"]
+    assert len(told["rows"]) == 8
+    assert {row[4] for row in told["rows"]} == {"mine.csv", *tables}
+    assert all(isinstance(cell, str) for row in told["rows"] for cell in row)
+    assert told["total"] == 48
+
+    asked = {"plan": plan, "query": query, "format": "csv"}
+    file = api.post_json("/api/union/download", asked)
+    assert file.headers["content-type"].startswith("text/csv")
+    assert 'filename="mine-union.csv"' in file.headers["content-disposition"]
+    assert int(file.headers["content-length"]) == len(file.content)
+    rows = list(csv.reader(io.StringIO(file.text)))
+    assert len(rows) == 1 + 48
+    assert [row[:4] for row in rows[1:13]] == rows_of("fish", 77)[1:]
+    assert [row[0] for row in rows[13:25]] == [row[0] for row in rows_of("fish", 0)[1:]]
+    parquet = api.post_json("/api/union/download", {**asked, "format": "parquet"})
+    table = pq.read_table(io.BytesIO(parquet.content))
+    assert table.num_rows == 48
+    assert not list(api.server.uploads.folder.glob("union-*"))  # nothing is left
+
+
+def test_a_pair_is_dropped_and_another_made(api: Served) -> None:
+    query = {"table": "fish_0.csv"}
+    plan = plan_for(api, query, ["deep/er/fish_1.csv"], provenance=False)
+    (table,) = plan["tables"]
+    table["columns"] = [
+        {"from": "kind", "into": "name"},
+        *(pair for pair in table["columns"] if pair["into"] not in ("name", "kind")),
+    ]
+    told = api.post_json("/api/union/preview", {"plan": plan, "query": query, "rows": 24}).json()
+    theirs = told["rows"][12:]
+    assert [row[0] for row in theirs] == [row[1] for row in rows_of("fish", 1)[1:]]
+    assert {row[1] for row in theirs} == {None}
+
+
+def test_unions_of_rows_and_options(api: Served) -> None:
+    rows = rows_of("fish", 0)
+    query = {"rows": [dict(zip(rows[0], row, strict=True)) for row in rows[1:]]}
+    plan = plan_for(api, query, ["fish_0.csv"], distinct=True, keep_extra=True, provenance=False)
+    assert plan["distinct"] is True
+    told = api.post_json("/api/union/preview", {"plan": plan, "query": query, "rows": 50}).json()
+    assert len(told["rows"]) == 12  # all of them are there twice
+    assert told["total"] is None
+
+
+def test_formulas_are_guarded_on_request(api: Served) -> None:
+    rows = rows_of("fish", 77)
+    content = "".join(",".join(row) + "\n" for row in [rows[0], ["=1+1", *rows[1][1:]], *rows[2:]])
+    query = {"upload": api.send_file("/api/upload", "=danger.csv", content.encode()).json()["upload"]}
+    plan = plan_for(api, query, ["fish_0.csv"])
+    asked = {"plan": plan, "query": query, "format": "csv", "guard_formulas": True}
+    guarded = list(csv.reader(io.StringIO(api.post_json("/api/union/download", asked).text)))
+    assert guarded[1][0] == "'=1+1"
+    assert guarded[1][4] == "'=danger.csv"
+    asked["guard_formulas"] = False
+    assert list(csv.reader(io.StringIO(api.post_json("/api/union/download", asked).text)))[1][0] == "=1+1"
+    assert (
+        api.post_json(
+            "/api/union/download", {**asked, "format": "parquet", "guard_formulas": True}
+        ).status_code
+        == 422
+    )
+
+
+def test_plans_that_cannot_be(api: Served, lake: Path) -> None:
+    query = {"upload": upload(api)}
+    plan = plan_for(api, query, ["fish_0.csv"])
+
+    def refused(change: Any, status: int = 422) -> str:
+        edited = json.loads(json.dumps(plan))
+        change(edited)
+        answers = [
+            api.post_json("/api/union/preview", {"plan": edited, "query": query}),
+            api.post_json("/api/union/download", {"plan": edited, "query": query}),
+        ]
+        assert [answer.status_code for answer in answers] == [status, status], answers[0].text
+        return str(answers[0].json()["error"])
+
+    secret = str(lake.parent / "secret.csv")
+    assert "path" in refused(lambda plan: plan["tables"][0].update(path=secret))
+    assert "path" in refused(lambda plan: plan["query"].update(path=secret))
+    assert "part" in refused(lambda plan: plan["tables"][0].update(part="x"))
+    assert "no table" in refused(lambda plan: plan["tables"][0].update(name=secret), 404)
+    assert "no table" in refused(lambda plan: plan["tables"][0].update(name="../secret.csv"), 404)
+    assert "lacks 'name'" in refused(lambda plan: plan["tables"][0].pop("name"))
+    assert "'tables' is to be a list" in refused(lambda plan: plan.update(tables=3))
+    assert "object in braces" in refused(lambda plan: plan.update(tables=["fish_0.csv"]))
+    assert "at most" in refused(lambda plan: plan.update(tables=plan["tables"] * 51))
+    assert "there twice" in refused(lambda plan: plan.update(tables=plan["tables"] * 2))
+    assert "version" in refused(lambda plan: plan.update(gentus_union_plan=9))
+    assert "no column 'nothing'" in refused(
+        lambda plan: plan["tables"][0]["columns"][0].update({"from": "nothing"})
+    )
+    assert "no type" in refused(lambda plan: plan["columns"][0].update(type="INT); DROP TABLE x"))
+    answer = api.post_json("/api/union/plan", {"query": query, "tables": ["nothing.csv"]})
+    assert answer.status_code == 404
+
+
+# --- changes -------------------------------------------------------------------------------------------
+
+
+def bearer(token: str = TOKEN) -> dict[bytes, bytes]:
+    return {b"authorization": f"Bearer {token}".encode()}
+
+
+def test_a_table_is_added_found_and_removed(own: Served, small: Path, tmp_path: Path) -> None:
+    assert own.get("/api/index").json()["read_only"] is False
+    sent = {"file": ("new fish.csv", as_csv("fish", 99))}
+    answer = own.post("/api/tables", files=sent, headers=bearer())
+    assert answer.status_code == 201, answer.text
+    told = answer.json()
+    assert (told["name"], told["tables"]) == ("added/new fish.csv", 7)
+    found = own.get("/api/search", params={"table": "fish_0.csv"}).json()["hits"]
+    assert "added/new fish.csv" in [hit["table"] for hit in found]
+    assert told["sid"] in [hit["sid"] for hit in found]
+    assert own.table("added/new fish.csv")["sample"] == rows_of("fish", 99)[1:]
+    assert own.get("/api/tables", params={"filter": "added/"}).json()["total"] == 1
+    assert own.post("/api/tables", files=sent, headers=bearer()).status_code == 409
+
+    index = tmp_path / "own.index"
+    kept = index / "added" / "new fish.csv"
+    assert kept.read_bytes() == as_csv("fish", 99)
+    with gentus.open(index) as opened:
+        changes = opened.sync()
+        assert (changes.removed, changes.unchanged) == ([], 7)  # it survives
+    assert not check(index)
+    moved = shutil.copytree(index, tmp_path / "moved.index")
+    shutil.rmtree(index / "added")
+    with gentus.open(moved) as opened:
+        source = opened.source("added/new fish.csv")
+        assert source is not None
+        assert opened.read(source).rows == 12
+        assert not [hit for hit in opened.search(source) if hit.table == "added/new fish.csv"]
+
+    gone = own.request("DELETE", "/api/tables", params={"name": "added/new fish.csv"}, headers=bearer())
+    assert gone.json() == {"removed": "added/new fish.csv", "tables": 6}
+    own.request("DELETE", "/api/tables", params={"name": "fish_0.csv"}, headers=bearer())
+    assert (small.parent / "a lake" / "fish_0.csv").exists()  # only the index forgets it
+    gone = own.request("DELETE", "/api/tables", params={"name": "fish_0.csv"}, headers=bearer())
+    assert gone.status_code == 404
+
+
+def test_an_added_file_goes_with_its_table(own: Served, tmp_path: Path) -> None:
+    own.post("/api/tables", files={"file": ("x.csv", as_csv("fish", 98))}, headers=bearer())
+    kept = tmp_path / "own.index" / "added" / "x.csv"
+    assert kept.exists()
+    own.request("DELETE", "/api/tables", params={"name": "added/x.csv"}, headers=bearer())
+    assert not kept.exists()
+    bad = own.post("/api/tables", files={"file": ("y.csv", b"a,b\n")}, headers=bearer())
+    assert bad.status_code == 422
+    assert not (tmp_path / "own.index" / "added" / "y.csv").exists()
+
+
+def test_only_with_the_token(own: Served, api: Served, index_path: Path) -> None:
+    sent = {"file": ("x.csv", as_csv("fish"))}
+    tries: list[dict[bytes, bytes]] = [{}, bearer("wrong"), {b"authorization": TOKEN.encode()}]
+    for headers in tries:
+        answer = own.post("/api/tables", files=sent, headers=headers)
+        assert answer.status_code == 401
+        assert answer.headers["www-authenticate"] == "Bearer"
+        gone = own.request("DELETE", "/api/tables", params={"name": "fish_0.csv"}, headers=headers)
+        assert gone.status_code == 401
+    assert own.get("/api/index").json()["tables"] == 6
+    answer = api.post("/api/tables", files=sent, headers=bearer())
+    assert (answer.status_code, "without a token" in answer.text) == (403, True)
+    with served(index_path, token=TOKEN, read_only=True) as closed:
+        assert closed.get("/api/index").json()["read_only"] is True
+        answer = closed.post("/api/tables", files=sent, headers=bearer())
+        assert (answer.status_code, "--read-only" in answer.text) == (403, True)
+
+
+def test_changes_by_others_are_seen(own: Served, index_path: Path, tmp_path: Path) -> None:
+    """Also those of another process, and an index that was built anew."""
+    assert own.get("/api/tables").json()["total"] == 6
+    index = tmp_path / "own.index"
+    late = write_table(tmp_path / "late_fish.csv", rows_of("fish", 55))
+    with gentus.open(index) as other:
+        other.add([late])
+    assert own.get("/api/index").json()["tables"] == 7
+    assert own.get("/api/tables", params={"filter": "late"}).json()["total"] == 1
+    assert len(own.get("/api/map").json()["names"]) == 7
+    hits = own.get("/api/search", params={"table": "fish_0.csv"}).json()["hits"]
+    assert str(late) in [hit["table"] for hit in hits]
+
+    os.rename(index, tmp_path / "old.index")
+    assert own.get("/api/index").json()["tables"] == 7  # until there is another one
+    shutil.copytree(index_path, tmp_path / "new.index")
+    os.rename(tmp_path / "new.index", index)
+    assert own.get("/api/index").json()["tables"] == 36
+    assert own.get("/api/search", params={"table": "films_0.csv"}).status_code == 200
+
+
+# --- the page, machines, the command -------------------------------------------------------------------
+
+
+def test_the_page_and_its_files(api: Served) -> None:
+    for path in ("/", "/tables", "/table", "/map", "/tree"):
+        page = api.get(path)
+        assert page.headers["content-type"] == "text/html; charset=utf-8"
+        assert page.headers["cache-control"] == "no-cache"
+    again = api.get("/", headers={"if-none-match": page.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    assert api.get("/page/nothing.js").json() == {"error": "there is no such file"}
+    for path in ("/page/../app.py", "/page/%2e%2e/app.py", "/page//etc/passwd", "/page/../../index.py"):
+        request = httpx.Request("GET", str(api.base_url) + path)
+        assert api.send_raw(path).startswith(b"HTTP/1.1 404"), request
+
+
+def test_docs_need_nobody_else(api: Served) -> None:
+    page = api.get("/docs")
+    assert page.headers["content-type"].startswith("text/html")
+    assert "<script" not in page.text
+    assert "http://" not in page.text.replace(str(api.base_url), "")
+    assert "https://" not in page.text
+    document = api.get("/openapi.json").json()
+    for path in document["paths"]:
+        assert f"<code>{path}</code>" in page.text
+    assert {"/api/search", "/api/tables", "/api/union/download"} <= set(document["paths"])
+    assert document["paths"]["/api/tables"]["post"]["security"] == [{"token": []}]
+
+
+def test_health_readiness_metrics(api: Served) -> None:
+    assert api.get("/healthz").text == "ok\n"
+    assert api.get("/readyz").text == "ready\n"
+    api.get("/api/table", params={"name": "nothing"})
+    told = api.get("/metrics")
+    assert told.headers["content-type"].startswith("text/plain; version=")
+    lines = told.text.splitlines()
+    assert "gentus_tables 36.0" in lines
+    assert any(
+        line.startswith('gentus_requests_total{method="GET",route="/api/table",status="404"}')
+        for line in lines
+    )
+    assert any(
+        line.startswith('gentus_request_seconds_bucket{le="0.005",route="/healthz"}') for line in lines
+    )
+    assert not any("nothing" in line for line in lines)
+
+
+def test_what_is_not_there(api: Served) -> None:
+    answer = api.get("/api/nothing")
+    assert (answer.status_code, set(answer.json())) == (404, {"error"})
+    assert api.put("/api/search").status_code == 405
+
+
+def test_the_command(index_path: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "gentus.cli", "serve", str(index_path), "-p", "0"]
+    folder = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=folder
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        url = process.stdout.readline().strip()
+        assert httpx.get(f"{url}api/index").json()["tables"] == 36
+        assert list(tmp_path.iterdir())  # uploads would be here
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == 0
+        said = process.stderr.read()
+    assert f"Serving {index_path}; API: {url}docs; Ctrl-C stops." in said
+    assert "Traceback" not in said
+    assert not list(tmp_path.iterdir())
+
+
+def test_commands_that_cannot_be(index_path: Path, tmp_path: Path) -> None:
+    def said(*arguments: str) -> str:
+        command = [sys.executable, "-m", "gentus.cli", "serve", *arguments]
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=30)
+        assert ran.returncode != 0
+        assert "Traceback" not in ran.stderr
+        return ran.stderr
+
+    assert "There is no index at" in said(str(tmp_path / "none"), "-p", "0")
+    assert "the token is empty" in said(str(index_path), "-p", "0", "--token", " ")

@@ -1,0 +1,463 @@
+"""What strangers, pages of other sites and greedy clients get from the server."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import io
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from conftest import QUICK, make_lake, rows_of
+from served import Served, served
+from test_serve import as_csv
+
+import gentus
+from gentus.serve.errors import Refused
+from gentus.serve.guard import Hosts
+from gentus.serve.lanes import Lane, Stop
+from gentus.serve.uploads import clean_name, ending
+
+LIMITS = {
+    "upload_bytes": 100_000,
+    "unpacked_bytes": 1_000_000,
+    "json_bytes": 20_000,
+    "rows": 1000,
+    "json_rows": 50,
+    "columns": 20,
+    "uploads_of_one": 3,
+    "uploads": 5,
+    "body_seconds": 0.5,
+    "union_rows": 100,
+    "slow_seconds": 5.0,
+}
+
+
+@pytest.fixture(scope="module")
+def api(index_path: Path) -> Iterator[Served]:
+    with served(index_path, **LIMITS) as client:
+        yield client
+
+
+# --- who asks ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:8420", "localhost.evil.example", "", "a b", "[::1"]
+)
+def test_other_hosts_are_refused(api: Served, host: str) -> None:
+    """A name that a stranger has pointed to this machine."""
+    for path in ("/", "/api/index", "/healthz"):
+        status = api.send_raw(path, host=host).split(b" ", 2)[1]
+        assert status in (b"421", b"400")
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1", "127.0.0.1:99", "[::1]:8420"])
+def test_own_names_are_not(api: Served, host: str) -> None:
+    assert api.send_raw("/healthz", host=host).startswith(b"HTTP/1.1 200")
+
+
+def test_hosts_by_where_the_server_listens() -> None:
+    everywhere = Hosts("0.0.0.0", ["lake.example"])
+    assert everywhere.allows("192.0.2.7:8420")  # numbers cannot be rebound
+    assert everywhere.allows("lake.example")
+    assert everywhere.allows(f"{socket.gethostname()}:8420")
+    assert not everywhere.allows("evil.example")
+    assert not Hosts("127.0.0.1").allows("192.0.2.7")
+    assert Hosts("10.0.0.5").allows("10.0.0.5:1")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"origin": "http://evil.example"},
+        {"origin": "null"},
+        {"origin": "http://127.0.0.1:1"},  # another port is another site
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site", "sec-fetch-mode": "no-cors"},
+    ],
+)
+def test_pages_of_other_sites_are_refused(api: Served, headers: dict[str, str]) -> None:
+    body = {"query": {"table": "fish_0.csv"}}
+    assert api.post("/api/search", json=body, headers=headers).status_code == 403
+    assert api.get("/api/search", params={"table": "fish_0.csv"}, headers=headers).status_code == 403
+    assert api.delete("/api/tables", params={"name": "x"}, headers=headers).status_code == 403
+    assert api.get("/", headers={**headers, "sec-fetch-mode": "navigate"}).status_code == 200  # a link
+
+
+def test_our_own_page_is_not(api: Served) -> None:
+    own = {"origin": str(api.base_url).rstrip("/"), "sec-fetch-site": "same-origin"}
+    answer = api.post("/api/search", json={"query": {"table": "fish_0.csv"}}, headers=own)
+    assert answer.status_code == 200
+    assert "access-control-allow-origin" not in answer.headers
+
+
+@pytest.mark.parametrize("path", ["/", "/api/index", "/docs", "/nothing", "/api/table", "/metrics"])
+def test_headers(api: Served, path: str) -> None:
+    headers = api.get(path).headers
+    policy = dict(part.strip().split(" ", 1) for part in headers["content-security-policy"].split(";"))
+    assert policy["default-src"] == "'none'"
+    assert policy["script-src"] == "'self'"
+    assert policy["frame-ancestors"] == "'none'"
+    assert "unsafe" not in headers["content-security-policy"]
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["x-frame-options"] == "DENY"
+    assert headers["referrer-policy"] == "no-referrer"
+    assert "server" not in headers
+
+
+def test_headers_of_faults(api: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is our own fault is said without details."""
+
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("secret")
+
+    monkeypatch.setattr(api.server.holder, "source", broken)
+    answer = api.get("/api/search", params={"table": "fish_0.csv"})
+    assert answer.status_code == 500
+    assert "secret" not in answer.text
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert "log" in answer.json()["error"]
+
+
+# --- no file but those of the lake ---------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def damaged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """Of this lake, one file has become a link, another is broken, and a third is gone."""
+    folder = tmp_path_factory.mktemp("damaged")
+    lake = make_lake(folder / "lake", ["cities", "fish"], 4)
+    gentus.build(lake, folder / "index", settings=QUICK, workers=1).close()
+    (folder / "secret.csv").write_text("a,b\nvery,secret\n")
+    (lake / "fish_0.csv").unlink()
+    (lake / "fish_0.csv").symlink_to(folder / "secret.csv")
+    (lake / "typed" / "fish_3.parquet").write_bytes(b"PAR1 broken")
+    (lake / "deep" / "er" / "fish_1.csv").unlink()
+    with served(folder / "index") as client:
+        yield client
+
+
+def test_a_link_that_leads_out_is_not_followed(damaged: Served) -> None:
+    cities = {"table": "cities_0.csv"}
+    for answer in (
+        damaged.get("/api/table", params={"name": "fish_0.csv"}),
+        damaged.get("/api/search", params={"table": "fish_0.csv"}),
+        damaged.post_json("/api/align", {"query": cities, "table": "fish_0.csv"}),
+        damaged.post_json("/api/union/plan", {"query": cities, "tables": ["fish_0.csv"]}),
+    ):
+        assert answer.status_code == 422
+        assert "leads out of the lake" in answer.json()["error"]
+        assert "very" not in answer.text
+    asked = {"table": "semi/fish_2.semicolon.csv", "explain": "true"}
+    hits = {hit["table"]: hit for hit in damaged.get("/api/search", params=asked).json()["hits"]}
+    assert "leads out of the lake" in hits["fish_0.csv"]["alignment"]["missing"]
+    assert hits["fish_0.csv"]["alignment"]["table_only"] == []
+    assert hits["cities_0.csv"]["alignment"]["pairs"]
+
+
+def test_errors_do_not_say_where_files_lie(damaged: Served) -> None:
+    folder = str(damaged.server.holder.path.parent)
+    for name in ("typed/fish_3.parquet", "deep/er/fish_1.csv"):
+        for answer in (
+            damaged.get("/api/table", params={"name": name}),
+            damaged.post_json("/api/union/plan", {"query": {"table": "cities_0.csv"}, "tables": [name]}),
+        ):
+            assert answer.status_code == 422
+            assert name in answer.json()["error"]
+            assert folder not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("given", "clean"),
+    [
+        ("../../etc/passwd.csv", "passwd.csv"),
+        ("C:\\data\\a.csv", "a.csv"),
+        ("a\r\nb\x00.csv", "ab.csv"),
+        (".hidden.csv", "hidden.csv"),
+        ("", "table"),
+        ("/", "table"),
+        ("ü" * 300 + ".csv", "ü" * 98 + ".csv"),
+    ],
+)
+def test_names_of_files(given: str, clean: str) -> None:
+    assert clean_name(given) == clean
+
+
+def test_endings_of_files() -> None:
+    assert ending("My.Data.CSV.gz") == ".csv.gz"
+    assert ending("a.parquet") == ".parquet"
+    with pytest.raises(Refused):
+        ending("a.db")
+
+
+# --- not too much --------------------------------------------------------------------------------------
+
+
+def test_what_is_too_large(api: Served) -> None:
+    def refused(answer: Any, status: int, words: str) -> None:
+        assert answer.status_code == status, answer.text
+        assert words in answer.json()["error"]
+
+    rows = b"a,b\n" + b"1,2\n" * 2000
+    refused(api.send_file("/api/upload", "a.csv", b"x" * 200_000), 413, "at most 100,000 bytes")
+    refused(api.send_file("/api/search", "a.csv", rows), 413, "1,000 rows")
+    packed = gzip.compress(b"a,b\n" + b"1" * 2_000_000)
+    assert len(packed) < 10_000
+    refused(api.send_file("/api/upload", "a.csv.gz", packed), 413, "unpacks to more than")
+    wide = ",".join(f"c{at}" for at in range(30)) + "\n" + ",".join(["1"] * 30) + "\n"
+    refused(api.send_file("/api/upload", "a.csv", wide.encode()), 422, "30 columns; at most 20")
+    many = pa.table({"a": pa.array([1] * 5000)})
+    buffer = io.BytesIO()
+    pq.write_table(many, buffer)
+    refused(api.send_file("/api/upload", "a.parquet", buffer.getvalue()), 413, "1,000 rows")
+    some = [{"a": number} for number in range(60)]
+    refused(api.post_json("/api/search", {"query": {"rows": some}}), 413, "50 rows")
+    long = [{"a": "x" * 30_000}]
+    refused(api.post_json("/api/search", {"query": {"rows": long}}), 413, "send a large table as a file")
+    assert api.get("/healthz").status_code == 200
+    assert len(list(api.server.uploads.folder.iterdir())) <= 2 * LIMITS["uploads"]
+
+
+def test_bodies_without_a_length(api: Served) -> None:
+    """One that does not say how long it is ends where it becomes too long, or too slow."""
+    head = "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n"
+    chunk = "8000\r\n" + "x" * 0x8000 + "\r\n"
+    answer = api.send_raw("/api/search", head + "\r\n" + chunk[:-2], "POST")
+    assert answer.startswith(b"HTTP/1.1 413")
+    assert b"connection: close" in answer.lower()
+    started = time.monotonic()
+    answer = api.send_raw("/api/search", "Content-Type: application/json\r\nContent-Length: 50\r\n", "POST")
+    assert answer.startswith(b"HTTP/1.1 408")
+    assert time.monotonic() - started < 5
+
+
+def test_a_union_has_its_limits(api: Served) -> None:
+    query = {"upload": api.send_file("/api/upload", "q.csv", as_csv("fish")).json()["upload"]}
+    tables = [f"{place}{name}" for place, name in (("", "fish_0.csv"), ("deep/er/", "fish_1.csv"))]
+    plan = api.post_json("/api/union/plan", {"query": query, "tables": tables}).json()
+    assert api.post_json("/api/union/download", {"plan": plan, "query": query}).status_code == 200
+    rows = rows_of("fish", 1)
+    more = "".join(",".join(row) + "\n" for row in [rows[0], *rows[1:] * 20])
+    query = {"upload": api.send_file("/api/upload", "q.csv", more.encode()).json()["upload"]}
+    answer = api.post_json("/api/union/download", {"plan": plan, "query": query})
+    assert answer.status_code == 413
+    assert "100 rows" in answer.json()["error"]
+    assert not list(api.server.uploads.folder.glob("*union-*"))
+
+
+def test_few_uploads_are_kept(api: Served) -> None:
+    keys = [api.send_file("/api/upload", "a.csv", as_csv("fish", seed)).json()["upload"] for seed in range(5)]
+    there = [api.get("/api/table", params={"upload": key}).status_code for key in keys]
+    assert there == [404, 404, 200, 200, 200]
+    assert len(api.server.uploads) == 3
+    files = [path for path in api.server.uploads.folder.iterdir() if path.suffix == ".csv"]
+    assert len(files) == 3
+    assert api.server.uploads.folder.stat().st_mode & 0o077 == 0  # nobody else can look
+
+
+def test_uploads_are_forgotten(index_path: Path) -> None:
+    with served(index_path, upload_seconds=0.2) as api:
+        old = api.send_file("/api/upload", "a.csv", as_csv("fish")).json()["upload"]
+        time.sleep(0.3)
+        api.send_file("/api/upload", "b.csv", as_csv("fish"))
+        assert api.get("/api/table", params={"upload": old}).status_code == 404
+        folder = api.server.uploads.folder
+    assert not folder.exists()
+
+
+# --- nobody waits for others without need --------------------------------------------------------------
+
+
+def test_long_work_does_not_block_others(index_path: Path) -> None:
+    """While a union and searches hang, other routes answer, and so does another client's search."""
+    gate = threading.Event()
+    with served(index_path, slow_seconds=20) as api:
+        holder = api.server.holder
+        usual = type(holder).source
+
+        def slow(name: str) -> Any:
+            if name == "fish_0.csv":
+                assert gate.wait(20)
+            return usual(holder, name)
+
+        holder.source = slow  # type: ignore[method-assign]
+        waiting = [
+            threading.Thread(
+                target=api.get, args=("/api/search",), kwargs={"params": {"table": "fish_0.csv"}}
+            )
+            for _ in range(8)
+        ]
+        for thread in waiting:
+            thread.start()
+        while api.server.lanes["quick"].busy() < 2:
+            time.sleep(0.01)
+        assert api.get("/healthz", timeout=3).status_code == 200
+        assert api.get("/metrics", timeout=3).status_code == 200
+        assert api.get("/api/map", timeout=3).status_code == 200  # in the other lane
+        gate.set()
+        for thread in waiting:
+            thread.join()
+
+
+def run_lane(lane: Lane, jobs: list[tuple[str, Any]], seconds: float = 10) -> list[Any]:
+    async def all_of_them() -> list[Any]:
+        return await asyncio.gather(
+            *(lane.run(client, seconds, work) for client, work in jobs), return_exceptions=True
+        )
+
+    return asyncio.run(all_of_them())
+
+
+def test_clients_take_turns() -> None:
+    order: list[str] = []
+    gate = threading.Event()
+
+    def job(name: str) -> Any:
+        def work(stop: Stop) -> str:
+            gate.wait(5)
+            order.append(name)
+            return name
+
+        return work
+
+    lane = Lane("test", 1, 100, 100)
+    greedy = [("greedy", job(f"greedy {at}")) for at in range(10)]
+    threading.Timer(0.1, gate.set).start()
+    answers = run_lane(lane, [*greedy, ("modest", job("modest 0")), ("modest", job("modest 1"))])
+    assert len(answers) == 12
+    assert order.index("modest 0") <= 2
+    assert order.index("modest 1") <= 4
+    assert lane.close()
+
+
+def test_no_client_has_all_threads() -> None:
+    gate = threading.Event()
+    lane = Lane("test", 3, 100, 100)
+
+    def hang(stop: Stop) -> None:
+        gate.wait(5)
+
+    async def both() -> float:
+        hanging = [asyncio.create_task(lane.run("greedy", 10, hang)) for _ in range(6)]
+        await asyncio.sleep(0.1)
+        assert lane.busy() == 2
+        started = time.monotonic()
+        assert await lane.run("modest", 5, lambda stop: 7) == 7
+        taken = time.monotonic() - started
+        gate.set()
+        await asyncio.gather(*hanging)
+        return taken
+
+    assert asyncio.run(both()) < 1
+    assert lane.close()
+
+
+def test_what_takes_too_long_is_stopped() -> None:
+    ended = threading.Event()
+    lane = Lane("test", 1, 100, 100)
+
+    def long(stop: Stop) -> None:
+        try:
+            while True:
+                stop.check()
+                time.sleep(0.01)
+        finally:
+            ended.set()
+
+    first, second = run_lane(lane, [("a", long), ("b", lambda stop: time.sleep(0.1))], 0.3)
+    assert isinstance(first, Refused)
+    assert (first.status, "0.3 s" in first.reason) == (422, True)
+    assert isinstance(second, Refused)  # it waited in vain
+    assert (second.status, second.headers["Retry-After"]) == (503, "5")
+    assert ended.wait(2)
+    assert lane.close()
+
+
+def test_too_many_are_sent_away() -> None:
+    gate = threading.Event()
+    lane = Lane("test", 1, 5, 3)
+    threading.Timer(0.2, gate.set).start()
+
+    def work(stop: Stop) -> str:
+        gate.wait(5)
+        return "done"
+
+    answers = run_lane(lane, [("a", work)] * 8 + [("b", work)])
+    refused = [answer for answer in answers if isinstance(answer, Refused)]
+    assert all(answer.status == 503 for answer in refused)
+    assert 4 <= len(refused) <= 5
+    assert answers[-1] == "done"
+    assert lane.close()
+
+
+def test_nobody_waits_any_more() -> None:
+    """Work that was not begun is left out; work that has begun is told."""
+    lane = Lane("test", 1, 100, 100)
+    begun: list[str] = []
+    stopped = threading.Event()
+
+    def first(stop: Stop) -> None:
+        begun.append("first")
+        while not stopped.is_set():
+            try:
+                stop.check()
+            except BaseException:
+                stopped.set()
+            time.sleep(0.005)
+
+    async def leave() -> None:
+        tasks = [
+            asyncio.create_task(lane.run("a", 10, first)),
+            asyncio.create_task(lane.run("a", 10, lambda stop: begun.append("second"))),
+        ]
+        await asyncio.sleep(0.1)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    asyncio.run(leave())
+    assert stopped.wait(2)
+    assert lane.close()
+    assert begun == ["first"]
+
+
+def test_a_long_query_of_duckdb_is_interrupted() -> None:
+    from gentus.union.workshop import Desk
+
+    lane = Lane("test", 1, 10, 10)
+    ended = threading.Event()
+
+    def work(stop: Stop) -> None:
+        try:
+            with Desk(Path("unused")).workshop("test") as duck:
+                duck.execute("SELECT sum(hash(a.range + b.range)) FROM range(100000) a, range(1000000) b")
+        finally:
+            ended.set()
+
+    (answer,) = run_lane(lane, [("a", work)], 0.3)
+    assert isinstance(answer, Refused)
+    assert ended.wait(5)
+    assert lane.close()
+
+
+def test_errors_are_json(api: Served) -> None:
+    as_json = {"content-type": "application/json"}
+    half = b'{"query": {"table": "\\ud800"}, "table": "x"}'  # half a character
+    for answer in (
+        api.get("/api/tables", params={"limit": "many"}),
+        api.get("/api/search"),
+        api.post("/api/align", json={"query": 3}),
+        api.post("/api/align", content=half, headers=as_json),
+    ):
+        assert answer.status_code == 422, answer.text
+        assert list(json.loads(answer.content)) == ["error"]
+    assert api.post("/api/align", content=b"\xff", headers=as_json).status_code in (400, 422)
