@@ -10,6 +10,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from served import Served, served
 from test_serve import as_csv
 
 import gentus
+from gentus.index import Index
 from gentus.serve.errors import Refused
 from gentus.serve.guard import Hosts
 from gentus.serve.lanes import Lane, Stop
@@ -306,6 +308,46 @@ def test_long_work_does_not_block_others(index_path: Path) -> None:
         gate.set()
         for thread in waiting:
             thread.join()
+
+
+def test_searches_that_wait_are_done_together(index_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the answers that each would have had alone; one that fails is no other's fault."""
+    names = ["fish_0.csv", "films_0.csv", "nothing.csv", "birds_0.csv", "tools_0.csv", "cities_0.csv"]
+    sizes: list[int] = []
+    gate = threading.Event()
+    with served(index_path) as api:
+
+        def ask(name: str) -> Any:
+            told = api.get("/api/search", params={"table": name}).json()
+            told.pop("ms", None)
+            return told
+
+        alone = [ask(name) for name in names]
+        usual, find = Index.search_as, api.server.holder.source
+
+        def counted(self: Index, queries: Any, tables: Any, k: int) -> Any:
+            sizes.append(len(queries))
+            return usual(self, queries, tables, k)
+
+        monkeypatch.setattr(Index, "search_as", counted)
+        monkeypatch.setattr(
+            api.server.holder, "source", lambda name: (name != "metals_0.csv" or gate.wait(20)) and find(name)
+        )
+        with ThreadPoolExecutor(10) as pool:
+            blocking = [pool.submit(ask, "metals_0.csv")]
+            while not api.server.lanes["quick"].busy():
+                time.sleep(0.01)
+            blocking.append(pool.submit(api.get, "/api/table", params={"name": "metals_0.csv"}))
+            while api.server.lanes["quick"].busy() < 2:  # as many as one client can have
+                time.sleep(0.01)
+            waiting = [pool.submit(ask, name) for name in names]
+            while api.server.lanes["quick"].depth() < len(names):
+                time.sleep(0.01)
+            gate.set()
+            assert [one.result() for one in waiting] == alone
+            assert [one.result() for one in blocking]
+    assert max(sizes) >= len(names) - 2
+    assert "no table" in alone[2]["error"]
 
 
 def run_lane(lane: Lane, jobs: list[tuple[str, Any]], seconds: float = 10) -> list[Any]:

@@ -306,20 +306,14 @@ class Index:
         for begin in range(0, len(queries), AT_ONCE):
             some = queries[begin : begin + AT_ONCE]
             tables = [self.read(one) for one in some]
-            found = self._search(some, tables, k, beam)
+            found = self.search_as(some, tables, k, beam)
             answers += map(self._explained, tables, found) if explain else found
         return answers if several else answers[0]
 
     def search_as(
-        self, query: Query, table: Table, k: int = 10, beam: int | None = None, explain: bool = False
-    ) -> list[Hit]:
-        """The same for one query that was read before."""
-        (hits,) = self._search([query], [table], k, beam)
-        return self._explained(table, hits) if explain else hits
-
-    def _search(
-        self, queries: Sequence[Query], tables: Sequence[Table], k: int, beam: int | None
+        self, queries: Sequence[Query], tables: Sequence[Table], k: int = 10, beam: int | None = None
     ) -> list[list[Hit]]:
+        """The same for queries that were read before, all at once."""
         if k < 1:
             raise ValueError(f"k is {k}; ask for at least one table")
         self.refresh()

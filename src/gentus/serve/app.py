@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from gentus import __version__
 from gentus.serve.guard import Guard, Hosts
 from gentus.serve.holder import Holder
-from gentus.serve.lanes import Lane, Stop
+from gentus.serve.lanes import Lane, Shared, Stop
 from gentus.serve.metrics import Metrics
 from gentus.serve.page_files import PageFiles
 from gentus.serve.settings import Settings
@@ -36,7 +36,7 @@ class Server:
         self.files = PageFiles()
         waiting = settings.waiting, settings.waiting_of_one
         self.lanes = {
-            "quick": Lane("quick", settings.quick_threads, *waiting),
+            "quick": Lane("quick", settings.quick_threads, *waiting, settings.together),
             "slow": Lane("slow", settings.slow_threads, *waiting),
         }
         gauges: dict[str, tuple[str, Callable[[], float]]] = {
@@ -48,10 +48,11 @@ class Server:
             gauges[f"{name}_busy"] = f"Threads at work in the {name} lane.", lane.busy
         self.metrics.gauges(gauges)
 
-    async def quick(self, request: Request, work: Callable[[], T]) -> T:
+    async def quick(self, request: Request, work: Callable[[], T] | Shared) -> T:
         """Do what takes milliseconds in a thread."""
         seconds = self.settings.quick_seconds
-        return await self.lanes["quick"].run(client_of(request), seconds, lambda stop: work())
+        done = work if isinstance(work, Shared) else lambda stop: work()
+        return await self.lanes["quick"].run(client_of(request), seconds, done)
 
     async def slow(self, request: Request, work: Callable[[Stop], T]) -> T:
         """Do what may take long in a thread."""

@@ -81,7 +81,7 @@ class Holder:
         index = self.index
         index.refresh()
         if not self._tried:
-            index.search_as(_TRIAL, _TRIAL, 1)
+            index.search_as([_TRIAL], [_TRIAL], 1)
             self._tried = True
 
     def sid(self, name: str) -> str | None:

@@ -1,7 +1,8 @@
 """Work in threads, so that nothing blocks the event loop, and clients take turns.
 
 Each kind of work has a lane of a few threads. Within a lane the client whose turn it is comes next, however
-many requests another one has sent; and no client ever has all threads of a lane.
+many requests another one has sent; and no client ever has all threads of a lane. Work of one kind that waits
+may be done together where that takes less time.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import asyncio
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -64,10 +65,19 @@ def too_busy() -> Refused:
     return Refused(503, "the server is too busy just now; try again in a moment", {"Retry-After": "5"})
 
 
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """Work that can be done together with other work of its kind."""
+
+    item: Any
+    kind: Hashable
+    work: Callable[[list[Any]], list[Any]]  # items in, results out, or the exceptions that they come to
+
+
 @dataclass(slots=True, eq=False)
 class _Job:
     client: str
-    work: Callable[[Stop], Any]
+    work: Callable[[Stop], Any] | Shared
     stop: Stop
     loop: asyncio.AbstractEventLoop
     future: asyncio.Future[Any]
@@ -82,6 +92,7 @@ class Lane:
     threads: int
     waiting: int  # jobs that may wait ...
     waiting_of_one: int  # ... of one client
+    together: int = 1  # jobs of one kind that are done at once
     _ready: threading.Condition = field(default_factory=threading.Condition, init=False)
     _queues: dict[str, deque[_Job]] = field(default_factory=dict, init=False)  # of clients, next one first
     _running: Counter[str] = field(default_factory=Counter, init=False)
@@ -89,7 +100,7 @@ class Lane:
     _started: list[threading.Thread] = field(default_factory=list, init=False)
     _closed: bool = field(default=False, init=False)
 
-    async def run(self, client: str, seconds: float, work: Callable[[Stop], T]) -> T:
+    async def run(self, client: str, seconds: float, work: Callable[[Stop], T] | Shared) -> T:
         """Do some work in a thread when it is the client's turn; raises what the work raises."""
         loop = asyncio.get_running_loop()
         job = _Job(client, work, Stop(seconds), loop, loop.create_future())
@@ -116,7 +127,7 @@ class Lane:
         """Ask all work to end and wait for it; False if some does not."""
         with self._ready:
             self._closed = True
-            for job in self._jobs:
+            for job in (*self._jobs, *(job for own in self._queues.values() for job in own)):
                 job.stop.ask()
             self._ready.notify_all()
         until = time.monotonic() + patience
@@ -167,49 +178,75 @@ class Lane:
     def _work(self) -> None:
         while True:
             with self._ready:
-                while (job := self._next()) is None:
+                while not (jobs := self._next()):
                     if self._closed:
                         return
                     self._ready.wait()
-            result, error = None, None
-            try:
-                if job.stop.late():
-                    raise too_busy()
-                WATCHED.set(job.stop.watched)
-                result = job.work(job.stop)
-            except BaseException as failure:
-                error = failure.refused if isinstance(failure, Halted) else failure
+            results = _results(jobs)
             with self._ready:
-                self._running[job.client] -= 1
-                if not self._running[job.client]:
-                    del self._running[job.client]
-                self._jobs.discard(job)
+                for job in jobs:
+                    self._running[job.client] -= 1
+                    if not self._running[job.client]:
+                        del self._running[job.client]
+                    self._jobs.discard(job)
                 self._ready.notify()
             try:
-                job.loop.call_soon_threadsafe(_tell, job.future, result, error)
+                jobs[0].loop.call_soon_threadsafe(_tell, jobs, results)
             except RuntimeError:  # the loop has ended
                 return
 
-    def _next(self) -> _Job | None:
-        """The first job of the first client that may have another thread; then it is the next one's turn."""
+    def _next(self) -> list[_Job]:
+        """The first job of the first client that may have another thread, and others that go with it."""
         most = max(1, self.threads - 1)
-        for client, own in self._queues.items():
-            if self._running[client] < most:
-                job = own.popleft()
-                del self._queues[client]
-                if own:
-                    self._queues[client] = own
-                self._running[client] += 1
-                self._jobs.add(job)
-                job.begun = True
-                return job
-        return None
+        first = next((client for client in self._queues if self._running[client] < most), None)
+        if first is None:
+            return []
+        jobs = [self._take(first)]
+        while len(jobs) < self.together and isinstance(jobs[0].work, Shared):
+            kind = jobs[0].work.kind
+            client = next((client for client, own in self._queues.items() if _kind(own[0]) == kind), None)
+            if client is None:
+                break
+            jobs.append(self._take(client))
+        return jobs
+
+    def _take(self, client: str) -> _Job:
+        """A client's first job; then it is the next one's turn."""
+        own = self._queues.pop(client)
+        job = own.popleft()
+        if own:
+            self._queues[client] = own
+        self._running[client] += 1
+        self._jobs.add(job)
+        job.begun = True
+        return job
 
 
-def _tell(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
-    if future.done():
-        return
-    if error is None:
-        future.set_result(result)
-    else:
-        future.set_exception(error)
+def _kind(job: _Job) -> Hashable:
+    return job.work.kind if isinstance(job.work, Shared) else None
+
+
+def _results(jobs: list[_Job]) -> list[Any]:
+    """What becomes of jobs that are done at once: results or exceptions, in their order."""
+    in_time = [job for job in jobs if not job.stop.late()]
+    results: list[Any] = []
+    try:
+        if in_time and isinstance(in_time[0].work, Shared):
+            results = in_time[0].work.work([job.work.item for job in in_time if isinstance(job.work, Shared)])
+        elif in_time and not isinstance(in_time[0].work, Shared):
+            WATCHED.set(in_time[0].stop.watched)
+            results = [in_time[0].work(in_time[0].stop)]
+    except BaseException as failure:
+        results = [failure.refused if isinstance(failure, Halted) else failure] * len(in_time)
+    told = dict(zip(map(id, in_time), results, strict=True))
+    return [told[id(job)] if id(job) in told else too_busy() for job in jobs]
+
+
+def _tell(jobs: list[_Job], results: list[Any]) -> None:
+    for job, result in zip(jobs, results, strict=True):
+        if job.future.done():
+            continue
+        if isinstance(result, BaseException):
+            job.future.set_exception(result)
+        else:
+            job.future.set_result(result)

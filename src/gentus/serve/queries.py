@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from gentus.lake import Source, Unreadable
@@ -14,7 +14,6 @@ from gentus.serve.uploads import check_columns
 from gentus.table import Table
 
 if TYPE_CHECKING:
-    from gentus.index import Hit
     from gentus.serve.app import Server
     from gentus.serve.schema import QueryRef
 
@@ -71,22 +70,6 @@ def written(server: Server, rows: list[dict[str, Any]]) -> Callable[[BinaryIO], 
             file.write(json.dumps(row).encode() + b"\n")
 
     return write
-
-
-def explained(server: Server, query: Table, hits: list[Hit]) -> list[Hit]:
-    """Hits with alignments; a table that cannot be read any more does not stop the answer."""
-    from gentus.align import align_digests, no_alignment
-    from gentus.digest import digest
-
-    own, out = digest(query), []
-    for hit in hits:
-        try:
-            table = server.holder.index.read(server.holder.source(hit.table))
-            alignment = align_digests(own, digest(table))
-        except (Unreadable, Refused) as error:
-            alignment = no_alignment(query, hit.table, server.scrubbed(error.reason))
-        out.append(replace(hit, alignment=alignment))
-    return out
 
 
 @contextmanager

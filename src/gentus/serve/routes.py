@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import FastAPI, Query, Request
@@ -15,9 +15,12 @@ from gentus.serve.app import answer, client_of, invalid_words
 from gentus.serve.docs_page import docs_page
 from gentus.serve.errors import WRONG, Refused
 from gentus.serve.forms import expect, form, received
+from gentus.serve.lanes import Shared
 from gentus.serve.metrics import CONTENT_TYPE
 from gentus.serve.page_files import SHELL
-from gentus.serve.queries import Asked, explained, kept, resolved, told
+from gentus.serve.queries import Asked, kept, resolved, told
+from gentus.serve.searches import Opening, search_all
+from gentus.serve.searches import search as search_one
 from gentus.serve.tables import first_rows, profile
 from gentus.serve.uploads import copy
 
@@ -188,52 +191,13 @@ def add_routes(app: FastAPI, server: Server) -> None:
 
         return answer(await server.quick(request, work))
 
-    def search_for(asked: Asked, k: int, explain: bool) -> dict[str, Any]:
-        """The work of a search."""
-        started = time.perf_counter()
-        opened = server.holder.index
-        read = asked.read(server)
-        hits = opened.search_as(asked.source, read, k)
+    async def run_search(request: Request, k: int, explain: bool, size: int, opening: Opening) -> Response:
         if explain:
-            hits = explained(server, read, hits)
-        known = opened.catalogue.entries(hit.table for hit in hits)
-        most = opened.limits.rows
-        found = []
-        for hit in hits:
-            entry = known.get(hit.table)
-            rows = entry.rows if entry else None
-            one: dict[str, Any] = {
-                "rank": hit.rank,
-                "table": hit.table,
-                "score": hit.score,
-                "sid": hit.sid,
-                "rows": rows,
-                "more_rows": (rows or 0) >= most,
-                "columns": entry.columns if entry else None,
-            }
-            if hit.alignment is not None:
-                one["alignment"] = hit.alignment.to_dict()
-            found.append(one)
-        return {
-            "query": {
-                "name": asked.source.name,
-                "columns": [column.name for column in read.columns],
-                "upload": asked.upload,
-            },
-            "hits": found,
-            "ms": round((time.perf_counter() - started) * 1000, 2),
-        }
-
-    async def run_search(request: Request, query: schema.QueryRef, k: int, explain: bool) -> Response:
-        client = client_of(request)
-
-        def work() -> dict[str, Any]:
-            with resolved(server, client, query) as asked:
-                return search_for(asked, k, explain)
-
-        if explain:
-            return answer(await server.slow(request, lambda stop: work()))
-        return answer(await server.quick(request, work))
+            return answer(await server.slow(request, lambda stop: search_one(server, k, opening, True)))
+        if size > settings.shared_bytes:  # others are not to wait for it
+            return answer(await server.quick(request, lambda: search_one(server, k, opening)))
+        shared = Shared(opening, ("search", k), partial(search_all, server, k))
+        return answer(await server.quick(request, shared))
 
     found = {**WRONG, 200: {"model": schema.SearchAnswer}}
 
@@ -247,17 +211,14 @@ def add_routes(app: FastAPI, server: Server) -> None:
     async def search(request: Request) -> Response:
         """Find tables whose rows can be appended to a query's: a file, an upload, a table, or rows."""
         if expect(request, "multipart/form-data", "application/json") == "application/json":
-            asked = _parsed(schema.SearchRequest, await request.body())
-            return await run_search(request, asked.query, asked.k, asked.explain)
+            body = await request.body()
+            asked = _parsed(schema.SearchRequest, body)
+            opening = partial(resolved, server, client_of(request), asked.query)
+            return await run_search(request, asked.k, asked.explain, len(body), opening)
         sent, fields = await received(request)
         k = _parsed_value(fields.get("k", "10"), settings.hits)
-        client, name = client_of(request), sent.filename or ""
-
-        def work() -> dict[str, Any]:
-            with kept(server, client, name, copy(sent.file)) as asked:
-                return search_for(asked, k, False)
-
-        return answer(await server.quick(request, work))
+        opening = partial(kept, server, client_of(request), sent.filename or "", copy(sent.file))
+        return await run_search(request, k, False, sent.size or 0, opening)
 
     @app.get("/api/search", responses=found, response_class=Response, tags=["search"])
     async def search_by_name(
@@ -267,7 +228,8 @@ def add_routes(app: FastAPI, server: Server) -> None:
         explain: bool = False,
     ) -> Response:
         """The same for a table of the lake."""
-        return await run_search(request, schema.QueryRef(table=table), k, explain)
+        opening = partial(resolved, server, client_of(request), schema.QueryRef(table=table))
+        return await run_search(request, k, explain, 0, opening)
 
     @app.post(
         "/api/align",
