@@ -13,7 +13,6 @@ import gentus
 from gentus.bench.page import chromium, served
 from page.lake import film_rows, page_lake
 
-
 PATIENCE = 20_000  # ms, for machines that are busy with other things
 expect.set_options(timeout=PATIENCE)
 

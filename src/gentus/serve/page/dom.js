@@ -52,6 +52,12 @@ export function tableName(name) {
   return h("span", { class: "name" }, at ? h("span", { class: "folder" }, name.slice(0, at)) : null, name.slice(at));
 }
 
+/** The first codes of an identifier, which say what a table is about. */
+export function shortSid(sid) {
+  const codes = sid.split("-");
+  return codes.length > 8 ? `${codes.slice(0, 8).join("-")}-…` : sid;
+}
+
 /** A bar from 0 to 1; the figure beside it says the same in text. */
 export function bar(share) {
   const inner = h("span", {});

@@ -1,6 +1,6 @@
 // Two tables side by side: which columns belong together, why, and how their rows look under one another.
 
-import { announce, bar, failure, h, tableName, waiting } from "./dom.js";
+import { announce, bar, failure, h, shortSid, tableName, waiting } from "./dom.js";
 import { drawing } from "./drawing.js";
 import { cell, numeric, scroller } from "./grid.js";
 import { preview } from "./lake.js";
@@ -29,7 +29,7 @@ export function comparison(session, table, { ticked, tick }) {
       "p",
       { class: "soft facts" },
       hit ? h("span", {}, `score ${hit.score.toFixed(3)}`) : null,
-      hit ? h("a", { href: address("/tree", { prefix: hit.sid.split("-").slice(0, 2).join("-") }), title: "Its neighbours in the tree" }, h("code", {}, hit.sid)) : null,
+      hit ? h("a", { href: address("/tree", { prefix: hit.sid.split("-").slice(0, 2).join("-") }), title: `Its neighbours in the tree: ${hit.sid}` }, h("code", {}, shortSid(hit.sid))) : null,
       h("a", { href: address("/table", { name: table }) }, "All of its columns"),
       h("a", { href: address("/", { table }) }, "Search with it"),
     ),

@@ -29,7 +29,7 @@ export function preview(reference, rows = 20) {
   return previews.get(key);
 }
 
-/** Do things that can wait, a few at a time, in the order in which they were asked for. */
+/** Do things that can wait, a few at a time; what was asked for last is what people look at, and comes first. */
 export class Queue {
   constructor(width = 2) {
     this.width = width;
@@ -50,7 +50,7 @@ export class Queue {
     if (this.busy >= this.width || !this.waiting.length) return;
     this.busy += 1;
     try {
-      await this.waiting.shift()();
+      await this.waiting.pop()();
     } catch {
       // what can wait can also be missing
     } finally {

@@ -221,12 +221,13 @@ function draw(frame, { points, names }) {
 
 function legend(plot) {
   const most = plot.groups[0]?.members.length ?? 1;
-  const items = plot.groups.slice(0, FAMILIES).map(({ code, members, hue }) => {
+  const items = plot.groups.slice(0, FAMILIES).map((group) => {
+    const { code, members } = group;
     const swatch = h("i", {});
-    swatch.style.background = plot.colour(hue);
+    swatch.style.background = plot.colour(group);
     const share = h("span", { class: "share" }, h("span", {}));
     share.firstChild.style.width = `${(100 * members.length) / most}%`;
-    share.firstChild.style.background = plot.colour(hue);
+    share.firstChild.style.background = plot.colour(group);
     let pinned = false;
     const light = (on) => {
       plot.only = on || pinned ? code : null;

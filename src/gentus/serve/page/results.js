@@ -14,7 +14,7 @@ export function resultList(session, { open, tick }) {
   const items = new Map(session.hits.map((hit) => [hit.table, item(hit, session.columns.length, open, tick)]));
   const element = h("ol", { class: "hits", onkeydown: byArrows }, [...items.values()].map((one) => one.element));
   const seen = new IntersectionObserver((entries) => {
-    for (const entry of entries) {
+    for (const entry of entries.reverse()) { // the queue begins with the last one
       if (!entry.isIntersecting) continue;
       seen.unobserve(entry.target);
       queue.add(() => fillIn(session, entry.target.dataset.hit, items));

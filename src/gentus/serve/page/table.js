@@ -1,6 +1,6 @@
 // One table: what its columns hold, and some rows.
 
-import { bar, count, failure, h, icon, some, tableName, waiting } from "./dom.js";
+import { bar, count, failure, h, icon, shortSid, some, tableName, waiting } from "./dom.js";
 import { grid } from "./grid.js";
 import { preview } from "./lake.js";
 import { rowsOf } from "./picker.js";
@@ -49,7 +49,7 @@ async function follow(parameters) {
         { class: "soft facts" },
         h("span", {}, rowsOf(table)),
         h("span", {}, some(table.columns.length, "column")),
-        table.sid ? h("a", { href: address("/tree", { prefix: table.sid.split("-").slice(0, 2).join("-") }), title: "Its neighbours in the tree" }, h("code", {}, table.sid)) : null,
+        table.sid ? h("a", { href: address("/tree", { prefix: table.sid.split("-").slice(0, 2).join("-") }), title: `Its neighbours in the tree: ${table.sid}` }, h("code", {}, shortSid(table.sid))) : null,
       ),
       h("h2", {}, "Columns"),
       profile(table),

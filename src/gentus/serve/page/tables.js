@@ -1,7 +1,7 @@
 // All tables of the lake, by name.
 
 import { get } from "./api.js";
-import { announce, count, failure, h, icon, some, tableName, waiting } from "./dom.js";
+import { announce, count, failure, h, icon, shortSid, some, tableName, waiting } from "./dom.js";
 import { address, go, title } from "./route.js";
 
 const PAGE = 50;
@@ -64,7 +64,7 @@ function list(tables) {
           h("th", { scope: "row" }, h("a", { href: address("/table", { name: table.name }) }, tableName(table.name))),
           h("td", { class: "right" }, count(table.rows), table.more_rows ? "+" : ""),
           h("td", { class: "right" }, count(table.columns)),
-          h("td", { class: "sid" }, h("code", {}, table.sid)),
+          h("td", { class: "sid" }, h("code", { title: table.sid }, shortSid(table.sid))),
           h("td", { class: "act" }, h("a", { class: "button quiet", href: address("/", { table: table.name }), "aria-label": `Search with ${table.name}` }, icon("search"), "Search")),
         ),
       ),

@@ -65,7 +65,7 @@ function trail(prefix) {
 const few = (node) => node.children.length === 0 || (node.prefix.length > 0 && node.tables <= LISTED && node.below.length > 0);
 
 /** Tables where they are few, otherwise the codes that follow. */
-const contents = (node) => (few(node) ? h("ul", { class: "level" }, node.below.map(leaf)) : level(node));
+const contents = (node) => (few(node) ? h("ul", { class: "level" }, [...node.below].reverse().map(leaf).reverse()) : level(node)); // the queue begins with the last one
 
 /** The codes that follow a prefix, the ones with most tables first. */
 function level(node) {
@@ -142,7 +142,7 @@ function branch(prefix, child, most) {
 }
 
 const seen = new IntersectionObserver((entries) => {
-  for (const entry of entries) {
+  for (const entry of entries.reverse()) { // the queue begins with the last one
     if (!entry.isIntersecting) continue;
     seen.unobserve(entry.target);
     waitingFor.get(entry.target)?.();
@@ -155,11 +155,13 @@ function watch(element, act) {
   seen.observe(element);
 }
 
+const short = (cell) => (cell.length > 30 ? `${cell.slice(0, 28)}…` : cell);
+
 /** Names say little; a row says what a table is about. */
 function firstRow(name, element) {
   queue.add(async () => {
     const table = await preview({ table: name }, 3);
-    element.textContent = (table.sample[0] ?? []).filter((cell) => cell !== null).slice(0, 6).join(" · ");
+    element.textContent = (table.sample[0] ?? []).filter((cell) => cell !== null).slice(0, 6).map(short).join(" · ");
   });
 }
 
