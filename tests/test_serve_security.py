@@ -415,9 +415,15 @@ def test_what_takes_too_long_is_stopped() -> None:
         finally:
             ended.set()
 
-    first, second = run_lane(lane, [("a", long), ("b", lambda stop: time.sleep(0.1))], 0.3)
+    async def both() -> list[Any]:
+        begun = asyncio.create_task(lane.run("a", 0.4, long))
+        await asyncio.sleep(0.05)
+        waits = lane.run("b", 0.1, lambda stop: None)
+        return await asyncio.gather(begun, waits, return_exceptions=True)
+
+    first, second = asyncio.run(both())
     assert isinstance(first, Refused)
-    assert (first.status, "0.3 s" in first.reason) == (422, True)
+    assert (first.status, "0.4 s" in first.reason) == (422, True)
     assert isinstance(second, Refused)  # it waited in vain
     assert (second.status, second.headers["Retry-After"]) == (503, "5")
     assert ended.wait(2)
