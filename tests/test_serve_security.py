@@ -415,7 +415,7 @@ def test_what_takes_too_long_is_stopped() -> None:
         finally:
             ended.set()
 
-    async def both() -> list[Any]:
+    async def both() -> Any:
         begun = asyncio.create_task(lane.run("a", 0.4, long))
         await asyncio.sleep(0.05)
         waits = lane.run("b", 0.1, lambda stop: None)

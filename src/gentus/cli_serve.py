@@ -1,4 +1,4 @@
-"""`gentus serve`: the page and the API."""
+"""`gentus serve` and `gentus mcp`: an index for people, for programs and for agents."""
 
 from __future__ import annotations
 
@@ -57,6 +57,26 @@ def serve(
     run(Path(os.path.abspath(index)), host, port, settings, ready)
 
 
+def mcp(
+    index: IndexPath,
+    folder: Annotated[
+        list[Path] | None,
+        typer.Option(help="Where an agent may read files and write unions. Default: the current folder."),
+    ] = None,
+) -> None:
+    """Give an agent search, alignment and unions as tools, by the Model Context Protocol on stdio."""
+    if find_spec("mcp") is None:
+        raise ModuleNotFoundError("mcp is not installed. Run: pip install 'gentus[mcp]'")
+    from gentus.serve.agents import serve_tools
+
+    folders = folder or [Path.cwd()]
+    for one in folders:
+        if not one.is_dir():
+            raise typer.BadParameter(f"there is no folder {one}", param_hint="--folder")
+    serve_tools(Path(os.path.abspath(index)), folders)
+
+
 def add_serve(app: typer.Typer) -> None:
-    """Let an app have this command."""
+    """Let an app have these commands."""
     app.command()(serve)
+    app.command()(mcp)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
@@ -15,23 +13,22 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from gentus import __version__
+from gentus.serve.core import Core
 from gentus.serve.guard import Guard, Hosts
 from gentus.serve.holder import Holder
 from gentus.serve.lanes import Lane, Shared, Stop
 from gentus.serve.metrics import Metrics
 from gentus.serve.page_files import PageFiles
 from gentus.serve.settings import Settings
-from gentus.serve.uploads import Uploads
 
 T = TypeVar("T")
 
 
-class Server:
+class Server(Core):
     """What all requests share."""
 
     def __init__(self, holder: Holder, settings: Settings) -> None:
-        self.holder, self.settings = holder, settings
-        self.uploads = Uploads(settings)
+        super().__init__(holder, settings)
         self.metrics = Metrics()
         self.files = PageFiles()
         waiting = settings.waiting, settings.waiting_of_one
@@ -58,18 +55,10 @@ class Server:
         """Do what may take long in a thread."""
         return await self.lanes["slow"].run(client_of(request), self.settings.slow_seconds, work)
 
-    def scrubbed(self, text: str) -> str:
-        """Words that say nothing of where files lie on this machine."""
-        index = self.holder.index
-        for folder in (self.uploads.folder, index.config["lake"], index.layout.root, tempfile.gettempdir()):
-            text = text.replace(os.path.join(str(folder), ""), "")
-        return text
-
     def close(self) -> bool:
         """End all work; False if some goes on."""
         ended = [lane.close() for lane in self.lanes.values()]
-        self.uploads.close()
-        return all(ended)
+        return super().close() and all(ended)
 
 
 def client_of(request: Request) -> str:

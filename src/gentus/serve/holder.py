@@ -84,10 +84,6 @@ class Holder:
             index.search_as([_TRIAL], [_TRIAL], 1)
             self._tried = True
 
-    def sid(self, name: str) -> str | None:
-        """The identifier of a table."""
-        return self.index.sid(name)
-
 
 def _identity(path: Path) -> tuple[int, int]:
     found = path.stat()

@@ -14,7 +14,7 @@ from gentus.serve.uploads import check_columns
 from gentus.table import Table
 
 if TYPE_CHECKING:
-    from gentus.serve.app import Server
+    from gentus.serve.core import Core
     from gentus.serve.schema import QueryRef
 
 ROWS = "rows.jsonl"  # what rows sent as JSON are called
@@ -27,41 +27,42 @@ class Asked:
     source: Source
     upload: str | None = None  # its id, if it is one
     known: Table | None = None  # what was read of it, if it has just come
+    of_lake: bool = False
 
-    def read(self, server: Server) -> Table:
+    def read(self, core: Core) -> Table:
         """What is to be searched with."""
         if self.known is not None:
             return self.known
         with told(self.source):
-            table = server.holder.index.read(self.source)
-        check_columns(table, server.settings)
+            table = core.holder.index.read(self.source)
+        check_columns(table, core.settings)
         return table
 
 
 @contextmanager
-def resolved(server: Server, client: str, query: QueryRef) -> Iterator[Asked]:
+def resolved(core: Core, client: str, query: QueryRef) -> Iterator[Asked]:
     """The query of a request; it stays where it is until the end."""
     if query.table is not None:
-        yield Asked(server.holder.source(query.table))
+        yield Asked(core.holder.source(query.table), of_lake=True)
     elif query.upload is not None:
-        with server.uploads.using(query.upload) as upload:
+        with core.uploads.using(query.upload) as upload:
             yield Asked(upload.source, upload.id)
     else:
-        with kept(server, client, ROWS, written(server, query.rows or [])) as asked:
+        with kept(core, client, ROWS, written(core, query.rows or [])) as asked:
             yield asked
 
 
 @contextmanager
-def kept(server: Server, client: str, name: str, write: Callable[[BinaryIO], None]) -> Iterator[Asked]:
+def kept(core: Core, client: str, name: str, write: Callable[[BinaryIO], None]) -> Iterator[Asked]:
     """A table that has just come."""
-    upload, table = server.uploads.put(name, client, server.holder.index.limits, write)
-    with server.uploads.using(upload.id):
+    upload, table = core.uploads.put(name, client, core.holder.index.limits, write)
+    with core.uploads.using(upload.id):
         yield Asked(upload.source, upload.id, table)
 
 
-def written(server: Server, rows: list[dict[str, Any]]) -> Callable[[BinaryIO], None]:
+def written(core: Core, rows: list[dict[str, Any]]) -> Callable[[BinaryIO], None]:
     """What writes rows into a file."""
-    settings = server.settings
+    settings = core.settings
     if len(rows) > settings.json_rows:
         raise Refused(413, f"at most {settings.json_rows:,} rows are taken as JSON; send a file")
 

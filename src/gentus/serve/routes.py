@@ -18,10 +18,10 @@ from gentus.serve.forms import expect, form, received
 from gentus.serve.lanes import Shared
 from gentus.serve.metrics import CONTENT_TYPE
 from gentus.serve.page_files import SHELL
-from gentus.serve.queries import Asked, kept, resolved, told
+from gentus.serve.queries import kept, resolved
 from gentus.serve.searches import Opening, search_all
 from gentus.serve.searches import search as search_one
-from gentus.serve.tables import first_rows, profile
+from gentus.serve.tables import aligned, looked_at
 from gentus.serve.uploads import copy
 
 if TYPE_CHECKING:
@@ -114,20 +114,8 @@ def add_routes(app: FastAPI, server: Server) -> None:
         client = client_of(request)
 
         def work() -> dict[str, Any]:
-            with resolved(server, client, query) as asked, told(asked.source):
-                opened = server.holder.index
-                read = opened.read(asked.source)
-                sample = first_rows(
-                    asked.source, [column.name for column in read.columns], rows, opened.limits
-                )
-                return {
-                    "name": asked.source.name,
-                    "sid": None if asked.upload else server.holder.sid(asked.source.name),
-                    "rows": read.rows,
-                    "more_rows": read.rows >= opened.limits.rows,
-                    "columns": profile(read),
-                    "sample": sample,
-                }
+            with resolved(server, client, query) as asked:
+                return looked_at(server, asked, rows)
 
         return answer(await server.quick(request, work))
 
@@ -242,16 +230,8 @@ def add_routes(app: FastAPI, server: Server) -> None:
         client = client_of(request)
 
         def work() -> dict[str, Any]:
-            from gentus.align import align as align_tables
-
             with resolved(server, client, asked.query) as query:
-                left = query.read(server)
-                right = Asked(server.holder.source(asked.table)).read(server)
-                return {
-                    **align_tables(left, right, asked.names).to_dict(),
-                    "query_columns": [column.name for column in left.columns],
-                    "table_columns": [column.name for column in right.columns],
-                }
+                return aligned(server, query, asked.table, asked.names)
 
         return answer(await server.quick(request, work))
 

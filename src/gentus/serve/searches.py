@@ -14,38 +14,38 @@ from gentus.serve.errors import Refused
 if TYPE_CHECKING:
     from gentus.catalogue import Entry
     from gentus.index import Hit
-    from gentus.serve.app import Server
+    from gentus.serve.core import Core
     from gentus.serve.queries import Asked
     from gentus.table import Table
 
 Opening = Callable[[], AbstractContextManager["Asked"]]  # what gives the query, in a thread
 
 
-def search(server: Server, k: int, opening: Opening, explain: bool = False) -> dict[str, Any]:
+def search(core: Core, k: int, opening: Opening, explain: bool = False) -> dict[str, Any]:
     """One search, as it is answered."""
-    (answer,) = search_all(server, k, [opening], explain)
+    (answer,) = search_all(core, k, [opening], explain)
     if isinstance(answer, Exception):
         raise answer
     found: dict[str, Any] = answer
     return found
 
 
-def search_all(server: Server, k: int, openings: Sequence[Opening], explain: bool = False) -> list[Any]:
+def search_all(core: Core, k: int, openings: Sequence[Opening], explain: bool = False) -> list[Any]:
     """Several searches; one that fails is answered by its exception, and the others are as if alone."""
     started = time.perf_counter()
-    index = server.holder.index
+    index = core.holder.index
     with ExitStack() as stack:
         queries: list[tuple[Asked, Table] | Exception] = []
         for opening in openings:
             try:
                 asked = stack.enter_context(opening())
-                queries.append((asked, asked.read(server)))
+                queries.append((asked, asked.read(core)))
             except Exception as error:
                 queries.append(error)
         read = [query for query in queries if not isinstance(query, Exception)]
         hits = index.search_as([asked.source for asked, _ in read], [table for _, table in read], k)
         if explain:
-            hits = [explained(server, table, found) for (_, table), found in zip(read, hits, strict=True)]
+            hits = [explained(core, table, found) for (_, table), found in zip(read, hits, strict=True)]
         known = index.catalogue.entries({hit.table for found in hits for hit in found})
         milliseconds = round((time.perf_counter() - started) * 1000, 2)
         answers = iter(
@@ -77,7 +77,7 @@ def _told(hit: Hit, entry: Entry | None, sample: int) -> dict[str, Any]:
     return told if hit.alignment is None else {**told, "alignment": hit.alignment.to_dict()}
 
 
-def explained(server: Server, query: Table, hits: list[Hit]) -> list[Hit]:
+def explained(core: Core, query: Table, hits: list[Hit]) -> list[Hit]:
     """Hits with alignments; a table that cannot be read any more does not stop the answer."""
     from gentus.align import align_digests, no_alignment
     from gentus.digest import digest
@@ -85,9 +85,9 @@ def explained(server: Server, query: Table, hits: list[Hit]) -> list[Hit]:
     own, out = digest(query), []
     for hit in hits:
         try:
-            table = server.holder.index.read(server.holder.source(hit.table))
+            table = core.holder.index.read(core.holder.source(hit.table))
             alignment = align_digests(own, digest(table))
         except (Unreadable, Refused) as error:
-            alignment = no_alignment(query, hit.table, server.scrubbed(error.reason))
+            alignment = no_alignment(query, hit.table, core.scrubbed(error.reason))
         out.append(replace(hit, alignment=alignment))
     return out

@@ -10,13 +10,43 @@ from gentus.lake import Limits, Source, Unreadable
 from gentus.lake.base import EMPTY, explain
 from gentus.lake.typed import session, text_of
 from gentus.lake.whole import Tally, open_whole
+from gentus.serve.queries import Asked, told
 from gentus.table import Table
 
 if TYPE_CHECKING:
     from gentus.lake.whole import Whole
+    from gentus.serve.core import Core
 
 EXAMPLES = 5
 KINDS = ("number", "date", "text")
+
+
+def looked_at(core: Core, asked: Asked, rows: int) -> dict[str, Any]:
+    """A table as it is shown."""
+    index = core.holder.index
+    with told(asked.source):
+        read = index.read(asked.source)
+        sample = first_rows(asked.source, [column.name for column in read.columns], rows, index.limits)
+    return {
+        "name": asked.source.name,
+        "sid": index.sid(asked.source.name) if asked.of_lake else None,
+        "rows": read.rows,
+        "more_rows": read.rows >= index.limits.rows,
+        "columns": profile(read),
+        "sample": sample,
+    }
+
+
+def aligned(core: Core, query: Asked, table: str, names: bool) -> dict[str, Any]:
+    """Which columns of a query and of a table of the lake belong together."""
+    from gentus.align import align  # and SciPy with it, which search does not need
+
+    left, right = query.read(core), Asked(core.holder.source(table)).read(core)
+    return {
+        **align(left, right, names).to_dict(),
+        "query_columns": [column.name for column in left.columns],
+        "table_columns": [column.name for column in right.columns],
+    }
 
 
 def profile(table: Table) -> list[dict[str, Any]]:

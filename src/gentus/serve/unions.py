@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from gentus.lake import Source
-    from gentus.serve.app import Server
+    from gentus.serve.core import Core
 
 _OURS = ("path", "part")  # what only the server says of a table: where it lies
 _MOST_COLUMNS = 5000
@@ -50,15 +50,15 @@ class Watched(Progress):
 
 
 def plan_of(
-    server: Server, query: Source, tables: list[str], options: dict[str, bool], stop: Stop
+    core: Core, query: Source, tables: list[str], options: dict[str, bool], stop: Stop
 ) -> dict[str, Any]:
     """The plan for some tables, as a client may see it."""
-    settings = server.settings
+    settings = core.settings
     if len(tables) > settings.union_tables:
         raise Refused(422, f"at most {settings.union_tables} tables can be unioned here")
-    sources = [server.holder.source(name) for name in tables]
+    sources = [core.holder.source(name) for name in tables]
     progress = Watched(stop, settings.union_rows)
-    plan: UnionPlan = server.holder.index.union_plan(query, sources, progress=progress, **options)
+    plan: UnionPlan = core.holder.index.union_plan(query, sources, progress=progress, **options)
     return without_paths(plan)
 
 
@@ -71,9 +71,9 @@ def without_paths(plan: UnionPlan) -> dict[str, Any]:
     return told
 
 
-def with_paths(server: Server, document: dict[str, Any], query: Source) -> UnionPlan:
+def with_paths(core: Core, document: dict[str, Any], query: Source) -> UnionPlan:
     """A plan that came from a client; where its tables lie, the catalogue says."""
-    settings = server.settings
+    settings = core.settings
     tables, columns = document.get("tables"), document.get("columns")
     if isinstance(tables, list) and len(tables) > settings.union_tables:
         raise Refused(422, f"at most {settings.union_tables} tables can be unioned here")
@@ -82,13 +82,13 @@ def with_paths(server: Server, document: dict[str, Any], query: Source) -> Union
     own = document.get("query")
     document = {**document, "query": _placed(own, query)}
     if isinstance(tables, list):
-        document["tables"] = [_placed(one, _source_of(server, one)) for one in tables]
+        document["tables"] = [_placed(one, _source_of(core, one)) for one in tables]
     return UnionPlan.from_dict(document)
 
 
-def _source_of(server: Server, table: Any) -> Source | None:
+def _source_of(core: Core, table: Any) -> Source | None:
     name = table.get("name") if isinstance(table, dict) else None
-    return server.holder.source(name) if isinstance(name, str) else None
+    return core.holder.source(name) if isinstance(name, str) else None
 
 
 def _placed(table: Any, source: Source | None) -> Any:
@@ -101,10 +101,10 @@ def _placed(table: Any, source: Source | None) -> Any:
     return {**table, "name": source.name, "path": os.path.abspath(source.path), "part": source.part}
 
 
-def preview(server: Server, plan: UnionPlan, rows: int, stop: Stop) -> dict[str, Any]:
+def preview(core: Core, plan: UnionPlan, rows: int, stop: Stop) -> dict[str, Any]:
     """Some rows of every table, under the columns of the result."""
-    union = Union(plan, limits=server.holder.index.limits, memory=MEMORY)
-    taken = union.preview(rows, Watched(stop, server.settings.union_rows))
+    union = Union(plan, limits=core.holder.index.limits, memory=MEMORY)
+    taken = union.preview(rows, Watched(stop, core.settings.union_rows))
     ran, report = union.ran or plan, union.report
     types = {column.name: column.type or "VARCHAR" for column in ran.columns}
     counts = [table.rows for table in ran.sources]
@@ -155,11 +155,11 @@ class Written:
             self.path.unlink(missing_ok=True)
 
 
-def write(server: Server, plan: UnionPlan, kind: str, guard: bool, stop: Stop) -> Written:
+def write(core: Core, plan: UnionPlan, kind: str, guard: bool, stop: Stop) -> Written:
     """All rows in a file of ours."""
-    path = server.uploads.folder / f"union-{secrets.token_hex(12)}.{kind}"
-    union = Union(plan, limits=server.holder.index.limits, memory=MEMORY)
-    union.write(Output(path, kind, guard_formulas=guard), Watched(stop, server.settings.union_rows))
+    path = core.uploads.folder / f"union-{secrets.token_hex(12)}.{kind}"
+    union = Union(plan, limits=core.holder.index.limits, memory=MEMORY)
+    union.write(Output(path, kind, guard_formulas=guard), Watched(stop, core.settings.union_rows))
     file = path.open("rb")
     with suppress(OSError):  # where an open file cannot be deleted, it is when it is closed
         path.unlink()

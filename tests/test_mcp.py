@@ -1,0 +1,169 @@
+"""The tools that agents have, asked by the official client."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import json
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import rows_of, subject_of, write_table
+from mcp import Client, StdioServerParameters
+
+from gentus.serve.agents import make_tools
+from gentus.serve.core import Core
+from gentus.serve.holder import Holder
+from gentus.serve.settings import Settings
+
+Ask = Callable[..., Any]
+
+
+class ToolFailedError(Exception):
+    """What a tool says when it cannot do what it was asked for."""
+
+
+@pytest.fixture
+def ask(index_path: Path, tmp_path: Path) -> Iterator[Ask]:
+    """Call a tool, in this process; its folder is empty."""
+    core = Core(Holder(index_path), Settings(slow_seconds=30))
+    tools = make_tools(core, [tmp_path])
+
+    def ask(name: str, **arguments: Any) -> Any:
+        async def call() -> Any:
+            async with Client(tools) as client:
+                return await client.call_tool(name, arguments)
+
+        return answer_of(asyncio.run(call()))
+
+    yield ask
+    core.close()
+    core.holder.index.close()
+
+
+def answer_of(result: Any) -> Any:
+    """What a tool has answered."""
+    text = "".join(getattr(part, "text", "") for part in result.content)
+    if result.is_error:
+        raise ToolFailedError(text)
+    return result.structured_content if result.structured_content is not None else json.loads(text)
+
+
+def test_search_in_every_way(ask: Ask, tmp_path: Path) -> None:
+    rows = rows_of("fish", 77)
+    path = write_table(tmp_path / "mine.csv", rows)
+    by_path = ask("search_tables", path=str(path), k=4)
+    by_rows = ask("search_tables", rows=[dict(zip(rows[0], row, strict=True)) for row in rows[1:]], k=4)
+    relative = ask("search_tables", path="mine.csv", k=4)
+    assert by_path["hits"] == by_rows["hits"] == relative["hits"]
+    assert {subject_of(hit["table"]) for hit in by_path["hits"]} == {"fish"}
+    assert by_path["query"] == {"name": "mine.csv", "columns": rows[0], "upload": None}
+    by_name = ask("search_tables", table="fish_0.csv", k=2, explain=True)
+    assert by_name["hits"][0]["alignment"]["pairs"]
+    assert "fish_0.csv" not in [hit["table"] for hit in by_name["hits"]]
+
+
+def test_look_and_align(ask: Ask, tmp_path: Path) -> None:
+    write_table(tmp_path / "mine.csv", rows_of("fish", 77))
+    assert ask("list_tables", words="fish parquet")["tables"][0]["name"] == "typed/fish_3.parquet"
+    told = ask("describe_table", table="typed/fish_3.parquet", rows=2)
+    assert told["sample"] == rows_of("fish", 3)[1:3]
+    assert ask("describe_table", path="mine.csv", rows=2)["sid"] is None
+    aligned = ask("align_columns", path="mine.csv", with_table="typed/fish_3.parquet")
+    assert [pair["table"]["name"] for pair in aligned["pairs"]] == ["name", "kind", "size", "year"]
+
+
+def test_union_from_plan_to_file(ask: Ask, tmp_path: Path, lake: Path) -> None:
+    write_table(tmp_path / "mine.csv", rows_of("fish", 77))
+    plan = ask("plan_union", path="mine.csv", tables=["fish_0.csv", "typed/fish_3.parquet"])
+    assert str(lake) not in json.dumps(plan)
+    shown = ask("preview_union", plan=plan, path="mine.csv", show=6)
+    assert len(shown["rows"]) == 6
+    assert shown["total"] == 36
+    report = ask("run_union", plan=plan, path="mine.csv", output="all.csv")
+    assert (report["rows"], report["unconverted"]) == (36, 0)
+    with (tmp_path / "all.csv").open(newline="") as file:
+        written = list(csv.reader(file))
+    assert [row[:4] for row in written[1:13]] == rows_of("fish", 77)[1:]
+    with pytest.raises(ToolFailedError, match="there already"):
+        ask("run_union", plan=plan, path="mine.csv", output="all.csv")
+
+
+def test_only_files_in_its_folders(ask: Ask, tmp_path: Path, lake: Path, index_path: Path) -> None:
+    write_table(tmp_path / "mine.csv", rows_of("fish", 77))
+    (tmp_path / "out.csv").symlink_to(lake / "fish_0.csv")
+    for path in (str(lake / "fish_0.csv"), "/etc/passwd", "../x.csv", "out.csv"):
+        with pytest.raises(ToolFailedError, match="is not in"):
+            ask("search_tables", path=path)
+    plan = ask("plan_union", path="mine.csv", tables=["fish_0.csv"])
+    for output in (str(lake / "new.csv"), "../new.csv", str(index_path / "new.csv")):
+        with pytest.raises(ToolFailedError, match="is not in"):
+            ask("run_union", plan=plan, path="mine.csv", output=output)
+    with pytest.raises(ToolFailedError, match=r"end in \.csv"):
+        ask("run_union", plan=plan, path="mine.csv", output="all.db")
+    plan["tables"][0]["path"] = str(tmp_path / "mine.csv")
+    with pytest.raises(ToolFailedError, match="no 'path'"):
+        ask("run_union", plan=plan, path="mine.csv", output="new.csv")
+
+
+def test_lake_and_index_are_not_written_to(index_path: Path, lake: Path) -> None:
+    core = Core(Holder(index_path), Settings())
+    tools = make_tools(core, [lake.parent])
+
+    async def union(output: Path) -> Any:
+        async with Client(tools) as client:
+            asked: dict[str, Any] = {"table": "fish_0.csv", "tables": ["deep/er/fish_1.csv"]}
+            plan = answer_of(await client.call_tool("plan_union", asked))
+            asked = {"plan": plan, "table": "fish_0.csv", "output": str(output)}
+            return await client.call_tool("run_union", asked)
+
+    for folder in (lake, index_path):
+        with pytest.raises(ToolFailedError, match="not written to"):
+            answer_of(asyncio.run(union(folder / "new.csv")))
+    core.close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({}, "exactly one of"),
+        ({"table": "a", "path": "b"}, "exactly one of"),
+        ({"table": "nothing.csv"}, "no table"),
+        ({"path": "nothing.csv"}, "there is no file"),
+        ({"rows": []}, "rows"),
+        ({"table": "fish_0.csv", "k": 0}, "k"),
+    ],
+)
+def test_what_cannot_be(ask: Ask, arguments: dict[str, Any], words: str) -> None:
+    with pytest.raises(ToolFailedError, match=words):
+        ask("search_tables", **arguments)
+
+
+def test_over_stdio(index_path: Path, tmp_path: Path) -> None:
+    """As an agent starts it: a process of its own, with nothing but the protocol on stdout."""
+    write_table(tmp_path / "mine.csv", rows_of("fish", 77))
+    server = StdioServerParameters(
+        command=sys.executable, args=["-m", "gentus.cli", "mcp", str(index_path)], cwd=str(tmp_path)
+    )
+
+    async def talk() -> tuple[Any, Any]:
+        async with Client(server) as client:
+            tools = (await client.list_tools()).tools
+            return tools, await client.call_tool("search_tables", {"path": "mine.csv", "k": 3})
+
+    tools, result = asyncio.run(_in_time(talk))
+    found = answer_of(result)
+    names = {tool.name for tool in tools}
+    assert {"search_tables", "align_columns", "plan_union", "run_union"} <= names
+    for tool in tools:
+        assert tool.description
+        assert tool.annotations.read_only_hint is (tool.name != "run_union")
+    assert [subject_of(hit["table"]) for hit in found["hits"]] == ["fish"] * 3
+
+
+async def _in_time(work: Callable[[], Awaitable[Any]]) -> Any:
+    async with asyncio.timeout(60):
+        return await work()
