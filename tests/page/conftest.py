@@ -24,10 +24,15 @@ def films(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def films_index(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("page")
     gentus.build(page_lake(folder / "lake"), folder / "films.index", settings=QUICK, workers=1).close()
-    with served(folder / "films.index") as url:
+    return folder / "films.index"
+
+
+@pytest.fixture(scope="session")
+def address(films_index: Path) -> Iterator[str]:
+    with served(films_index) as url:
         yield url
 
 
@@ -50,7 +55,7 @@ class Window:
 
     def _heard(self, said: ConsoleMessage) -> None:
         if said.type == "error":
-            self.complaints.append(said.text)
+            self.complaints.append(f"{said.text} {said.location['url']}")
 
     def forgive(self, part: str) -> None:
         """A complaint that belongs to the journey, such as about an answer of 422."""

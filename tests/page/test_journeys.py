@@ -381,6 +381,24 @@ def test_what_is_not_there(window: Window) -> None:
     window.forgive("404")
 
 
+def test_an_upload_that_the_server_let_go(window: Window, films: Path) -> None:
+    page = window.drop(films)
+    gone = page.url.partition("upload=")[2]
+    said = {"error": "this upload is not there (any more); send the file again"}
+
+    def forgotten(route: Route) -> None:
+        if gone in (route.request.post_data or ""):
+            route.fulfill(status=404, json=said)
+        else:
+            route.continue_()
+
+    page.route("**/api/union/*", forgotten)
+    page.get_by_role("checkbox", name="Take films/a.csv into the union").check()
+    page.get_by_role("link", name="Preview the union").click()
+    expect(page.locator(".union .facts")).to_contain_text("24 rows")
+    window.forgive("404")
+
+
 def test_a_server_that_is_gone(window: Window, films: Path) -> None:
     page = window.drop(films)
     page.route("**/api/**", lambda route: route.abort())

@@ -17,7 +17,10 @@ async function ask(path, options) {
   }
   if (response.ok) return response;
   const told = await response.json().catch(() => null);
-  throw new ApiError(told?.error ?? `The server answered ${response.status} ${response.statusText}.`, response.status);
+  throw new ApiError(
+    told?.error ?? `The server answered ${response.status} ${response.statusText}.`,
+    response.status,
+  );
 }
 
 const json = async (path, options) => (await ask(path, options)).json();

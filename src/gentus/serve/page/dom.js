@@ -18,7 +18,9 @@ function filled(element, properties, children) {
     if (typeof value === "function") element.addEventListener(name.slice(2), value);
     else element.setAttribute(name, value === true ? "" : value);
   }
-  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  element.append(
+    ...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false),
+  );
   return element;
 }
 
@@ -49,7 +51,12 @@ export function bytes(number) {
 /** The name of a table: its folders step back behind the file. */
 export function tableName(name) {
   const at = name.replace(/\/+$/, "").lastIndexOf("/") + 1;
-  return h("span", { class: "name" }, at ? h("span", { class: "folder" }, name.slice(0, at)) : null, name.slice(at));
+  return h(
+    "span",
+    { class: "name" },
+    at ? h("span", { class: "folder" }, name.slice(0, at)) : null,
+    name.slice(at),
+  );
 }
 
 /** The first codes of an identifier, which say what a table is about. */
@@ -80,7 +87,11 @@ const ICONS = {
 
 /** A line drawing beside a word that says the same. */
 export function icon(name) {
-  return s("svg", { class: "icon", viewBox: "0 0 24 24", "aria-hidden": "true" }, s("path", { d: ICONS[name] }));
+  return s(
+    "svg",
+    { class: "icon", viewBox: "0 0 24 24", "aria-hidden": "true" },
+    s("path", { d: ICONS[name] }),
+  );
 }
 
 /** What went wrong, and what to do. */
@@ -90,5 +101,9 @@ export function failure(error, ...more) {
 
 /** Lines where something will be in a moment. */
 export function waiting(lines = 3) {
-  return h("div", { class: "waiting", "aria-hidden": "true" }, Array.from({ length: lines }, () => h("span", {})));
+  return h(
+    "div",
+    { class: "waiting", "aria-hidden": "true" },
+    Array.from({ length: lines }, () => h("span", {})),
+  );
 }

@@ -13,7 +13,8 @@ export function numeric(cells) {
 /** One cell; what is empty says so. */
 export function cell(value, { right = false, dim = false } = {}) {
   const classes = [right && "right", dim && "dim"].filter(Boolean).join(" ") || null;
-  if (value === null || value === undefined) return h("td", { class: `${classes ?? ""} empty`.trim() }, h("span", { class: "unseen" }, "empty"));
+  if (value === null || value === undefined)
+    return h("td", { class: `${classes ?? ""} empty`.trim() }, h("span", { class: "unseen" }, "empty"));
   return h("td", { class: classes, title: value.length > 24 ? value : null }, value);
 }
 
@@ -33,11 +34,26 @@ export function grid(label, columns, rows, origin = null) {
           "tr",
           {},
           columns.map((column, at) =>
-            h("th", { scope: "col", class: right[at] ? "right" : null }, column.name, column.type ? h("small", {}, column.type) : null),
+            h(
+              "th",
+              { scope: "col", class: right[at] ? "right" : null },
+              column.name,
+              column.type ? h("small", {}, column.type) : null,
+            ),
           ),
         ),
       ),
-      h("tbody", {}, rows.map((row, at) => h("tr", { class: begins(rows, at, origin) ? "begins" : null }, columns.map((_, place) => cell(row[place], { right: right[place] }))))),
+      h(
+        "tbody",
+        {},
+        rows.map((row, at) =>
+          h(
+            "tr",
+            { class: begins(rows, at, origin) ? "begins" : null },
+            columns.map((_, place) => cell(row[place], { right: right[place] })),
+          ),
+        ),
+      ),
     ),
   );
 }

@@ -4,6 +4,7 @@ import { get } from "./api.js";
 import { announce, count, failure, h, icon, some, tableName, waiting } from "./dom.js";
 import { preview } from "./lake.js";
 import { Plot } from "./plot.js";
+import { pointing } from "./pointing.js";
 import { address, go, title } from "./route.js";
 import { lastHits } from "./search.js";
 
@@ -83,7 +84,14 @@ function draw(frame, { points, names }) {
       tableName(names[at]),
       h("small", {}, `first code ${plot.codes[at]}`),
       cells,
-      stays ? h("a", { class: "button primary", href: address("/", { table: names[at] }) }, icon("search"), "Search with it") : "",
+      stays
+        ? h(
+            "a",
+            { class: "button primary", href: address("/", { table: names[at] }) },
+            icon("search"),
+            "Search with it",
+          )
+        : "",
     );
     tip.classList.toggle("stays", stays);
     settle();
@@ -91,8 +99,16 @@ function draw(frame, { points, names }) {
       try {
         const table = await preview({ table: names[at] }, 3);
         if (plot.hovered !== at) return;
-        cells.replaceChildren(...table.columns.slice(0, COLUMNS).flatMap((column, place) => [h("dt", {}, column.name), h("dd", {}, table.sample[0]?.[place] ?? "–")]));
-        if (table.columns.length > COLUMNS) cells.append(h("dt", {}, `and ${table.columns.length - COLUMNS} more`));
+        cells.replaceChildren(
+          ...table.columns
+            .slice(0, COLUMNS)
+            .flatMap((column, place) => [
+              h("dt", {}, column.name),
+              h("dd", {}, table.sample[0]?.[place] ?? "–"),
+            ]),
+        );
+        if (table.columns.length > COLUMNS)
+          cells.append(h("dt", {}, `and ${table.columns.length - COLUMNS} more`));
         settle();
       } catch (error) {
         cells.replaceWith(h("p", {}, error.message));
@@ -101,75 +117,15 @@ function draw(frame, { points, names }) {
   };
   const search = (at) => at >= 0 && go(address("/", { table: names[at] }));
 
-  // --- pointers, wheel and keys ----------------------------------------------------------------------
-
-  const pointers = new Map();
-  let travelled = 0;
-  let apart = 0;
-  canvas.addEventListener("pointerdown", (event) => {
-    canvas.setPointerCapture(event.pointerId);
-    pointers.set(event.pointerId, [event.offsetX, event.offsetY]);
-    travelled = 0;
-    apart = distance(pointers);
+  pointing(canvas, plot, {
+    hover,
+    search,
+    leave: () => tip.classList.contains("stays") || hover(-1),
+    middle: () => {
+      hover(plot.near(plot.width / 2, plot.height / 2, 60));
+      announce(plot.hovered < 0 ? "No table here" : names[plot.hovered]);
+    },
   });
-  canvas.addEventListener("pointermove", (event) => {
-    const before = pointers.get(event.pointerId);
-    if (!before) {
-      if (event.pointerType === "mouse") hover(plot.near(event.offsetX, event.offsetY));
-      return;
-    }
-    const [dx, dy] = [event.offsetX - before[0], event.offsetY - before[1]];
-    travelled += Math.hypot(dx, dy);
-    pointers.set(event.pointerId, [event.offsetX, event.offsetY]);
-    if (pointers.size === 1) plot.move(dx, dy);
-    else {
-      plot.move(dx / pointers.size, dy / pointers.size);
-      const now = distance(pointers);
-      if (apart && now) plot.enlarge(now / apart, ...middle(pointers));
-      apart = now;
-    }
-  });
-  const lift = (event) => {
-    pointers.delete(event.pointerId);
-    apart = distance(pointers);
-  };
-  canvas.addEventListener("pointerup", (event) => {
-    lift(event);
-    if (travelled > 6 || pointers.size) return;
-    const at = plot.near(event.offsetX, event.offsetY, event.pointerType === "mouse" ? 14 : 26);
-    if (event.pointerType === "mouse") search(at);
-    else hover(at, { stays: true }); // a finger cannot hover: it looks first, and searches with the button
-  });
-  canvas.addEventListener("pointercancel", lift);
-  canvas.addEventListener("pointerleave", (event) => event.pointerType === "mouse" && hover(-1));
-  canvas.addEventListener("wheel", (event) => {
-    event.preventDefault();
-    plot.enlarge(Math.exp(-event.deltaY * (event.deltaMode ? 0.05 : 0.0016)), event.offsetX, event.offsetY);
-  }, { passive: false });
-  const atCentre = () => {
-    hover(plot.near(plot.width / 2, plot.height / 2, 60));
-    announce(plot.hovered < 0 ? "No table here" : names[plot.hovered]);
-  };
-  const keys = {
-    ArrowLeft: () => plot.move(60, 0),
-    ArrowRight: () => plot.move(-60, 0),
-    ArrowUp: () => plot.move(0, 60),
-    ArrowDown: () => plot.move(0, -60),
-    "+": () => plot.enlarge(1.5),
-    "=": () => plot.enlarge(1.5),
-    "-": () => plot.enlarge(1 / 1.5),
-    0: () => plot.reset(),
-  };
-  canvas.addEventListener("keydown", (event) => {
-    if (event.key === "Enter") search(plot.hovered);
-    else if (keys[event.key] && !event.ctrlKey && !event.metaKey) {
-      event.preventDefault();
-      keys[event.key]();
-      atCentre();
-    }
-  });
-  canvas.addEventListener("focus", () => canvas.matches(":focus-visible") && atCentre());
-  canvas.addEventListener("blur", () => tip.classList.contains("stays") || hover(-1));
 
   // --- finding by name, and the legend ----------------------------------------------------------------
 
@@ -187,26 +143,69 @@ function draw(frame, { points, names }) {
       plot.changed();
       matches.replaceChildren(
         ...some.slice(0, MATCHES).map((at) =>
-          h("li", {}, h("button", { type: "button", class: "quiet", onclick: () => { plot.centre(at, 12); hover(at, { stays: true }); } }, tableName(names[at]))),
+          h(
+            "li",
+            {},
+            h(
+              "button",
+              {
+                type: "button",
+                class: "quiet",
+                onclick: () => {
+                  plot.centre(at, 12);
+                  hover(at, { stays: true });
+                },
+              },
+              tableName(names[at]),
+            ),
+          ),
         ),
-        ...(some.length > MATCHES ? [h("li", { class: "soft" }, `and ${count(some.length - MATCHES)} more`)] : []),
+        ...(some.length > MATCHES
+          ? [h("li", { class: "soft" }, `and ${count(some.length - MATCHES)} more`)]
+          : []),
       );
       if (part) announce(`${count(some.length)} on the map`);
     },
   });
-  const zoomer = (name, label, act) => h("button", { type: "button", "aria-label": label, title: label, onclick: act }, icon(name));
+  const zoomer = (name, label, act) =>
+    h("button", { type: "button", "aria-label": label, title: label, onclick: act }, icon(name));
   frame.replaceChildren(
     h("h1", { class: "unseen" }, "Map of the lake"),
-    h("div", { class: "ground" }, canvas, cross, tip, h("div", { class: "zoom" }, zoomer("plus", "Larger", () => plot.enlarge(1.6)), zoomer("minus", "Smaller", () => plot.enlarge(1 / 1.6)), zoomer("fit", "Show all", () => plot.reset()))),
+    h(
+      "div",
+      { class: "ground" },
+      canvas,
+      cross,
+      tip,
+      h(
+        "div",
+        { class: "zoom" },
+        zoomer("plus", "Larger", () => plot.enlarge(1.6)),
+        zoomer("minus", "Smaller", () => plot.enlarge(1 / 1.6)),
+        zoomer("fit", "Show all", () => plot.reset()),
+      ),
+    ),
     h(
       "aside",
       { "aria-label": "Legend" },
       h("div", { class: "field" }, icon("search"), input),
       matches,
-      found ? h("p", { class: "soft" }, h("i", { class: "ringed" }), ` ${some(found, "table")} of your last search`) : null,
+      found
+        ? h(
+            "p",
+            { class: "soft" },
+            h("i", { class: "ringed" }),
+            ` ${some(found, "table")} of your last search`,
+          )
+        : null,
       h("h2", {}, "By first code"),
       families,
-      h("p", { class: "soft hint" }, "Near points hold like tables. A click searches with one. ", h("a", { href: "/map.json" }, "JSON")),
+      h(
+        "p",
+        { class: "soft hint" },
+        "Near points hold like tables. A click searches with one. ",
+        h("a", { href: "/map.json" }, "JSON"),
+      ),
     ),
   );
   const watch = new ResizeObserver(() => plot.resize());
@@ -242,7 +241,8 @@ function legend(plot) {
         onmouseleave: () => light(false),
         onclick: () => {
           pinned = !pinned;
-          for (const other of button.closest("ul").querySelectorAll("[aria-pressed=true]")) if (other !== button) other.click();
+          for (const other of button.closest("ul").querySelectorAll("[aria-pressed=true]"))
+            if (other !== button) other.click();
           button.setAttribute("aria-pressed", String(pinned));
           light(pinned);
         },
@@ -255,17 +255,16 @@ function legend(plot) {
     return h("li", {}, button);
   });
   const rest = plot.groups.slice(FAMILIES);
-  if (rest.length) items.push(h("li", { class: "soft" }, `${some(rest.length, "other code")}, ${some(rest.reduce((sum, one) => sum + one.members.length, 0), "table")}`));
+  if (rest.length)
+    items.push(
+      h(
+        "li",
+        { class: "soft" },
+        `${some(rest.length, "other code")}, ${some(
+          rest.reduce((sum, one) => sum + one.members.length, 0),
+          "table",
+        )}`,
+      ),
+    );
   return items;
 }
-
-const distance = (pointers) => {
-  if (pointers.size < 2) return 0;
-  const [one, other] = [...pointers.values()];
-  return Math.hypot(one[0] - other[0], one[1] - other[1]);
-};
-
-const middle = (pointers) => {
-  const [one, other] = [...pointers.values()];
-  return [(one[0] + other[0]) / 2, (one[1] + other[1]) / 2];
-};

@@ -5,7 +5,8 @@ import { announce, bytes, count, failure, h, icon, some, tableName } from "./dom
 import { index } from "./lake.js";
 import { address, go } from "./route.js";
 
-const ACCEPTED = ".csv,.tsv,.txt,.tab,.psv,.parquet,.pq,.json,.jsonl,.ndjson,.arrow,.feather,.ipc,.xlsx,.gz,.zst";
+const ACCEPTED =
+  ".csv,.tsv,.txt,.tab,.psv,.parquet,.pq,.json,.jsonl,.ndjson,.arrow,.feather,.ipc,.xlsx,.gz,.zst";
 const SHOWN = 8; // tables that a filter proposes
 let takeFile = () => {};
 
@@ -59,7 +60,11 @@ export async function checkFile(file) {
 
 /** The first thing that people see. */
 export function picker() {
-  const about = h("p", { class: "lead" }, "Of all tables in the lake, GenTUS ranks those whose rows fit under it, by their cells alone.");
+  const about = h(
+    "p",
+    { class: "lead" },
+    "Of all tables in the lake, GenTUS ranks those whose rows fit under it, by their cells alone.",
+  );
   const limit = h("span", {}, "Or paste rows from a spreadsheet.");
   index()
     .then((facts) => {
@@ -102,7 +107,12 @@ function chooser() {
   let proposed = [];
   let active = -1;
   let asked = 0;
-  const list = h("ul", { id: "proposals", role: "listbox", "aria-label": "Tables of the lake", hidden: true });
+  const list = h("ul", {
+    id: "proposals",
+    role: "listbox",
+    "aria-label": "Tables of the lake",
+    hidden: true,
+  });
   const input = h("input", {
     type: "text",
     role: "combobox",
@@ -144,7 +154,9 @@ function chooser() {
 
   function activate(at) {
     active = (at + proposed.length) % proposed.length;
-    [...list.children].forEach((item, number) => item.setAttribute("aria-selected", String(number === active)));
+    [...list.children].forEach((item, number) =>
+      item.setAttribute("aria-selected", String(number === active)),
+    );
     const item = list.children[active];
     item?.scrollIntoView({ block: "nearest" });
     input.setAttribute("aria-activedescendant", item?.id ?? "");
@@ -162,7 +174,13 @@ function chooser() {
         ...proposed.map((table, at) =>
           h(
             "li",
-            { id: `proposal-${at}`, role: "option", "aria-selected": "false", onmousedown: (event) => event.preventDefault(), onclick: () => take(table.name) },
+            {
+              id: `proposal-${at}`,
+              role: "option",
+              "aria-selected": "false",
+              onmousedown: (event) => event.preventDefault(),
+              onclick: () => take(table.name),
+            },
             tableName(table.name),
             h("small", {}, shape(table)),
           ),
@@ -170,7 +188,9 @@ function chooser() {
       );
       list.hidden = !proposed.length;
       input.setAttribute("aria-expanded", String(!list.hidden));
-      announce(proposed.length ? `${some(answer.total, "table")}; use the arrow keys` : "No table has such a name");
+      announce(
+        proposed.length ? `${some(answer.total, "table")}; use the arrow keys` : "No table has such a name",
+      );
     } catch (error) {
       announce(error.message);
     }

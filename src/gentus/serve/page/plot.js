@@ -54,7 +54,9 @@ export class Plot {
       this.widest = Math.max(this.widest, Math.sqrt(before));
     });
     this.grid = grid;
-    this.groups = [...groups].map(([code, members]) => ({ code, members, hue: 0 })).sort((one, other) => other.members.length - one.members.length);
+    this.groups = [...groups]
+      .map(([code, members]) => ({ code, members, hue: 0 }))
+      .sort((one, other) => other.members.length - one.members.length);
     this.paint();
   }
 
@@ -63,14 +65,19 @@ export class Plot {
     const centre = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
     const [x, y] = [centre(this.xs), centre(this.ys)];
     for (const group of this.groups) {
-      group.angle = Math.atan2(centre(group.members.map((at) => this.ys[at])) - y, centre(group.members.map((at) => this.xs[at])) - x);
+      group.angle = Math.atan2(
+        centre(group.members.map((at) => this.ys[at])) - y,
+        centre(group.members.map((at) => this.xs[at])) - x,
+      );
     }
     let before = 0; // tables; hues go where tables are, not where there is room
-    [...this.groups].sort((one, other) => one.angle - other.angle).forEach((group, at) => {
-      group.hue = (172 + (360 * (before + group.members.length / 2)) / this.count) % 360;
-      group.shade = at % 3; // so that neighbours can be told apart
-      before += group.members.length;
-    });
+    [...this.groups]
+      .sort((one, other) => one.angle - other.angle)
+      .forEach((group, at) => {
+        group.hue = (172 + (360 * (before + group.members.length / 2)) / this.count) % 360;
+        group.shade = at % 3; // so that neighbours can be told apart
+        before += group.members.length;
+      });
   }
 
   cell(x, y) {
@@ -217,7 +224,8 @@ export class Plot {
     const [scaleX, scaleY, step] = [this.scaleX * ratio, this.scaleY * ratio, this.step * ratio];
     const left = canvas.width / 2 - this.x * scaleX - side / 2;
     const top = canvas.height / 2 - this.y * scaleY - side / 2;
-    if (this.image?.width !== canvas.width || this.image.height !== canvas.height) this.image = context.createImageData(canvas.width, canvas.height);
+    if (this.image?.width !== canvas.width || this.image.height !== canvas.height)
+      this.image = context.createImageData(canvas.width, canvas.height);
     const words = new Uint32Array(this.image.data.buffer).fill(0);
     for (const group of this.groups) {
       const [red, green, blue] = rgb(this.colour(group));
@@ -226,7 +234,8 @@ export class Plot {
         const px = Math.round(xs[at] * scaleX + left + step * dx[at]);
         const py = Math.round(ys[at] * scaleY + top + step * dy[at]);
         if (px < 0 || py < 0 || px + side > canvas.width || py + side > canvas.height) continue;
-        for (let row = py; row < py + side; row += 1) words.fill(word, row * canvas.width + px, row * canvas.width + px + side);
+        for (let row = py; row < py + side; row += 1)
+          words.fill(word, row * canvas.width + px, row * canvas.width + px + side);
       }
     }
     context.putImageData(this.image, 0, 0);

@@ -11,10 +11,17 @@ const queue = new Queue(2);
 /** The list, and ways to mark the table that is compared and to tick some. */
 export function resultList(session, { open, tick }) {
   queue.clear();
-  const items = new Map(session.hits.map((hit) => [hit.table, item(hit, session.columns.length, open, tick)]));
-  const element = h("ol", { class: "hits", onkeydown: byArrows }, [...items.values()].map((one) => one.element));
+  const items = new Map(
+    session.hits.map((hit) => [hit.table, item(hit, session.columns.length, open, tick)]),
+  );
+  const element = h(
+    "ol",
+    { class: "hits", onkeydown: byArrows },
+    [...items.values()].map((one) => one.element),
+  );
   const seen = new IntersectionObserver((entries) => {
-    for (const entry of entries.reverse()) { // the queue begins with the last one
+    for (const entry of entries.reverse()) {
+      // the queue begins with the last one
       if (!entry.isIntersecting) continue;
       seen.unobserve(entry.target);
       queue.add(() => fillIn(session, entry.target.dataset.hit, items));
@@ -49,9 +56,21 @@ function item(hit, wanted, open, tick) {
   const button = h(
     "button",
     { type: "button", class: "hit", "aria-pressed": "false", onclick: () => open(hit.table) },
-    h("span", { class: "first" }, h("span", { class: "rank" }, String(hit.rank)), tableName(hit.table), h("span", { class: "score" }, h("span", { class: "unseen" }, "score "), hit.score.toFixed(3))),
+    h(
+      "span",
+      { class: "first" },
+      h("span", { class: "rank" }, String(hit.rank)),
+      tableName(hit.table),
+      h("span", { class: "score" }, h("span", { class: "unseen" }, "score "), hit.score.toFixed(3)),
+    ),
     bar(hit.score),
-    h("span", { class: "second" }, columns, hit.rows === null ? null : h("span", {}, rowsOf(hit)), h("code", { title: "identifier" }, h("span", { class: "unseen" }, "identifier "), hit.sid)),
+    h(
+      "span",
+      { class: "second" },
+      columns,
+      hit.rows === null ? null : h("span", {}, rowsOf(hit)),
+      h("code", { title: "identifier" }, h("span", { class: "unseen" }, "identifier "), hit.sid),
+    ),
   );
   return { element: h("li", { "data-hit": hit.table }, box, button), box, button, columns };
 }
@@ -59,12 +78,19 @@ function item(hit, wanted, open, tick) {
 /** How many of the query's columns a table fills, as a row of marks and in words. */
 function shared(states, paired) {
   const marks = states.length > DRAWN ? [] : states.map((state) => h("i", { class: state }));
-  return [h("span", { class: "dots", "aria-hidden": "true" }, marks), h("span", {}, `${paired} of ${some(states.length, "column")}`)];
+  return [
+    h("span", { class: "dots", "aria-hidden": "true" }, marks),
+    h("span", {}, `${paired} of ${some(states.length, "column")}`),
+  ];
 }
 
 async function fillIn(session, table, items) {
   const states = pairing(await session.align(table), session.chosen(table)).map((row) => row.state);
-  items.get(table).columns.replaceChildren(...shared(states, states.filter((state) => state === "on" || state === "chosen").length));
+  items
+    .get(table)
+    .columns.replaceChildren(
+      ...shared(states, states.filter((state) => state === "on" || state === "chosen").length),
+    );
 }
 
 function byArrows(event) {

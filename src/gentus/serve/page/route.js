@@ -29,7 +29,8 @@ export function start(all) {
   document.addEventListener("click", (event) => {
     const link = event.target.closest?.("a[href]");
     const plain = event.button === 0 && !event.ctrlKey && !event.metaKey && !event.shiftKey && !event.altKey;
-    if (!link || !plain || link.target || link.hasAttribute("download") || link.origin !== location.origin) return;
+    if (!link || !plain || link.target || link.hasAttribute("download") || link.origin !== location.origin)
+      return;
     if (!(link.pathname in views) || (link.pathname === location.pathname && link.hash)) return;
     event.preventDefault();
     go(link.pathname + link.search);
@@ -43,7 +44,8 @@ async function show() {
   const { view } = await (views[location.pathname] ?? views["/"])();
   if (now !== turn) return;
   for (const link of document.querySelectorAll("header nav a")) {
-    const here = link.pathname === location.pathname || (link.pathname === "/tables" && location.pathname === "/table");
+    const here =
+      link.pathname === location.pathname || (link.pathname === "/tables" && location.pathname === "/table");
     if (here) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }

@@ -100,14 +100,16 @@ function begin(found) {
   ticked = [];
   parts = null;
   announce(
-    session.hits.length ? `${some(session.hits.length, "table")} found. The best is ${session.hits[0].table}.` : "No table was found.",
+    session.hits.length
+      ? `${some(session.hits.length, "table")} found. The best is ${session.hits[0].table}.`
+      : "No table was found.",
   );
 }
 
 /** The address of what is shown now. */
 function here(changes = {}) {
   return address("/", {
-    ...session.reference,
+    ...session.address,
     k: session.asked > FIRST ? session.asked : null,
     open: shown?.byUser ? shown.table : null,
     with: ticked,
@@ -125,7 +127,12 @@ function workspace(name, state) {
       h(
         "div",
         { class: "left" },
-        h("section", { class: "query", "aria-label": "Your table" }, h("h1", {}, icon("file"), tableName(name)), h("p", { class: "soft" }, state)),
+        h(
+          "section",
+          { class: "query", "aria-label": "Your table" },
+          h("h1", {}, icon("file"), tableName(name)),
+          h("p", { class: "soft" }, state),
+        ),
         h("section", { class: "results" }, waiting(6)),
       ),
     ),
@@ -134,7 +141,9 @@ function workspace(name, state) {
 
 function fail(error) {
   session = null;
-  main.querySelector(".results")?.replaceChildren(failure(error, h("p", {}, h("a", { href: "/" }, "Search with another table"))));
+  main
+    .querySelector(".results")
+    ?.replaceChildren(failure(error, h("p", {}, h("a", { href: "/" }, "Search with another table"))));
   const state = main.querySelector(".query .soft");
   if (state) state.textContent = "It could not be searched with.";
 }
@@ -166,7 +175,15 @@ function build() {
   const query = h("section", { class: "query", "aria-label": "Your table" });
   const beside = h("section", { class: "beside", "aria-label": "Comparison" });
   const found = session.hits.length;
-  const another = h("button", { type: "button", class: "more", onclick: () => more(Math.min(MOST, 2 * session.asked)).then(() => go(here(), { replace: true })) }, "Show more");
+  const another = h(
+    "button",
+    {
+      type: "button",
+      class: "more",
+      onclick: () => more(Math.min(MOST, 2 * session.asked)).then(() => go(here(), { replace: true })),
+    },
+    "Show more",
+  );
   const results = h(
     "section",
     { class: "results", "aria-label": "Results" },
@@ -191,13 +208,29 @@ function build() {
 function describe(query) {
   const facts = h("p", { class: "soft" }, some(session.columns.length, "column"));
   query.replaceChildren(
-    h("h1", {}, icon("file"), tableName(session.name), h("a", { class: "button quiet", href: "/" }, "New search")),
+    h(
+      "h1",
+      {},
+      icon("file"),
+      tableName(session.name),
+      h("a", { class: "button quiet", href: "/" }, "New search"),
+    ),
     facts,
-    h("ul", { class: "chips", "aria-label": "Its columns" }, session.columns.slice(0, 24).map((name) => h("li", {}, name)), session.columns.length > 24 ? h("li", { class: "soft" }, `and ${session.columns.length - 24} more`) : null),
+    h(
+      "ul",
+      { class: "chips", "aria-label": "Its columns" },
+      session.columns.slice(0, 24).map((name) => h("li", {}, name)),
+      session.columns.length > 24
+        ? h("li", { class: "soft" }, `and ${session.columns.length - 24} more`)
+        : null,
+    ),
   );
-  session.preview().then((told) => {
-    facts.textContent = shape(told);
-  }, () => {});
+  session.preview().then(
+    (told) => {
+      facts.textContent = shape(told);
+    },
+    () => {},
+  );
 }
 
 async function more(k) {
@@ -221,7 +254,7 @@ async function compare(table, byUser) {
   }
   shown = { table, byUser };
   parts.list.mark(table);
-  const { comparison } = await import("./inspect.js");
+  const { comparison } = await import("./compare.js");
   if (shown?.table !== table || parts === null) return;
   parts.beside.replaceChildren(
     h("a", { class: "back", href: here({ open: null }) }, icon("back"), "Results"),
@@ -236,7 +269,8 @@ async function compare(table, byUser) {
 function tick(table, on) {
   ticked = on ? [...ticked.filter((name) => name !== table), table] : ticked.filter((name) => name !== table);
   go(here(), { replace: true });
-  for (const box of document.querySelectorAll("input[data-tick]")) box.checked = ticked.includes(box.dataset.tick);
+  for (const box of document.querySelectorAll("input[data-tick]"))
+    box.checked = ticked.includes(box.dataset.tick);
 }
 
 /** What is ticked, and the way on to the union. */
@@ -249,9 +283,40 @@ function basket() {
   const rows = ticked.map((name) => session.hit(name)?.rows);
   const known = rows.every((number) => typeof number === "number");
   parts.bottom.replaceChildren(
-    h("span", {}, h("strong", {}, some(ticked.length, "table")), " ticked", known ? h("span", { class: "rows" }, `, ${some(rows.reduce((sum, one) => sum + one, 0), "row")}`) : null),
-    h("button", { type: "button", class: "quiet", onclick: () => { ticked = []; go(here(), { replace: true }); } }, "Clear"),
-    h("a", { class: "button primary", href: here({ union: 1, open: null }) }, "Preview the union", icon("right")),
+    h(
+      "span",
+      {},
+      h("strong", {}, some(ticked.length, "table")),
+      " ticked",
+      known
+        ? h(
+            "span",
+            { class: "rows" },
+            `, ${some(
+              rows.reduce((sum, one) => sum + one, 0),
+              "row",
+            )}`,
+          )
+        : null,
+    ),
+    h(
+      "button",
+      {
+        type: "button",
+        class: "quiet",
+        onclick: () => {
+          ticked = [];
+          go(here(), { replace: true });
+        },
+      },
+      "Clear",
+    ),
+    h(
+      "a",
+      { class: "button primary", href: here({ union: 1, open: null }) },
+      "Preview the union",
+      icon("right"),
+    ),
   );
 }
 

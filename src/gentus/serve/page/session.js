@@ -4,8 +4,11 @@ import { get, post, send } from "./api.js";
 import { preview } from "./lake.js";
 
 export class Session {
-  constructor(reference, answer) {
-    this.reference = reference; // {upload} or {table}
+  constructor(reference, answer, file = null) {
+    this.key = keyOf(reference);
+    this.address = reference; // as the page's address names the query
+    this.reference = reference; // {upload} or {table}, as the server knows it
+    this.file = file;
     this.name = answer.query.name;
     this.columns = answer.query.columns;
     this.hits = answer.hits;
@@ -14,13 +17,20 @@ export class Session {
     this.choices = new Map(); // of a table: column of the query -> column of the table, or null for none
   }
 
-  get key() {
-    return keyOf(this.reference);
+  /** Ask something about the query; an upload that the server has let go meanwhile is sent once more. */
+  async ask(question) {
+    try {
+      return await question(this.reference);
+    } catch (error) {
+      if (error.status !== 404 || this.file === null) throw error;
+      this.reference = { upload: (await send("/api/upload", this.file)).upload };
+      return question(this.reference);
+    }
   }
 
-  /** Look for more tables, or fewer. */
+  /** Look for more tables. */
   async search(k) {
-    const answer = await post("/api/search", { query: this.reference, k });
+    const answer = await this.ask((query) => post("/api/search", { query, k }));
     this.hits = answer.hits;
     this.ms = answer.ms;
   }
@@ -30,13 +40,13 @@ export class Session {
   }
 
   preview(rows = 20) {
-    return preview(this.reference, rows);
+    return this.ask((query) => preview(query, rows));
   }
 
   /** Which columns of the query and of a table belong together, and why. */
   align(table) {
     if (!this.alignments.has(table)) {
-      const answer = post("/api/align", { query: this.reference, table });
+      const answer = this.ask((query) => post("/api/align", { query, table }));
       answer.catch(() => this.alignments.delete(table));
       this.alignments.set(table, answer);
     }
@@ -56,12 +66,13 @@ export class Session {
   }
 }
 
-export const keyOf = (reference) => (reference.upload ? `upload ${reference.upload}` : `table ${reference.table}`);
+export const keyOf = (reference) =>
+  reference.upload ? `upload ${reference.upload}` : `table ${reference.table}`;
 
 /** Search with a file: one step for upload and search. */
 export async function searchFile(file, k) {
   const answer = await send("/api/search", file, { k });
-  return new Session({ upload: answer.query.upload }, answer);
+  return new Session({ upload: answer.query.upload }, answer, file);
 }
 
 /** Search with an upload of before, or with a table of the lake. */
@@ -82,13 +93,23 @@ export function pairing(alignment, chosen) {
     if (own) return { name, at, pair, table: own, state: "chosen", score: null, reason: "chosen by you" };
     if (pair === null) return { name, at, pair, table: null, state: "none", score: null, reason: "" };
     const off = own === null || taken.has(pair.table.name);
-    return { name, at, pair, table: pair.table.name, state: off ? "off" : "on", score: pair.score, reason: pair.reason };
+    return {
+      name,
+      at,
+      pair,
+      table: pair.table.name,
+      state: off ? "off" : "on",
+      score: pair.score,
+      reason: pair.reason,
+    };
   });
 }
 
 /** Columns of a table that go nowhere. */
 export function leftOver(alignment, rows) {
-  const used = new Set(rows.filter((row) => row.state === "on" || row.state === "chosen").map((row) => row.table));
+  const used = new Set(
+    rows.filter((row) => row.state === "on" || row.state === "chosen").map((row) => row.table),
+  );
   return alignment.table_columns.filter((name) => !used.has(name));
 }
 

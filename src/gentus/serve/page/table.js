@@ -33,7 +33,12 @@ async function follow(parameters) {
         "div",
         { class: "titled" },
         h("h1", {}, tableName(name ?? "Your upload")),
-        h("a", { class: "button primary", href: address("/", upload ? { upload } : { table: name }) }, icon("search"), "Search with it"),
+        h(
+          "a",
+          { class: "button primary", href: address("/", upload ? { upload } : { table: name }) },
+          icon("search"),
+          "Search with it",
+        ),
       ),
       body,
     ),
@@ -49,12 +54,25 @@ async function follow(parameters) {
         { class: "soft facts" },
         h("span", {}, rowsOf(table)),
         h("span", {}, some(table.columns.length, "column")),
-        table.sid ? h("a", { href: address("/tree", { prefix: table.sid.split("-").slice(0, 2).join("-") }), title: `Its neighbours in the tree: ${table.sid}` }, h("code", {}, shortSid(table.sid))) : null,
+        table.sid
+          ? h(
+              "a",
+              {
+                href: address("/tree", { prefix: table.sid.split("-").slice(0, 2).join("-") }),
+                title: `Its neighbours in the tree: ${table.sid}`,
+              },
+              h("code", {}, shortSid(table.sid)),
+            )
+          : null,
       ),
       h("h2", {}, "Columns"),
       profile(table),
       h("h2", {}, "Rows"),
-      grid(`First rows of ${table.name}`, table.columns.map((column) => ({ name: column.name })), table.sample),
+      grid(
+        `First rows of ${table.name}`,
+        table.columns.map((column) => ({ name: column.name })),
+        table.sample,
+      ),
     );
   } catch (error) {
     if (now === turn) body.replaceChildren(failure(error));
@@ -66,7 +84,17 @@ function profile(table) {
     "table",
     { class: "listing profile" },
     h("caption", { class: "unseen" }, "What the columns hold"),
-    h("thead", {}, h("tr", {}, ["Name", "Type", "Filled", "Distinct", "Such as"].map((name, at) => h("th", { scope: "col", class: at === 3 ? "right" : null }, name)))),
+    h(
+      "thead",
+      {},
+      h(
+        "tr",
+        {},
+        ["Name", "Type", "Filled", "Distinct", "Such as"].map((name, at) =>
+          h("th", { scope: "col", class: at === 3 ? "right" : null }, name),
+        ),
+      ),
+    ),
     h(
       "tbody",
       {},
@@ -76,7 +104,12 @@ function profile(table) {
           {},
           h("th", { scope: "row" }, column.name),
           h("td", { class: "soft" }, column.type ?? ""),
-          h("td", { class: "sure" }, bar(column.filled), h("span", {}, `${Math.round(100 * column.filled)} %`)),
+          h(
+            "td",
+            { class: "sure" },
+            bar(column.filled),
+            h("span", {}, `${Math.round(100 * column.filled)} %`),
+          ),
           h("td", { class: "right" }, count(column.distinct)),
           h("td", { class: "such" }, column.examples.join(" · ")),
         ),

@@ -23,7 +23,16 @@ export const view = {
     const heading = h("p", { class: "soft" });
     const body = h("div", {}, waiting(12));
     parts = { input, heading, body };
-    main.replaceChildren(h("div", { class: "page" }, h("h1", {}, "Tables"), heading, h("div", { class: "field" }, icon("search"), input), body));
+    main.replaceChildren(
+      h(
+        "div",
+        { class: "page" },
+        h("h1", {}, "Tables"),
+        heading,
+        h("div", { class: "field" }, icon("search"), input),
+        body,
+      ),
+    );
     follow(parameters);
   },
   update: follow,
@@ -41,7 +50,10 @@ async function follow(parameters) {
     const last = Math.min(answer.total, offset + answer.tables.length);
     const range = answer.total > PAGE ? `, ${count(offset + 1)} to ${count(last)}` : "";
     parts.heading.textContent = `${some(answer.total, "table")}${filter ? ` with “${filter}” in the name` : ""}${range}`;
-    parts.body.replaceChildren(answer.tables.length ? list(answer.tables) : h("p", { class: "nothing" }, "No table has such a name."), pages(filter, offset, answer.total));
+    parts.body.replaceChildren(
+      answer.tables.length ? list(answer.tables) : h("p", { class: "nothing" }, "No table has such a name."),
+      pages(filter, offset, answer.total),
+    );
     announce(parts.heading.textContent);
   } catch (error) {
     if (now === turn) parts.body.replaceChildren(failure(error));
@@ -53,7 +65,19 @@ function list(tables) {
     "table",
     { class: "listing" },
     h("caption", { class: "unseen" }, "Tables of the lake"),
-    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Name"), h("th", { scope: "col", class: "right" }, "Rows"), h("th", { scope: "col", class: "right" }, "Columns"), h("th", { scope: "col" }, "Identifier"), h("th", { scope: "col" }, h("span", { class: "unseen" }, "Search")))),
+    h(
+      "thead",
+      {},
+      h(
+        "tr",
+        {},
+        h("th", { scope: "col" }, "Name"),
+        h("th", { scope: "col", class: "right" }, "Rows"),
+        h("th", { scope: "col", class: "right" }, "Columns"),
+        h("th", { scope: "col" }, "Identifier"),
+        h("th", { scope: "col" }, h("span", { class: "unseen" }, "Search")),
+      ),
+    ),
     h(
       "tbody",
       {},
@@ -61,11 +85,28 @@ function list(tables) {
         h(
           "tr",
           {},
-          h("th", { scope: "row" }, h("a", { href: address("/table", { name: table.name }) }, tableName(table.name))),
+          h(
+            "th",
+            { scope: "row" },
+            h("a", { href: address("/table", { name: table.name }) }, tableName(table.name)),
+          ),
           h("td", { class: "right" }, count(table.rows), table.more_rows ? "+" : ""),
           h("td", { class: "right" }, count(table.columns)),
           h("td", { class: "sid" }, h("code", { title: table.sid }, shortSid(table.sid))),
-          h("td", { class: "act" }, h("a", { class: "button quiet", href: address("/", { table: table.name }), "aria-label": `Search with ${table.name}` }, icon("search"), "Search")),
+          h(
+            "td",
+            { class: "act" },
+            h(
+              "a",
+              {
+                class: "button quiet",
+                href: address("/", { table: table.name }),
+                "aria-label": `Search with ${table.name}`,
+              },
+              icon("search"),
+              "Search",
+            ),
+          ),
         ),
       ),
     ),
@@ -76,7 +117,16 @@ function pages(filter, offset, total) {
   if (total <= PAGE) return "";
   const link = (to, words) => {
     if (to < 0 || to >= total) return h("span", { class: "button quiet disabled" }, words);
-    return h("a", { class: "button quiet", href: address("/tables", { filter: filter || null, offset: to || null }) }, words);
+    return h(
+      "a",
+      { class: "button quiet", href: address("/tables", { filter: filter || null, offset: to || null }) },
+      words,
+    );
   };
-  return h("nav", { class: "pages", "aria-label": "Pages" }, link(offset > 0 ? Math.max(0, offset - PAGE) : -1, "Earlier"), link(offset + PAGE, "Later"));
+  return h(
+    "nav",
+    { class: "pages", "aria-label": "Pages" },
+    link(offset > 0 ? Math.max(0, offset - PAGE) : -1, "Earlier"),
+    link(offset + PAGE, "Later"),
+  );
 }

@@ -32,7 +32,11 @@ async function follow(parameters) {
       "div",
       { class: "page tree" },
       h("h1", {}, "Tree"),
-      h("p", { class: "soft" }, "Every table has an identifier, written code by code; tables with like contents begin alike. A search walks down this tree."),
+      h(
+        "p",
+        { class: "soft" },
+        "Every table has an identifier, written code by code; tables with like contents begin alike. A search walks down this tree.",
+      ),
       trail(prefix),
       body,
     ),
@@ -41,7 +45,12 @@ async function follow(parameters) {
     const node = await get("/api/tree", { prefix: prefix.join("-") });
     if (now !== turn) return;
     body.replaceChildren(
-      h("p", { class: "soft facts" }, h("span", {}, some(node.tables, "table")), h("span", {}, node.children.length ? some(node.children.length, "code") : "the last code")),
+      h(
+        "p",
+        { class: "soft facts" },
+        h("span", {}, some(node.tables, "table")),
+        h("span", {}, node.children.length ? some(node.children.length, "code") : "the last code"),
+      ),
       contents(node),
     );
     announce(`${some(node.tables, "table")} below`);
@@ -57,15 +66,27 @@ function trail(prefix) {
   if (!prefix.length) return null;
   const steps = prefix.map((code, at) => {
     const here = at === prefix.length - 1;
-    return h("li", {}, here ? h("span", { "aria-current": "location" }, code) : h("a", { href: address("/tree", { prefix: prefix.slice(0, at + 1).join("-") }) }, code));
+    return h(
+      "li",
+      {},
+      here
+        ? h("span", { "aria-current": "location" }, code)
+        : h("a", { href: address("/tree", { prefix: prefix.slice(0, at + 1).join("-") }) }, code),
+    );
   });
-  return h("nav", { "aria-label": "Way down" }, h("ol", { class: "trail" }, h("li", {}, h("a", { href: "/tree" }, "all")), steps));
+  return h(
+    "nav",
+    { "aria-label": "Way down" },
+    h("ol", { class: "trail" }, h("li", {}, h("a", { href: "/tree" }, "all")), steps),
+  );
 }
 
-const few = (node) => node.children.length === 0 || (node.prefix.length > 0 && node.tables <= LISTED && node.below.length > 0);
+const few = (node) =>
+  node.children.length === 0 || (node.prefix.length > 0 && node.tables <= LISTED && node.below.length > 0);
 
 /** Tables where they are few, otherwise the codes that follow. */
-const contents = (node) => (few(node) ? h("ul", { class: "level" }, [...node.below].reverse().map(leaf).reverse()) : level(node)); // the queue begins with the last one
+const contents = (node) =>
+  few(node) ? h("ul", { class: "level" }, [...node.below].reverse().map(leaf).reverse()) : level(node); // the queue begins with the last one
 
 /** The codes that follow a prefix, the ones with most tables first. */
 function level(node) {
@@ -76,14 +97,22 @@ function level(node) {
   const add = (some) => list.append(...some.map((make) => make()));
   add(items.slice(0, SHOWN));
   if (items.length > SHOWN) {
-    const more = h("li", { class: "rest" }, h("button", {
-      type: "button",
-      class: "quiet",
-      onclick: () => {
-        more.remove();
-        add(items.slice(SHOWN));
-      },
-    }, `Show ${count(items.length - SHOWN)} more codes`));
+    const more = h(
+      "li",
+      { class: "rest" },
+      h(
+        "button",
+        {
+          type: "button",
+          class: "quiet",
+          onclick: () => {
+            more.remove();
+            add(items.slice(SHOWN));
+          },
+        },
+        `Show ${count(items.length - SHOWN)} more codes`,
+      ),
+    );
     list.append(more);
   }
   return list;
@@ -97,7 +126,12 @@ function leaf(name) {
     { class: "leaf" },
     h("a", { href: address("/table", { name }) }, tableName(name)),
     cells,
-    h("a", { class: "button quiet", href: address("/", { table: name }), "aria-label": `Search with ${name}` }, icon("search"), "Search"),
+    h(
+      "a",
+      { class: "button quiet", href: address("/", { table: name }), "aria-label": `Search with ${name}` },
+      icon("search"),
+      "Search",
+    ),
   );
 }
 
@@ -138,11 +172,30 @@ function branch(prefix, child, most) {
     h("span", { class: "such" }, cells, h("span", { class: "examples" }, examples.slice(0, 2).join(", "))),
   );
   if (examples.length) watch(button, () => firstRow(examples[0], cells));
-  return h("li", {}, h("div", { class: "row" }, button, h("a", { class: "button quiet", href: address("/tree", { prefix: path.join("-") }), "aria-label": `Go to code ${path.join("-")}` }, "Go")), inner);
+  return h(
+    "li",
+    {},
+    h(
+      "div",
+      { class: "row" },
+      button,
+      h(
+        "a",
+        {
+          class: "button quiet",
+          href: address("/tree", { prefix: path.join("-") }),
+          "aria-label": `Go to code ${path.join("-")}`,
+        },
+        "Go",
+      ),
+    ),
+    inner,
+  );
 }
 
 const seen = new IntersectionObserver((entries) => {
-  for (const entry of entries.reverse()) { // the queue begins with the last one
+  for (const entry of entries.reverse()) {
+    // the queue begins with the last one
     if (!entry.isIntersecting) continue;
     seen.unobserve(entry.target);
     waitingFor.get(entry.target)?.();
@@ -161,7 +214,11 @@ const short = (cell) => (cell.length > 30 ? `${cell.slice(0, 28)}…` : cell);
 function firstRow(name, element) {
   queue.add(async () => {
     const table = await preview({ table: name }, 3);
-    element.textContent = (table.sample[0] ?? []).filter((cell) => cell !== null).slice(0, 6).map(short).join(" · ");
+    element.textContent = (table.sample[0] ?? [])
+      .filter((cell) => cell !== null)
+      .slice(0, 6)
+      .map(short)
+      .join(" · ");
   });
 }
 
@@ -175,7 +232,8 @@ function byArrows(event) {
     ArrowDown: () => all[at + 1]?.focus(),
     ArrowUp: () => all[at - 1]?.focus(),
     ArrowRight: () => (open ? all[at + 1]?.focus() : button.click()),
-    ArrowLeft: () => (open ? button.click() : button.closest(".inner")?.parentElement.querySelector("button.branch")?.focus()),
+    ArrowLeft: () =>
+      open ? button.click() : button.closest(".inner")?.parentElement.querySelector("button.branch")?.focus(),
   };
   if (!acts[event.key]) return;
   event.preventDefault();

@@ -21,7 +21,12 @@ export function unionView(session, tables, back) {
   const rows = h("div", { class: "preview", "aria-busy": "true" }, waiting(8));
   const size = h("p", { class: "soft facts" }, "Looking at all rows ...");
   const notes = h("div", { class: "notes" });
-  const save = h("button", { type: "button", class: "primary", disabled: true, onclick: download }, icon("download"), "Download");
+  const save = h(
+    "button",
+    { type: "button", class: "primary", disabled: true, onclick: download },
+    icon("download"),
+    "Download",
+  );
 
   const option = (name, label, hint) => {
     const box = h("input", {
@@ -36,7 +41,12 @@ export function unionView(session, tables, back) {
   };
   const guard = h("input", { type: "checkbox", onchange: () => (kept.guard = guard.checked) });
   guard.checked = kept.guard;
-  const guarded = h("label", { title: "puts a ' before text that a spreadsheet would run" }, guard, "Safe for spreadsheets");
+  const guarded = h(
+    "label",
+    { title: "puts a ' before text that a spreadsheet would run" },
+    guard,
+    "Safe for spreadsheets",
+  );
   const format = h(
     "select",
     {
@@ -53,7 +63,7 @@ export function unionView(session, tables, back) {
   async function propose() {
     const now = (turn += 1);
     try {
-      const answer = await post("/api/union/plan", { query: session.reference, tables, ...options });
+      const answer = await session.ask((query) => post("/api/union/plan", { query, tables, ...options }));
       if (now !== turn) return;
       plan = answer;
       draw();
@@ -67,7 +77,8 @@ export function unionView(session, tables, back) {
     current = edited(plan, session);
     const focused = document.activeElement?.dataset?.cell;
     matrix.replaceChildren(table(session, plan, current.plan, change));
-    if (focused) [...matrix.querySelectorAll("[data-cell]")].find((one) => one.dataset.cell === focused)?.focus();
+    if (focused)
+      [...matrix.querySelectorAll("[data-cell]")].find((one) => one.dataset.cell === focused)?.focus();
     clearTimeout(timer);
     timer = setTimeout(show, PAUSE);
   }
@@ -86,11 +97,15 @@ export function unionView(session, tables, back) {
       return;
     }
     try {
-      const answer = await post("/api/union/preview", { plan: current.plan, query: session.reference, rows: ROWS });
+      const answer = await session.ask((query) =>
+        post("/api/union/preview", { plan: current.plan, query, rows: ROWS }),
+      );
       if (now !== turn) return;
       save.disabled = false;
       const columns = answer.columns.map(({ name, type }) => ({ name, type: readable(type) }));
-      rows.replaceChildren(grid("Rows of the union", columns, answer.rows, current.plan.provenance ? columns.length - 2 : null));
+      rows.replaceChildren(
+        grid("Rows of the union", columns, answer.rows, current.plan.provenance ? columns.length - 2 : null),
+      );
       rows.setAttribute("aria-busy", "false");
       const total = answer.total === null ? "" : `${some(answer.total, "row")} and `;
       size.textContent = `${total}${some(columns.length, "column")}. Below are ${some(answer.rows.length, "row")}, some of every table.`;
@@ -113,12 +128,12 @@ export function unionView(session, tables, back) {
     save.disabled = true;
     save.lastChild.data = "Writing ...";
     try {
-      const file = await fetchFile("/api/union/download", {
+      const wanted = {
         plan: current.plan,
-        query: session.reference,
         format: kept.format,
         guard_formulas: kept.guard && kept.format === "csv",
-      });
+      };
+      const file = await session.ask((query) => fetchFile("/api/union/download", { ...wanted, query }));
       keep(file.content, file.name ?? `union.${kept.format}`);
       announce(`Downloaded, ${bytes(file.content.size)}`);
     } catch (error) {
@@ -161,7 +176,9 @@ export function unionView(session, tables, back) {
 /** Columns of the result down, tables across; every pair can be switched off. */
 function table(session, plan, current, change) {
   const from = new Map(plan.query.columns.map((column) => [column.into, column.from]));
-  const now = new Map(current.tables.map((one) => [one.name, new Map(one.columns.map((column) => [column.into, column]))]));
+  const now = new Map(
+    current.tables.map((one) => [one.name, new Map(one.columns.map((column) => [column.into, column]))]),
+  );
   const types = new Map(plan.columns.map((column) => [column.name, column]));
   const line = (column) => {
     const own = from.get(column);
@@ -169,25 +186,37 @@ function table(session, plan, current, change) {
     return h(
       "tr",
       {},
-      h("th", { scope: "row", title: kind.note || null }, h("span", {}, column), h("small", {}, readable(kind.type), kind.note ? ` · ${kind.note}` : "")),
+      h(
+        "th",
+        { scope: "row", title: kind.note || null },
+        h("span", {}, column),
+        h("small", {}, readable(kind.type), kind.note ? ` · ${kind.note}` : ""),
+      ),
       plan.tables.map((one) => {
         const found = one.columns.find((placed) => placed.into === column) ?? null;
         const used = now.get(one.name)?.get(column) ?? null;
         const shown = used ?? found;
         if (shown === null) return h("td", { class: "none" }, h("span", { class: "unseen" }, "empty"));
         if (own === undefined) return h("td", {}, h("span", { class: "link fixed" }, shown.from));
-        return h("td", {}, h(
-          "button",
-          {
-            type: "button",
-            class: "link",
-            "aria-pressed": String(used !== null),
-            "data-cell": `${one.name}\n${column}`,
-            title: [shown.score ? shown.score.toFixed(2) : "", shown.reason ?? "", shown.note ?? ""].filter(Boolean).join("; ") || null,
-            onclick: () => change(one.name, own, used !== null ? null : undefined),
-          },
-          shown.from,
-        ));
+        return h(
+          "td",
+          {},
+          h(
+            "button",
+            {
+              type: "button",
+              class: "link",
+              "aria-pressed": String(used !== null),
+              "data-cell": `${one.name}\n${column}`,
+              title:
+                [shown.score ? shown.score.toFixed(2) : "", shown.reason ?? "", shown.note ?? ""]
+                  .filter(Boolean)
+                  .join("; ") || null,
+              onclick: () => change(one.name, own, used !== null ? null : undefined),
+            },
+            shown.from,
+          ),
+        );
       }),
     );
   };
@@ -200,18 +229,48 @@ function table(session, plan, current, change) {
       h(
         "thead",
         {},
-        h("tr", {}, h("th", { scope: "col" }, tableName(session.name)), plan.tables.map((one) => h("th", { scope: "col" }, tableName(one.name), typeof one.rows === "number" ? h("small", {}, some(one.rows, "row")) : null))),
+        h(
+          "tr",
+          {},
+          h("th", { scope: "col" }, tableName(session.name)),
+          plan.tables.map((one) =>
+            h(
+              "th",
+              { scope: "col" },
+              tableName(one.name),
+              typeof one.rows === "number" ? h("small", {}, some(one.rows, "row")) : null,
+            ),
+          ),
+        ),
       ),
-      h("tbody", {}, plan.columns.map((column) => line(column.name))),
+      h(
+        "tbody",
+        {},
+        plan.columns.map((column) => line(column.name)),
+      ),
     ),
   );
 }
 
-const KINDS = { VARCHAR: "text", BIGINT: "whole number", INTEGER: "whole number", DOUBLE: "number", BOOLEAN: "yes or no", DATE: "date", TIMESTAMP: "date and time" };
+const KINDS = {
+  VARCHAR: "text",
+  BIGINT: "whole number",
+  INTEGER: "whole number",
+  DOUBLE: "number",
+  BOOLEAN: "yes or no",
+  DATE: "date",
+  TIMESTAMP: "date and time",
+};
 const readable = (type) => KINDS[type] ?? (type ?? "").toLowerCase();
 
 function remarks(lines) {
-  return lines.length ? h("ul", {}, lines.map((line) => h("li", {}, line))) : "";
+  return lines.length
+    ? h(
+        "ul",
+        {},
+        lines.map((line) => h("li", {}, line)),
+      )
+    : "";
 }
 
 /** Hand a file to the browser. */

@@ -29,7 +29,16 @@ export function comparison(session, table, { ticked, tick }) {
       "p",
       { class: "soft facts" },
       hit ? h("span", {}, `score ${hit.score.toFixed(3)}`) : null,
-      hit ? h("a", { href: address("/tree", { prefix: hit.sid.split("-").slice(0, 2).join("-") }), title: `Its neighbours in the tree: ${hit.sid}` }, h("code", {}, shortSid(hit.sid))) : null,
+      hit
+        ? h(
+            "a",
+            {
+              href: address("/tree", { prefix: hit.sid.split("-").slice(0, 2).join("-") }),
+              title: `Its neighbours in the tree: ${hit.sid}`,
+            },
+            h("code", {}, shortSid(hit.sid)),
+          )
+        : null,
       h("a", { href: address("/table", { name: table }) }, "All of its columns"),
       h("a", { href: address("/", { table }) }, "Search with it"),
     ),
@@ -92,11 +101,40 @@ function pairList(rows, left, change, light) {
     h(
       "thead",
       { class: "unseen" },
-      h("tr", {}, ["Use", "Your column", "Its column", "Score", "Reason"].map((name) => h("th", { scope: "col" }, name))),
+      h(
+        "tr",
+        {},
+        ["Use", "Your column", "Its column", "Score", "Reason"].map((name) =>
+          h("th", { scope: "col" }, name),
+        ),
+      ),
     ),
-    h("tbody", {}, rows.map((row) => pairRow(row, left, change, light))),
+    h(
+      "tbody",
+      {},
+      rows.map((row) => pairRow(row, left, change, light)),
+    ),
     left.length
-      ? h("tfoot", {}, h("tr", {}, h("td", {}), h("th", { scope: "row" }, "Left over"), h("td", { colspan: "3" }, h("ul", { class: "chips faint" }, left.slice(0, 40).map((name) => h("li", {}, name)), left.length > 40 ? h("li", {}, `and ${left.length - 40} more`) : null))))
+      ? h(
+          "tfoot",
+          {},
+          h(
+            "tr",
+            {},
+            h("td", {}),
+            h("th", { scope: "row" }, "Left over"),
+            h(
+              "td",
+              { colspan: "3" },
+              h(
+                "ul",
+                { class: "chips faint" },
+                left.slice(0, 40).map((name) => h("li", {}, name)),
+                left.length > 40 ? h("li", {}, `and ${left.length - 40} more`) : null,
+              ),
+            ),
+          ),
+        )
       : null,
   );
 }
@@ -127,11 +165,25 @@ function pairRow(row, left, change, light) {
   const shown = row.state === "off" || used;
   return h(
     "tr",
-    { class: row.state, onmouseenter: () => light(row.name), onmouseleave: () => light(null), onfocusin: () => light(row.name), onfocusout: () => light(null) },
+    {
+      class: row.state,
+      onmouseenter: () => light(row.name),
+      onmouseleave: () => light(null),
+      onfocusin: () => light(row.name),
+      onfocusout: () => light(null),
+    },
     h("td", { class: "use" }, paired ? box : null),
     h("th", { scope: "row" }, row.name),
-    h("td", { class: "its" }, shown ? row.table : left.length ? pick : h("span", { class: "soft" }, "nothing")),
-    h("td", { class: "sure" }, row.score === null ? null : [bar(row.score), h("span", {}, row.score.toFixed(2))]),
+    h(
+      "td",
+      { class: "its" },
+      shown ? row.table : left.length ? pick : h("span", { class: "soft" }, "nothing"),
+    ),
+    h(
+      "td",
+      { class: "sure" },
+      row.score === null ? null : [bar(row.score), h("span", {}, row.score.toFixed(2))],
+    ),
     h("td", { class: "reason" }, row.state === "none" ? "nothing in this table is like it" : row.reason),
   );
 }
@@ -159,10 +211,30 @@ function stacked(session, table, rows, left, samples) {
     h(
       "tbody",
       { class: side },
-      h("tr", { class: "whose" }, h("th", { colspan: String(places.length), scope: "rowgroup" }, h("span", {}, tableName(heading), h("small", {}, rowsOf(told))))),
-      h("tr", { class: "names" }, names.map((name, at) => h("th", { scope: "col", class: right[at] ? "right" : null }, name ?? ""))),
+      h(
+        "tr",
+        { class: "whose" },
+        h(
+          "th",
+          { colspan: String(places.length), scope: "rowgroup" },
+          h("span", {}, tableName(heading), h("small", {}, rowsOf(told))),
+        ),
+      ),
+      h(
+        "tr",
+        { class: "names" },
+        names.map((name, at) => h("th", { scope: "col", class: right[at] ? "right" : null }, name ?? "")),
+      ),
       told.sample.slice(0, ROWS).map((row) =>
-        h("tr", {}, places.map((place, at) => (place[side] === undefined ? h("td", { class: "void" }) : cell(row[place[side]], { right: right[at], dim: place.query === undefined })))),
+        h(
+          "tr",
+          {},
+          places.map((place, at) =>
+            place[side] === undefined
+              ? h("td", { class: "void" })
+              : cell(row[place[side]], { right: right[at], dim: place.query === undefined }),
+          ),
+        ),
       ),
     );
   const label = `Rows of ${session.name} and of ${table}, one under another`;
@@ -172,8 +244,18 @@ function stacked(session, table, rows, left, samples) {
       "table",
       { class: "grid stacked" },
       h("caption", { class: "unseen" }, label),
-      part(session.name, samples.query, places.map((place) => place.name), "query"),
-      part(table, samples.table, places.map((place) => place.under), "table"),
+      part(
+        session.name,
+        samples.query,
+        places.map((place) => place.name),
+        "query",
+      ),
+      part(
+        table,
+        samples.table,
+        places.map((place) => place.under),
+        "table",
+      ),
     ),
   );
 }
