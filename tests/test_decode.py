@@ -122,6 +122,8 @@ def test_a_table_leans_towards_the_nearest_of_the_tree(seed: int, count: int, le
         expected = latent + 0.5 * (share[:, None] * words[near]).sum(0) / share.sum()
         assert np.allclose(found, expected / np.linalg.norm(expected), atol=1e-3)
     assert np.array_equal(Decoder(trie, codebooks).leaning(latents, 0.0), latents)
+    nearest = Decoder(trie, codebooks).leaning(latents[-1:], 100.0, last=0)[0]  # only the first table draws
+    assert np.allclose(nearest, words[0] / np.linalg.norm(words[0]), atol=0.1)
 
 
 def test_suffixes_only_where_codes_collide_and_nearest_first() -> None:

@@ -50,16 +50,21 @@ class Decoder:
         towards = latent + weight * (latent - rest[first].mean(0))
         return _in_order(rows, _squared(rest + (towards / np.linalg.norm(towards) - latent)))
 
-    def leaning(self, latents: F32, weight: float) -> F32:
+    def leaning(self, latents: F32, weight: float, last: int | None = None) -> F32:
         """(n, d) unit latents drawn towards the tables near them, as tables lean that no teacher has seen.
 
         Those that it has seen lean towards its neighbours; upright beside them, a table would be found less.
+        Only tables up to the number `last` draw others: leaning on those that lean already leads astray.
         """
         if not weight or not len(self.trie):
             return latents
         drawn = latents.copy()
         for own, latent in zip(drawn, latents, strict=True):
-            rest = self._find(latent, 4 * NEAR)[1]
+            rows, rest = self._find(latent, 4 * NEAR)
+            if last is not None:
+                rest = rest[self.trie.table(rows) <= last]
+            if not len(rest):
+                continue
             distance = _squared(rest)
             nearest = np.argsort(distance, kind="stable")[:NEAR]
             share = np.exp((distance[nearest[0]] - distance[nearest]) / (2 * SHARPLY))

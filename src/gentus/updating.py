@@ -19,6 +19,7 @@ from gentus.catalogue import Catalogue, Entry
 from gentus.codes import Codebooks
 from gentus.decode import Decoder
 from gentus.encoder import Encoder
+from gentus.evidence import F32
 from gentus.features import Features
 from gentus.lake import Limits, Skipped, Source, locate
 from gentus.progress import Progress
@@ -67,7 +68,7 @@ class Namer:
     encoder: Encoder
     codebooks: Codebooks
     _states: Any = None  # of a language model, where one reads the columns
-    _beside: Decoder | None = None
+    _learnt: tuple[Decoder, int] | None = None  # the last snapshot, and the last table that was learnt from
 
     def __call__(self, entries: list[Entry], features: Features) -> None:
         """Name what could be read; what could not be has no name any more."""
@@ -82,17 +83,19 @@ class Namer:
             return
         latents = self._latents(tables, features)
         if self.config["labels"] is None:
-            latents = self._decoder().leaning(latents, self.config["settings"]["consensus"]["lean"])
+            latents = self._lean(latents)
         codes = self.codebooks.encode(latents)
         errors = ((latents - self.codebooks.decode(codes)) ** 2).sum(1)
         self.catalogue.identify([table for table, _, _ in tables], codes, errors.tolist())
 
-    def _decoder(self) -> Decoder:
-        """Of the last snapshot: what came after it says nothing that was learnt from the lake."""
-        if self._beside is None:
+    def _lean(self, latents: F32) -> F32:
+        """Draw tables towards those that the lake was learnt from, as far as these lean themselves."""
+        if self._learnt is None:
             trie = Trie.load(self.layout.trie(self.config["snapshot"]))
-            self._beside = Decoder(trie, self.codebooks)
-        return self._beside
+            last = self.catalogue.last_table(self.config["fitted"])
+            self._learnt = Decoder(trie, self.codebooks), last
+        decoder, last = self._learnt
+        return decoder.leaning(latents, self.config["settings"]["consensus"]["lean"], last)
 
     def _latents(self, tables: list[tuple[int, int, int]], features: Features) -> Any:
         checkpoint = self.config["settings"]["bert"]
