@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gentus.lake import Limits, Source, Unreadable, from_frame, read, read_path, scan
+from gentus.lake.typed import session
 from gentus.table import Table
 
 TYPED = pa.table(
@@ -325,3 +326,12 @@ def test_threads_take_turns(tmp_path: Path) -> None:
 def test_large_arrow_files_are_mapped(tmp_path: Path) -> None:
     feather.write_feather(pa.table({"n": range(50_000)}), tmp_path / "a.feather", compression="uncompressed")
     assert read_path(tmp_path / "a.feather", Limits(typed_bytes=100_000)).rows == 512
+
+
+def test_a_file_leaves_the_connection_free(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": pa.array([], pa.int64())}), tmp_path / "empty.parquet")
+    with pytest.raises(Unreadable, match="no rows"):
+        read_path(tmp_path / "empty.parquet")
+    with session(Limits()) as duck:
+        duck.register("one", pa.table({"a": [1]}))  # which DuckDB refuses while a result is unfinished
+        duck.unregister("one")

@@ -25,6 +25,7 @@ _WINDOWS = 8  # places of a large table that rows are taken from
 def session(limits: Limits) -> Iterator[duckdb.DuckDBPyConnection]:
     """Hold the one DuckDB connection of this process, which threads have to take turns with.
 
+    Fetch all that a statement gives: DuckDB refuses some work of the next in turn while a result is unfinished.
     After a failure a new one is made: damaged files can make DuckDB refuse everything that follows.
     """
     with _TURN:
@@ -61,12 +62,12 @@ def read_parquet(path: Path, name: str, limits: Limits) -> Table:
         pass  # refuses what is no regular file
     file = file_literal(str(path.resolve()))
     with session(limits) as duck:
-        found = duck.execute(f"SELECT num_rows FROM parquet_file_metadata({file})").fetchone()
-        size = duck.execute(f"SELECT sum(total_uncompressed_size) FROM parquet_metadata({file})").fetchone()
-    total = int(found[0]) if found else 0
+        found = duck.execute(f"SELECT num_rows FROM parquet_file_metadata({file})").fetchall()
+        size = duck.execute(f"SELECT sum(total_uncompressed_size) FROM parquet_metadata({file})").fetchall()
+    total = int(found[0][0]) if found else 0
     if not total:
         raise Unreadable("it has columns and no rows")
-    wanted = _affordable(int(size[0] or 0) if size else 0, total, limits)
+    wanted = _affordable(int(size[0][0] or 0) if size else 0, total, limits)
     relation = f"read_parquet({file}, file_row_number = true, hive_partitioning = false)"
     return relation_table(
         relation, name, limits, windows("file_row_number", total, wanted), hidden="file_row_number"
