@@ -25,7 +25,7 @@ _WINDOWS = 8  # places of a large table that rows are taken from
 def session(limits: Limits) -> Iterator[duckdb.DuckDBPyConnection]:
     """Hold the one DuckDB connection of this process, which threads have to take turns with.
 
-    Fetch all that a statement gives: DuckDB refuses some work of the next in turn while a result is unfinished.
+    Fetch all that a statement gives: while a result is unfinished, DuckDB refuses some work of the next.
     After a failure a new one is made: damaged files can make DuckDB refuse everything that follows.
     """
     with _TURN:
