@@ -59,7 +59,7 @@ def served(index: Path, **settings: Any) -> Iterator[Served]:
     """Serve an index."""
     listening = bound("127.0.0.1", 0)
     server = Server(Holder(index), Settings(**settings))
-    running = uvicorn.Server(configured(make_app(server)))
+    running = uvicorn.Server(configured(make_app(server), server.settings.behind_proxy))
     thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]})
     thread.start()
     try:

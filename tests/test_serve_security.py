@@ -350,6 +350,61 @@ def test_searches_that_wait_are_done_together(index_path: Path, monkeypatch: pyt
     assert "no table" in alone[2]["error"]
 
 
+def test_nobody_works_for_those_who_are_gone(index_path: Path) -> None:
+    begun, told = threading.Event(), threading.Event()
+    with served(index_path, slow_seconds=20) as api:
+
+        def work(stop: Stop) -> None:
+            begun.set()
+            while not stop.late():
+                time.sleep(0.01)
+            told.set()
+
+        usual = api.server.slow
+
+        async def slow(request: Any, _: Any) -> Any:
+            return await usual(request, work)
+
+        api.server.slow = slow  # type: ignore[assignment, method-assign]
+        address = api.base_url.host, api.base_url.port or 80
+        with socket.create_connection(address) as connection:
+            connection.sendall(b"GET /api/map HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert begun.wait(5)
+        assert told.wait(5)
+
+
+def test_one_client_cannot_fill_the_disk(index_path: Path) -> None:
+    with served(index_path, bodies_bytes=8 << 20, body_seconds=5) as api:
+        address = api.base_url.host, api.base_url.port or 80
+        head = (
+            b"POST /api/upload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3000000\r\n"
+            b"Content-Type: multipart/form-data; boundary=x\r\n\r\n"
+        )
+        with socket.create_connection(address, timeout=5) as first:
+            first.sendall(head)
+            time.sleep(0.2)
+            with socket.create_connection(address, timeout=5) as second:
+                second.sendall(head)
+                assert second.recv(100).startswith(b"HTTP/1.1 503")
+            assert api.send_file("/api/search", "a.csv", as_csv("fish")).status_code == 200  # small ones pass
+        time.sleep(0.2)
+        rows = b"a,b\n" + b"some words,and others\n" * 130_000
+        assert api.send_file("/api/upload", "a.csv", rows).status_code == 200
+
+
+def test_who_asks_behind_a_proxy(index_path: Path) -> None:
+    """Only if it was said that there is one: else everybody could take another name for every request."""
+    for proxy, expected in ((False, "127.0.0.1"), (True, "192.0.2.9")):
+        with served(index_path, behind_proxy=proxy) as api:
+            api.post(
+                "/api/upload",
+                files={"file": ("a.csv", as_csv("fish"))},
+                headers={"x-forwarded-for": "192.0.2.9"},
+            )
+            (kept,) = api.server.uploads._kept.values()
+            assert kept.client == expected
+
+
 def run_lane(lane: Lane, jobs: list[tuple[str, Any]], seconds: float = 10) -> list[Any]:
     async def all_of_them() -> list[Any]:
         return await asyncio.gather(
@@ -508,4 +563,7 @@ def test_errors_are_json(api: Served) -> None:
     ):
         assert answer.status_code == 422, answer.text
         assert list(json.loads(answer.content)) == ["error"]
-    assert api.post("/api/align", content=b"\xff", headers=as_json).status_code in (400, 422)
+    deep = b'{"query": ' + b"[" * 9000
+    for content in (b"\xff", deep, b"{" * 9000):
+        for path in ("/api/align", "/api/search", "/api/union/preview"):
+            assert api.post(path, content=content, headers=as_json).status_code in (400, 422)

@@ -30,6 +30,10 @@ def serve(
     allow_host: Annotated[
         list[str] | None, typer.Option(help="A name by which the server may be called, such as of a proxy.")
     ] = None,
+    behind_proxy: Annotated[
+        bool,
+        typer.Option("--behind-proxy", help="A proxy on this machine says in X-Forwarded-For who asks."),
+    ] = False,
     max_upload: Annotated[int, typer.Option(min=1, help="Most megabytes of an upload.")] = 64,
     browser: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
@@ -43,12 +47,18 @@ def serve(
     if token is not None and not token.strip():
         raise typer.BadParameter("the token is empty", param_hint="--token")
     settings = Settings(
-        token=token, read_only=read_only, hosts=tuple(allow_host or ()), upload_bytes=max_upload << 20
+        token=token,
+        read_only=read_only,
+        hosts=tuple(allow_host or ()),
+        behind_proxy=behind_proxy,
+        upload_bytes=max_upload << 20,
     )
 
     def ready(url: str) -> None:
         print(url, flush=True)
         say(f"Serving {index}; API: {url}docs; Ctrl-C stops.")
+        if host not in ("127.0.0.1", "::1", "localhost"):
+            say(f"Whoever can reach {host} can read every table of this lake.")
         if browser:
             import webbrowser
 

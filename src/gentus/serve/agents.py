@@ -44,7 +44,10 @@ The query is exactly one of: table (a name in the lake), path (a file in {folder
 
 Table = Annotated[str | None, Field(description="The query, as the name of a table of the lake.")]
 PathTo = Annotated[str | None, Field(description="The query, as the path of a file.")]
-Rows = Annotated[list[dict[str, Any]] | None, Field(description="The query, as rows: one object a row.")]
+Rows = Annotated[
+    Annotated[list[dict[str, Any]], Field(min_length=1)] | None,
+    Field(description="The query, as rows: one object a row."),
+]
 Plan = Annotated[dict[str, Any], Field(description="What plan_union gave, as it is or edited.")]
 _LOOKS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 _WRITES = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
@@ -97,7 +100,8 @@ def make_tools(core: Core, folders: Sequence[Path]) -> MCPServer[Any]:
             with told(source):
                 yield Asked(source)
         else:
-            with resolved(core, _WHO, schema.QueryRef(table=table, rows=rows)) as asked:
+            given = schema.QueryRef.model_construct(table=table, rows=rows)
+            with resolved(core, _WHO, given) as asked:
                 yield asked
 
     def stop() -> Stop:

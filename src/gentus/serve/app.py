@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -14,6 +15,7 @@ from starlette.exceptions import HTTPException
 
 from gentus import __version__
 from gentus.serve.core import Core
+from gentus.serve.errors import Refused
 from gentus.serve.guard import Guard, Hosts
 from gentus.serve.holder import Holder
 from gentus.serve.lanes import Lane, Shared, Stop
@@ -52,13 +54,29 @@ class Server(Core):
         return await self.lanes["quick"].run(client_of(request), seconds, done)
 
     async def slow(self, request: Request, work: Callable[[Stop], T]) -> T:
-        """Do what may take long in a thread."""
-        return await self.lanes["slow"].run(client_of(request), self.settings.slow_seconds, work)
+        """Do what may take long in a thread, as long as somebody waits for it."""
+        lane, seconds = self.lanes["slow"], self.settings.slow_seconds
+        done = asyncio.ensure_future(lane.run(client_of(request), seconds, work))
+        gone = asyncio.ensure_future(_gone(request))
+        try:
+            await asyncio.wait({done, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if not done.done():
+                raise Refused(499, "nobody waits for the answer any more")
+            return done.result()
+        finally:
+            gone.cancel()
+            done.cancel()
 
     def close(self) -> bool:
         """End all work; False if some goes on."""
         ended = [lane.close() for lane in self.lanes.values()]
         return super().close() and all(ended)
+
+
+async def _gone(request: Request) -> None:
+    """Wait until the client is gone; its request was read to the end before."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def client_of(request: Request) -> str:

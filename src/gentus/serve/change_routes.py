@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 from fastapi import FastAPI, Query, Request
 from fastapi.responses import Response
@@ -22,7 +23,10 @@ from gentus.serve.uploads import copy
 from gentus.store import replacing
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from gentus.serve.app import Server
+    from gentus.updating import Changes
 
 _CLOSED: dict[int | str, dict[str, Any]] = {
     401: {"model": schema.ErrorAnswer, "description": "The token is missing or wrong"},
@@ -45,14 +49,14 @@ def add_change_routes(app: FastAPI, server: Server) -> None:
         """Add a table. It is kept in the index's own folder, and can be found at once."""
         check_token(server, request)
         expect(request, "multipart/form-data")
-        sent, _ = await received(request)
         client = client_of(request)
 
-        def work(stop: Stop) -> dict[str, Any]:
-            with kept(server, client, sent.filename or "", copy(sent.file)) as asked:
+        def work(name: str, file: BinaryIO, stop: Stop) -> dict[str, Any]:
+            with kept(server, client, name, copy(file)) as asked:
                 return _added(server, asked.source)
 
-        return answer(await server.slow(request, work), 201)
+        async with received(request) as (sent, _):
+            return answer(await server.slow(request, partial(work, sent.filename or "", sent.file)), 201)
 
     @app.delete(
         "/api/tables",
@@ -71,7 +75,7 @@ def add_change_routes(app: FastAPI, server: Server) -> None:
                 source = opened.source(name)
                 if source is None:
                     raise Refused(404, f"there is no table {name!r} in the index")
-                opened.remove(name)
+                _told(lambda: opened.remove(name))
                 if source.path.is_relative_to(opened.layout.added.resolve()):
                     source.path.unlink(missing_ok=True)
                 return {"removed": name, "tables": len(opened)}
@@ -94,13 +98,21 @@ def _added(server: Server, source: Source) -> dict[str, Any]:
         try:
             state = kept.stat()
             table = Source(name, kept, source.part, state.st_size, state.st_mtime_ns)
-            changes = opened.add_tables([table])
+            changes = _told(lambda: opened.add_tables([table]))
             if not changes.added:
                 raise Refused(422, f"{source.name}: {'; '.join(changes.unreadable.values()) or 'not added'}")
         except BaseException:
             kept.unlink(missing_ok=True)
             raise
         return {"name": name, "sid": opened.sid(name), "tables": len(opened)}
+
+
+def _told(change: Callable[[], Changes]) -> Changes:
+    """Change the index; what cannot be changed, it says itself."""
+    try:
+        return change()
+    except ValueError as error:
+        raise Refused(422, str(error)) from error
 
 
 def check_token(server: Server, request: Request) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 from gentus.lake import Unreadable
 from gentus.serve import schema
 from gentus.store import IndexFolderError
+from gentus.union.outputs import OutputError
+from gentus.union.plan import PlanError
 
 WRONG: dict[int | str, dict[str, Any]] = {  # as every route may answer
     status: {"model": schema.ErrorAnswer, "description": words}
@@ -45,6 +47,6 @@ def refusal_of(error: Exception) -> Refused | None:
             return Refused(503, str(error), {"Retry-After": "5"})
         case sqlite3.Error():
             return Refused(503, f"the catalogue could not be read: {error}", {"Retry-After": "5"})
-        case ValueError():
+        case PlanError() | OutputError():
             return Refused(422, str(error))
     return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from fastapi import Request
@@ -12,13 +14,14 @@ from gentus.serve.errors import Refused
 _FILE = {"type": "string", "format": "binary", "description": "CSV, TSV, JSON, Parquet, Arrow or Excel."}
 
 
-async def received(request: Request) -> tuple[UploadFile, dict[str, str]]:
-    """The file of a form, and its other fields."""
-    sent = await request.form(max_files=1, max_fields=5, max_part_size=1000)
-    found = sent.get("file")
-    if not isinstance(found, UploadFile):
-        raise Refused(422, "the form has to have a file in its field 'file'")
-    return found, {key: value for key, value in sent.items() if isinstance(value, str)}
+@asynccontextmanager
+async def received(request: Request) -> AsyncIterator[tuple[UploadFile, dict[str, str]]]:
+    """The file of a form, open until the end, and its other fields."""
+    async with request.form(max_files=1, max_fields=5, max_part_size=1000) as sent:
+        found = sent.get("file")
+        if not isinstance(found, UploadFile):
+            raise Refused(422, "the form has to have a file in its field 'file'")
+        yield found, {key: value for key, value in sent.items() if isinstance(value, str)}
 
 
 def expect(request: Request, *kinds: str) -> str:

@@ -12,6 +12,7 @@ import json
 import logging
 import socket
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -40,6 +41,7 @@ HEADERS = {
     "x-frame-options": "DENY",
     "cache-control": "no-store",
 }
+_MANY = 1 << 20
 _SPARE = 64 << 10  # bytes of a request with a file that are not of the file
 
 
@@ -56,6 +58,7 @@ class Guard:
     ) -> None:
         self.app, self.settings, self.hosts, self.metrics = app, settings, hosts, metrics
         self.scrubbed = scrubbed
+        self.under_way = _UnderWay(settings.bodies_bytes)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request pass, or answer it."""
@@ -72,11 +75,12 @@ class Guard:
                 message["headers"] = _with_headers(message["headers"])
             await send(message)
 
+        client = scope["client"][0] if scope.get("client") else "?"
         body = _Body(receive, self.settings)
         try:
             headers = {key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]}
             self.hosts.check(scope["method"], scope["path"], headers)
-            body.expect(headers)
+            self.under_way.enter(client, body.expect(headers))
             await self.app(scope, body.receive, sent)
         except Exception as error:
             refused = refusal_of(error)
@@ -87,8 +91,30 @@ class Guard:
                 raise
             await _answer(sent, refused, self.scrubbed(refused.reason), close=not body.whole)
         finally:
+            self.under_way.leave(client, body.expected)
             status = begun[0] if begun else 500
             self.metrics.request(scope, status, time.perf_counter() - started)
+
+
+class _UnderWay:
+    """Large bodies that are being received or worked on; no client has more than half of the room."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._sizes: Counter[str] = Counter()
+
+    def enter(self, client: str, size: int) -> None:
+        """Note a body, or refuse it if there is no room for it now."""
+        own = self._sizes[client] + size
+        self._sizes[client] = own
+        if size and (self._sizes.total() > self._most or own > max(size, self._most // 2)):
+            raise Refused(503, "too much is being sent just now; try again in a moment", {"Retry-After": "5"})
+
+    def leave(self, client: str, size: int) -> None:
+        """Forget a body."""
+        self._sizes[client] -= size
+        if self._sizes[client] <= 0:
+            del self._sizes[client]
 
 
 class _Body:
@@ -99,15 +125,19 @@ class _Body:
         self._most, self._taken = settings.json_bytes, 0
         self._until = time.monotonic() + settings.body_seconds
         self.whole = False
+        self.expected = 0  # bytes, if they are many
 
-    def expect(self, headers: dict[str, str]) -> None:
-        """Refuse a body that says itself that it is too large."""
+    def expect(self, headers: dict[str, str]) -> int:
+        """How many bytes may come, if they are many. One that says itself that it is too large is refused."""
         if headers.get("content-type", "").startswith("multipart/form-data"):
             self._most = self._settings.upload_bytes + _SPARE
         length = headers.get("content-length", "")
         if length.isdecimal() and int(length) > self._most:
             raise self._too_large()
         self.whole = not (length.strip("0") or "transfer-encoding" in headers)
+        size = int(length) if length.isdecimal() else 0 if self.whole else self._most
+        self.expected = size if size > _MANY else 0
+        return self.expected
 
     async def receive(self) -> Message:
         """The next piece."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 from fastapi import FastAPI, Query, Request
 from fastapi.responses import PlainTextResponse, Response
@@ -163,11 +163,10 @@ def add_routes(app: FastAPI, server: Server) -> None:
     async def upload(request: Request) -> Response:
         """Send a table, to search with it several times. It is kept for a while, for you alone."""
         expect(request, "multipart/form-data")
-        sent, _ = await received(request)
-        client, name = client_of(request), sent.filename or ""
+        client = client_of(request)
 
-        def work() -> dict[str, Any]:
-            with kept(server, client, name, copy(sent.file)) as asked:
+        def work(name: str, file: BinaryIO) -> dict[str, Any]:
+            with kept(server, client, name, copy(file)) as asked:
                 read = asked.read(server)
                 return {
                     "upload": asked.upload,
@@ -177,7 +176,8 @@ def add_routes(app: FastAPI, server: Server) -> None:
                     "columns": [column.name for column in read.columns],
                 }
 
-        return answer(await server.quick(request, work))
+        async with received(request) as (sent, _):
+            return answer(await server.quick(request, partial(work, sent.filename or "", sent.file)))
 
     async def run_search(request: Request, k: int, explain: bool, size: int, opening: Opening) -> Response:
         if explain:
@@ -203,10 +203,10 @@ def add_routes(app: FastAPI, server: Server) -> None:
             asked = _parsed(schema.SearchRequest, body)
             opening = partial(resolved, server, client_of(request), asked.query)
             return await run_search(request, asked.k, asked.explain, len(body), opening)
-        sent, fields = await received(request)
-        k = _parsed_value(fields.get("k", "10"), settings.hits)
-        opening = partial(kept, server, client_of(request), sent.filename or "", copy(sent.file))
-        return await run_search(request, k, False, sent.size or 0, opening)
+        async with received(request) as (sent, fields):
+            k = _parsed_value(fields.get("k", "10"), settings.hits)
+            opening = partial(kept, server, client_of(request), sent.filename or "", copy(sent.file))
+            return await run_search(request, k, False, sent.size or 0, opening)
 
     @app.get("/api/search", responses=found, response_class=Response, tags=["search"])
     async def search_by_name(

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     import uvicorn
     from fastapi import FastAPI
 
+_MOST_CONNECTIONS = 2000
+
 
 def bound(host: str, port: int) -> socket.socket:
     """A socket that listens; port 0 picks a free one."""
@@ -32,7 +34,7 @@ def bound(host: str, port: int) -> socket.socket:
     return made
 
 
-def configured(app: FastAPI) -> uvicorn.Config:
+def configured(app: FastAPI, behind_proxy: bool = False) -> uvicorn.Config:
     """How uvicorn serves it."""
     import uvicorn
 
@@ -42,6 +44,8 @@ def configured(app: FastAPI) -> uvicorn.Config:
         access_log=False,
         server_header=False,
         ws="none",
+        proxy_headers=behind_proxy,
+        limit_concurrency=_MOST_CONNECTIONS,
         timeout_keep_alive=30,
         timeout_graceful_shutdown=5,
     )
@@ -68,7 +72,7 @@ def serve(
                 ready(url)
 
     try:
-        Announced(configured(make_app(shared, host))).run(sockets=[listening])
+        Announced(configured(make_app(shared, host), settings.behind_proxy)).run(sockets=[listening])
     except KeyboardInterrupt:
         pass
     finally:

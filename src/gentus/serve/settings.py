@@ -12,6 +12,7 @@ class Settings:
     token: str | None = None  # who has it may add and remove tables; without one, nobody may
     read_only: bool = False
     hosts: tuple[str, ...] = ()  # names by which it may be called, beside its own
+    behind_proxy: bool = False  # a proxy on this machine says who asks
     upload_bytes: int = 64 << 20
     unpacked_bytes: int = 1 << 30  # of an upload that is compressed
     json_bytes: int = 8 << 20
@@ -23,7 +24,8 @@ class Settings:
     uploads_of_one: int = 100  # ... of one client
     uploads_bytes: int = 1 << 30
     upload_seconds: float = 3600.0  # that an upload is kept since it was last used
-    body_seconds: float = 60.0  # that a client may take to send its request
+    bodies_bytes: int = 512 << 20  # of large requests that are being received or worked on
+    body_seconds: float = 120.0  # that a client may take to send its request
     quick_seconds: float = 30.0  # that a search may take, waiting included
     slow_seconds: float = 120.0  # that a union may take, waiting included
     union_tables: int = 50

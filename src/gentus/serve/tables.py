@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from gentus.digest import digest
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from gentus.serve.core import Core
 
 EXAMPLES = 5
+_MOST_CELLS = 100_000  # that are shown at once
 KINDS = ("number", "date", "text")
 
 
@@ -69,8 +71,11 @@ def profile(table: Table) -> list[dict[str, Any]]:
 
 def first_rows(source: Source, columns: list[str], rows: int, limits: Limits) -> list[list[str | None]]:
     """The first rows of a table under the columns that its sample has; cells as text, clipped."""
+    rows = min(rows, _MOST_CELLS // max(1, len(columns)))
     try:
-        with session(limits) as duck:
+        with session(limits) as shared:
+            duck = shared.cursor()  # so that nobody waits for us
+        with closing(duck):
             whole = open_whole(source, duck, limits)
             places = [whole.places[name] for name in columns if name in whole.places]
             with whole.scan(duck, places, Tally()) as relation:

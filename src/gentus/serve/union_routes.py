@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from fastapi import FastAPI, Request
 from fastapi.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from gentus.serve import schema
 from gentus.serve.app import answer, client_of
@@ -104,19 +105,33 @@ def add_union_routes(app: FastAPI, server: Server) -> None:
             _less(open_files, client)
             raise
 
-        async def pieces() -> AsyncIterator[bytes]:
-            try:
-                while piece := await asyncio.to_thread(written.file.read, _PIECE):
-                    yield piece
-            finally:
-                written.close()
-                _less(open_files, client)
-
         headers = {
             "content-disposition": disposition(f"{stem(name)}-union.{asked.format}"),
             "content-length": str(written.size),
         }
-        return StreamingResponse(pieces(), headers=headers, media_type=TYPES[asked.format])
+        return Sent(written, headers, TYPES[asked.format], lambda: _less(open_files, client))
+
+
+class Sent(StreamingResponse):
+    """A file on its way, which is gone when it was sent, and when nobody takes it."""
+
+    def __init__(
+        self, written: Written, headers: dict[str, str], kind: str, ended: Callable[[], None]
+    ) -> None:
+        super().__init__(self._pieces(), headers=headers, media_type=kind)
+        self.written, self.ended = written, ended
+
+    async def _pieces(self) -> AsyncIterator[bytes]:
+        while piece := await asyncio.to_thread(self.written.file.read, _PIECE):
+            yield piece
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self.written.close()
+            self.ended()
 
 
 _BINARY = {"type": "string", "format": "binary"}

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _OURS = ("path", "part")  # what only the server says of a table: where it lies
 _MOST_COLUMNS = 5000
+_MOST_CELLS = 100_000  # that are shown at once
 MEMORY = "288MB"  # several unions may run at once
 TYPES = {"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}
 
@@ -104,6 +105,7 @@ def _placed(table: Any, source: Source | None) -> Any:
 def preview(core: Core, plan: UnionPlan, rows: int, stop: Stop) -> dict[str, Any]:
     """Some rows of every table, under the columns of the result."""
     union = Union(plan, limits=core.holder.index.limits, memory=MEMORY)
+    rows = max(len(plan.sources), min(rows, _MOST_CELLS // len(plan.columns)))
     taken = union.preview(rows, Watched(stop, core.settings.union_rows))
     ran, report = union.ran or plan, union.report
     types = {column.name: column.type or "VARCHAR" for column in ran.columns}
