@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -28,6 +29,12 @@ def pair(page: Page, column: str) -> str:
     """What goes under a column of the query, as the list of pairs has it."""
     row = page.locator(".pairs tbody tr").filter(has=page.get_by_role("rowheader", name=column, exact=True))
     return row.locator(".its").inner_text()
+
+
+def twin(window: Window) -> Any:
+    """What the page shows, as JSON."""
+    link = window.page.get_by_role("link", name="This page as JSON")
+    return window.page.request.get(window.address + str(link.get_attribute("href"))).json()
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
@@ -206,9 +213,11 @@ def test_a_table_of_the_lake_as_query(window: Window) -> None:
     field.press("Enter")
     page.locator("[data-hit]").first.wait_for()
     expect(page).to_have_url(re.compile(r"\?table=films%2Fc\.csv"))
-    assert "films/c.csv" not in hits(page)
-    assert hits(page)[0].startswith("films/")
+    found = hits(page)
+    assert "films/c.csv" not in found
+    assert found[0].startswith("films/")
     expect(page).to_have_title("films/c.csv · GenTUS")
+    assert [hit["table"] for hit in twin(window)["hits"]] == found
 
 
 def test_any_table(window: Window) -> None:
@@ -223,6 +232,9 @@ def test_the_list_of_tables(window: Window) -> None:
     page.get_by_role("searchbox").fill("more")
     expect(page.locator(".listing tbody tr")).to_have_count(3)
     expect(page).to_have_url(re.compile("filter=more"))
+    assert [table["name"] for table in twin(window)["tables"]] == [
+        f"films/more/{number}.csv" for number in (5, 6, 7)
+    ]
     page.get_by_role("link", name="films/more/5.csv", exact=True).click()
     expect(page.get_by_role("heading", level=1)).to_have_text("films/more/5.csv")
     expect(page.locator(".profile tbody tr")).to_have_count(5)

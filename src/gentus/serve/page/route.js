@@ -49,6 +49,7 @@ async function show() {
     if (here) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
+  document.getElementById("twin").href = twin(parameters);
   const main = document.getElementById("main");
   if (view === current && view.update) {
     view.update(parameters);
@@ -64,6 +65,12 @@ async function show() {
       main.focus({ preventScroll: true });
     }
   }
+}
+
+/** Where the same is to be had as JSON. */
+function twin(parameters) {
+  if (location.pathname !== "/") return `${location.pathname}.json${location.search}`;
+  return parameters.has("table") ? address("/api/search", { table: parameters.get("table") }) : "/index.json";
 }
 
 /** Name what is shown, in the tab and to those who hear the page. */
