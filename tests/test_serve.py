@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -469,6 +470,34 @@ def test_changes_by_others_are_seen(own: Served, index_path: Path, tmp_path: Pat
     assert own.get("/api/search", params={"table": "films_0.csv"}).status_code == 200
 
 
+def test_searches_while_tables_come_and_go(own: Served) -> None:
+    stop, wrong = threading.Event(), []
+
+    def ask() -> None:
+        with httpx.Client(base_url=own.base_url, timeout=30) as client:
+            while not stop.is_set():
+                for path in ("/api/search?table=fish_0.csv", "/api/tables", "/api/tree"):
+                    answer = client.get(path)
+                    if answer.status_code != 200:
+                        wrong.append(answer.text)
+
+    asking = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in asking:
+        thread.start()
+    for seed in range(6):
+        sent = {"file": (f"late{seed}.csv", as_csv("fish", seed))}
+        assert own.post("/api/tables", files=sent, headers=bearer()).status_code == 201
+        hits = own.get("/api/search", params={"table": "fish_0.csv"}).json()["hits"]
+        assert f"added/late{seed}.csv" in [hit["table"] for hit in hits]
+        if seed % 2:
+            own.request("DELETE", "/api/tables", params={"name": f"added/late{seed}.csv"}, headers=bearer())
+    stop.set()
+    for thread in asking:
+        thread.join()
+    assert not wrong
+    assert own.get("/api/index").json()["tables"] == 9
+
+
 # --- the page, machines, the command -------------------------------------------------------------------
 
 
@@ -539,6 +568,22 @@ def test_the_command(index_path: Path, tmp_path: Path) -> None:
     assert f"Serving {index_path}; API: {url}docs; Ctrl-C stops." in said
     assert "Traceback" not in said
     assert not list(tmp_path.iterdir())
+
+
+def test_measured(index_path: Path, lake: Path, tmp_path: Path) -> None:
+    from gentus.bench.results import Results
+    from gentus.bench.serving import markdown, measure_serving
+
+    document = measure_serving(Results(tmp_path), index_path, lake, clients=5, seconds=0.5, k=3)
+    told = document["served"]
+    assert told["requests"] > 5
+    assert told["errors"] == 0, told["first_errors"]
+    assert told["ms_p50"] <= told["ms_p95"] <= told["ms_worst"]
+    assert document["share"] == pytest.approx(
+        told["a_second"] / document["one_process"]["a_second"], abs=0.01
+    )
+    assert "server, 5 clients" in markdown(document)
+    assert json.loads((tmp_path / "serve-my.index.json").read_text())["what"]["clients"] == 5
 
 
 def test_commands_that_cannot_be(index_path: Path, tmp_path: Path) -> None:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -66,7 +63,7 @@ def measure_serving(
     }
 
     def measure() -> dict[str, Any]:
-        alone = _alone(index, [item.path for item in chosen], min(seconds, _SECONDS_ALONE), k)
+        alone = _alone(index, min(seconds, _SECONDS_ALONE), k, [item.path for item in chosen])
         begun = time.perf_counter()
         with served(index) as url:
             started = time.perf_counter() - begun
@@ -84,17 +81,8 @@ def measure_serving(
     return results.measured(f"serve-{index.name}", what, measure)
 
 
-def _alone(index: Path, queries: Sequence[Path], seconds: float, k: int) -> dict[str, Any]:
-    """Searches one after the other in a process that does nothing else."""
-    command = [sys.executable, "-m", "gentus.bench.serving", str(index), str(seconds), str(k)]
-    told = subprocess.run(
-        command, input="\n".join(map(str, queries)), check=True, stdout=subprocess.PIPE, text=True
-    )
-    facts: dict[str, Any] = json.loads(told.stdout)
-    return facts
-
-
-def _search_alone(index: Path, seconds: float, k: int, queries: Sequence[str]) -> dict[str, Any]:
+def _alone(index: Path, seconds: float, k: int, queries: Sequence[Path]) -> dict[str, Any]:
+    """Searches of lists of queries while this process does nothing else."""
     from gentus.index import Index
 
     with Index(index) as opened:
@@ -209,8 +197,3 @@ def markdown(document: Mapping[str, Any]) -> str:
 
 def _ms(value: float | None) -> str:
     return "-" if value is None else f"{value:.0f}"
-
-
-if __name__ == "__main__":  # the process that only searches
-    folder, limit, wanted = sys.argv[1:]
-    print(json.dumps(_search_alone(Path(folder), float(limit), int(wanted), sys.stdin.read().splitlines())))

@@ -39,7 +39,7 @@ class Server(Core):
             "slow": Lane("slow", settings.slow_threads, *waiting),
         }
         gauges: dict[str, tuple[str, Callable[[], float]]] = {
-            "tables": ("Tables of the index.", lambda: len(self.holder.index)),
+            "tables": ("Tables of the index.", lambda: len(self.holder.index.decoder.trie)),
             "uploads": ("Uploads that are kept.", lambda: len(self.uploads)),
         }
         for name, lane in self.lanes.items():

@@ -8,6 +8,7 @@ from typing import Any
 
 from gentus.lake import Unreadable
 from gentus.serve import schema
+from gentus.static import WeightsMissingError
 from gentus.store import IndexFolderError
 from gentus.union.outputs import OutputError
 from gentus.union.plan import PlanError
@@ -43,7 +44,7 @@ def refusal_of(error: Exception) -> Refused | None:
             return error
         case Unreadable():
             return Refused(422, error.reason)
-        case IndexFolderError():
+        case IndexFolderError() | WeightsMissingError():
             return Refused(503, str(error), {"Retry-After": "5"})
         case sqlite3.Error():
             return Refused(503, f"the catalogue could not be read: {error}", {"Retry-After": "5"})

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import sys
+import threading
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +18,9 @@ if TYPE_CHECKING:
     import uvicorn
     from fastapi import FastAPI
 
+    from gentus.serve.holder import Holder
+
+log = logging.getLogger("gentus.serve")
 _MOST_CONNECTIONS = 2000
 
 
@@ -51,6 +57,16 @@ def configured(app: FastAPI, behind_proxy: bool = False) -> uvicorn.Config:
     )
 
 
+def _warm(holder: Holder) -> None:
+    """Load what first requests need, so that nobody waits for it."""
+    try:
+        holder.check()
+        for module in ("gentus.align", "gentus.union.running"):
+            import_module(module)
+    except Exception as error:
+        log.error("Searches will fail: %s", error)
+
+
 def serve(
     path: Path, host: str, port: int, settings: Settings, ready: Callable[[str], None] = lambda url: None
 ) -> None:
@@ -70,6 +86,7 @@ def serve(
             await super().startup(sockets)
             if self.started:
                 ready(url)
+                threading.Thread(target=_warm, args=(shared.holder,), daemon=True).start()
 
     try:
         Announced(configured(make_app(shared, host), settings.behind_proxy)).run(sockets=[listening])

@@ -114,7 +114,8 @@ class View:
             chosen = np.arange(len(self))
             if len(self) > most:
                 chosen = np.arange(most) * len(self) // most
-            points = flattened(self.codebooks.decode(self.codes[chosen])).round(4).tolist()
+            flat = flattened(self.codebooks.decode(self.codes[chosen]))
+            points = flat.astype(np.float64).round(4).tolist()
             first = self.codes[chosen, 0].tolist()
             document = {
                 "total": len(self),
