@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
@@ -14,14 +13,20 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from gentus import __version__
+from gentus.serve.answers import answer, client_of, invalid_words
+from gentus.serve.change_routes import add_change_routes
 from gentus.serve.core import Core
 from gentus.serve.errors import Refused
 from gentus.serve.guard import Guard, Hosts
 from gentus.serve.holder import Holder
+from gentus.serve.lake_routes import add_lake_routes
 from gentus.serve.lanes import Lane, Shared, Stop
 from gentus.serve.metrics import Metrics
 from gentus.serve.page_files import PageFiles
+from gentus.serve.page_routes import add_page_routes
+from gentus.serve.search_routes import add_search_routes
 from gentus.serve.settings import Settings
+from gentus.serve.union_routes import add_union_routes
 
 T = TypeVar("T")
 
@@ -79,24 +84,8 @@ async def _gone(request: Request) -> None:
         pass
 
 
-def client_of(request: Request) -> str:
-    """Who asks."""
-    return request.client.host if request.client else "?"
-
-
-def answer(document: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """A document as JSON."""
-    text = json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    try:
-        content = text.encode()
-    except UnicodeEncodeError:  # half a character, which only an escape can tell
-        content = json.dumps(document, separators=(",", ":"), allow_nan=False).encode()
-    return Response(content, status, headers, "application/json")
-
-
 def make_app(server: Server, host: str = "127.0.0.1") -> FastAPI:
     """The application around an index."""
-    from gentus.serve import change_routes, routes, union_routes
 
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:
@@ -126,10 +115,8 @@ def make_app(server: Server, host: str = "127.0.0.1") -> FastAPI:
         metrics=server.metrics,
         scrubbed=server.scrubbed,
     )
-    routes.add_routes(app, server)
-    union_routes.add_union_routes(app, server)
-    change_routes.add_change_routes(app, server)
-
+    for add in (add_page_routes, add_lake_routes, add_search_routes, add_union_routes, add_change_routes):
+        add(app, server)
     describe = app.openapi
 
     def described() -> dict[str, Any]:
@@ -149,16 +136,6 @@ def make_app(server: Server, host: str = "127.0.0.1") -> FastAPI:
         return answer({"error": invalid_words(error.errors())}, 422)
 
     return app
-
-
-def invalid_words(errors: Any) -> str:
-    """What is wrong with a request, in words."""
-    told = []
-    for one in list(errors)[:5]:
-        place = ".".join(str(part) for part in one["loc"] if part not in ("body", "query"))
-        message = str(one["msg"]).removeprefix("Value error, ")
-        told.append(f"{place}: {message}" if place else message)
-    return "; ".join(told) or "the request is not understood; see /docs"
 
 
 def _words(error: HTTPException) -> str:

@@ -14,7 +14,7 @@ from fastapi.responses import Response
 from gentus.lake import Source
 from gentus.reading import name_at
 from gentus.serve import schema
-from gentus.serve.app import answer, client_of
+from gentus.serve.answers import answer, client_of
 from gentus.serve.errors import WRONG, Refused
 from gentus.serve.forms import expect, form, received
 from gentus.serve.lanes import Stop

@@ -14,7 +14,7 @@ from fastapi.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from gentus.serve import schema
-from gentus.serve.app import answer, client_of
+from gentus.serve.answers import answer, client_of
 from gentus.serve.errors import WRONG, Refused
 from gentus.serve.lanes import Stop
 from gentus.serve.queries import resolved
