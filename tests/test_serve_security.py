@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import io
 import json
+import shutil
 import socket
 import threading
 import time
@@ -24,7 +25,7 @@ from test_serve import as_csv
 import gentus
 from gentus.index import Index
 from gentus.serve.errors import Refused
-from gentus.serve.guard import Hosts
+from gentus.serve.guard import Hosts, who
 from gentus.serve.lanes import Lane, Stop
 from gentus.serve.uploads import clean_name, ending
 
@@ -164,6 +165,31 @@ def test_a_link_that_leads_out_is_not_followed(damaged: Served) -> None:
     assert "leads out of the lake" in hits["fish_0.csv"]["alignment"]["missing"]
     assert hits["fish_0.csv"]["alignment"]["table_only"] == []
     assert hits["cities_0.csv"]["alignment"]["pairs"]
+
+
+def test_nor_is_one_of_a_table_from_elsewhere(index_path: Path, tmp_path: Path) -> None:
+    index = shutil.copytree(index_path, tmp_path / "my.index")
+    own, real = tmp_path / "own.csv", tmp_path / "real.csv"
+    real.write_bytes(as_csv("fish"))
+    own.symlink_to(real)
+    with gentus.open(index) as opened:
+        opened.add([own])
+    with served(index) as api:
+        assert len(api.table(str(own))["sample"]) == 12  # it was a link when it was added, too
+        own.unlink()
+        own.symlink_to(index_path / "config.json")
+        answer = api.get("/api/table", params={"name": str(own)})
+        assert (answer.status_code, "leads elsewhere" in answer.text) == (422, True)
+        own.unlink()
+        assert api.get("/api/table", params={"name": str(own)}).status_code == 422
+
+
+def test_one_person_has_many_addresses() -> None:
+    assert who({"client": ("2001:db8:1:2:3::4", 1)}) == who({"client": ("2001:db8:1:2:9::9", 1)})
+    assert who({"client": ("2001:db8:1:3::4", 1)}) != who({"client": ("2001:db8:1:2::4", 1)})
+    assert who({"client": ("fe80::1%eth0", 1)}) == "fe80::/64"
+    assert who({"client": ("192.0.2.1", 1)}) == "192.0.2.1"
+    assert who({"client": None}) == "?"
 
 
 def test_errors_do_not_say_where_files_lie(damaged: Served) -> None:

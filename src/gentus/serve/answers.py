@@ -8,10 +8,12 @@ from typing import Any
 from fastapi import Request
 from fastapi.responses import Response
 
+from gentus.serve.guard import who
+
 
 def client_of(request: Request) -> str:
     """Who asks."""
-    return request.client.host if request.client else "?"
+    return who(request.scope)
 
 
 def answer(document: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:

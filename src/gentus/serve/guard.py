@@ -75,7 +75,7 @@ class Guard:
                 message["headers"] = _with_headers(message["headers"])
             await send(message)
 
-        client = scope["client"][0] if scope.get("client") else "?"
+        client = who(scope)
         body = _Body(receive, self.settings)
         try:
             headers = {key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]}
@@ -94,6 +94,17 @@ class Guard:
             self.under_way.leave(client, body.expected)
             status = begun[0] if begun else 500
             self.metrics.request(scope, status, time.perf_counter() - started)
+
+
+def who(scope: Scope) -> str:
+    """Whom a request is from: an address, or of the sixth version the network, which one person has whole."""
+    address = str(scope["client"][0]) if scope.get("client") else "?"
+    if ":" not in address:
+        return address
+    try:
+        return str(ipaddress.ip_network((address.partition("%")[0], 64), strict=False))
+    except ValueError:
+        return address
 
 
 class _UnderWay:
