@@ -6,7 +6,6 @@ at more closely: all sampled values with their frequencies, all numbers, and how
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -144,19 +143,20 @@ def _look(cells: list[str], rows: int) -> _Look:
     whole = len(cells) == rows  # then every cell is in its row
     if len(cells) > MOST_CELLS:
         cells = [cells[at] for at in spread(len(cells), MOST_CELLS)]
-    counter = Counter(cells)
-    unknown = [word for word in _NOTHING if counter.pop(word, 0)]
+    values = list(dict.fromkeys(cells))
+    unknown = set(_NOTHING).intersection(values)
     if unknown:
         cells, whole = [cell for cell in cells if cell not in unknown], False
-    values = list(counter)
-    times = np.fromiter(counter.values(), np.float64, len(values))
+        values = [value for value in values if value not in unknown]
+    places = _places(values, cells)
+    times = np.bincount(places, minlength=len(values)).astype(np.float64)
     read = read_quantities(values)
     if read.kind == "text":
-        return _look_at_text(cells, values, times, whole)
-    return _look_at_quantities(cells, values, times, read, whole)
+        return _look_at_text(values, times, places, whole)
+    return _look_at_quantities(values, times, places, read, whole)
 
 
-def _look_at_text(cells: list[str], values: list[str], times: F64, whole: bool) -> _Look:
+def _look_at_text(values: list[str], times: F64, places: I64, whole: bool) -> _Look:
     plain = [value.casefold() for value in values]
     keys = np.fromiter(map(hash, plain), np.int64, len(plain))
     counts = times
@@ -165,18 +165,15 @@ def _look_at_text(cells: list[str], values: list[str], times: F64, whole: bool) 
     ranks = None
     if whole and len(values) <= _CATEGORIES:  # by the alphabet: what matters is that both tables do it alike
         order = np.array(sorted(range(len(values)), key=values.__getitem__), np.int64)
-        ranks = _ranks(order, times, _places(values, cells))
-    return _Look(values, keys, counts, (0.0, 0.0, float(len(cells) > 0)), "", _NONE, _NONE, ranks)
+        ranks = _ranks(order, times, places)
+    return _Look(values, keys, counts, (0.0, 0.0, float(len(places) > 0)), "", _NONE, _NONE, ranks)
 
 
-def _look_at_quantities(
-    cells: list[str], values: list[str], times: F64, read: Quantities, whole: bool
-) -> _Look:
+def _look_at_quantities(values: list[str], times: F64, places: I64, read: Quantities, whole: bool) -> _Look:
     order = np.argsort(read.values)  # those that are no quantities come last
     ordered = read.values[order]
     numbers = np.repeat(ordered, times[order].astype(np.int64))
     keys = (read.values + 0.0).view(np.int64) ^ (_DAYS if read.kind == "date" else 0)
-    places = _places(values, cells)
     series = read.values[places]
     if np.isnan(ordered[-1]):  # some are text
         numbers, series = numbers[: numbers.searchsorted(np.nan)], series[np.isfinite(series)]
@@ -185,7 +182,7 @@ def _look_at_quantities(
     counts = times
     if not (ordered[1:] != ordered[:-1]).all():
         keys, counts = _merged(keys, times)
-    share = len(numbers) / len(cells)
+    share = len(numbers) / len(places)
     kinds = (share, 0.0, 1 - share) if read.kind == "number" else (0.0, share, 1 - share)
     ranks = _ranks(order, times, places) if whole else None
     return _Look(values, keys, counts, kinds, read.unit, numbers, series, ranks)
