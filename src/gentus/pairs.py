@@ -23,6 +23,7 @@ F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 GRID = 2048  # places at which distributions are compared, at most
 _POINTS = 16  # of them from each column
+DENSE = 1 << 18  # numbers up to which a matrix with all its zeros is faster than a sparse one
 
 FIRST = (
     "shared values",
@@ -140,8 +141,15 @@ def _numbered(keys: NDArray[np.integer[Any]]) -> tuple[I64, I64]:
 
 def _product(weights: F64, owner: I64, ids: I64, width: int, count: int) -> F64:
     """(q, t) products of the first columns with the others; entries come column by column."""
+    used = np.zeros(int(ids.max(initial=0)) + 1, np.int64)
+    used[ids] = 1
+    total = int(used.sum())
+    if count * total <= DENSE:
+        dense = np.zeros((count, total))
+        dense[owner, (np.cumsum(used) - 1)[ids]] = weights
+        return np.asarray(dense[:width] @ dense[width:].T, np.float64)
     starts = np.searchsorted(owner, np.arange(count + 1))
-    rows = csr_matrix((weights, ids, starts), (count, int(ids.max(initial=0)) + 1))
+    rows = csr_matrix((weights, ids, starts), (count, len(used)))
     return np.asarray((rows[:width] @ rows[width:].T).toarray(), np.float64)
 
 
