@@ -158,11 +158,14 @@ def test_a_query_is_answered_alike_alone_and_in_a_batch(
 @given(st.integers(0, 10**6), SOFTMAX, st.integers(1, 60))
 def test_without_weight_only_the_residual_counts(seed: int, softmax: Softmax, beam: int) -> None:
     world = World(seed, 300, 4, 5)
-    decoder = Decoder(world.trie, Codebooks(world.prior.books))
+    codebooks = Codebooks(world.prior.books)
+    decoder, words = Decoder(world.trie, codebooks), codebooks.decode(world.trie.codes)
     for latent, found in zip(world.prior.latents, world.run(beam, softmax, 0.0, True), strict=True):
-        rows, left = decoder.search(latent, beam)
-        assert found.rows.tolist() == rows[:beam].tolist()
-        assert np.allclose(-found.scores, left[:beam], atol=1e-4)
+        assert np.allclose(-found.scores, ((latent - words[found.rows]) ** 2).sum(1), atol=1e-4)
+        _, left = decoder.search(latent, beam)  # looks at some rows more before it chooses: never worse
+        assert (left[:beam] <= -found.scores + 1e-4).all()
+    for latent, found in zip(world.prior.latents, world.run(1000, softmax, 0.0, True), strict=True):
+        assert np.allclose(-found.scores, decoder.search(latent, 1000)[1], atol=1e-4)
 
 
 def test_a_mean_log_probability_ranks_by_the_length_of_an_identifier() -> None:
