@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import os
 import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,12 +13,18 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import settings
 
 import gentus
 from gentus.building import BuildSettings
 from gentus.index import Index
 from gentus.latent import LatentSettings
 from gentus.quantizer import QuantizerSettings
+
+# The same examples in every run, so that a change is what turns a test red; `HYPOTHESIS_PROFILE=explore` draws others.
+settings.register_profile("steady", derandomize=True)
+settings.register_profile("explore", derandomize=False)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
 SUBJECTS = {
     "cities": ["Berlin Vienna Lisbon Madrid Rome Oslo Dublin Prague Athens Warsaw", "Europe north south"],

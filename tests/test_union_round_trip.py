@@ -31,7 +31,8 @@ class Kind:
 
 
 def _german(value: float) -> str:
-    return f"{value:,.3f}".translate(str.maketrans(",.", ".,"))
+    # Four places: a column of nothing but 1,000 may be one or a thousand, and is taken for the latter.
+    return f"{value:,.4f}".translate(str.maketrans(",.", ".,"))
 
 
 LETTERS = some.characters(codec="utf-8", categories=["L", "P", "Zs"])
