@@ -21,7 +21,8 @@ from gentus.index import Index
 from gentus.latent import LatentSettings
 from gentus.quantizer import QuantizerSettings
 
-# The same examples in every run, so that a change is what turns a test red; `HYPOTHESIS_PROFILE=explore` draws others.
+# The same examples in every run, so that it is a change that turns a test red.
+# `HYPOTHESIS_PROFILE=explore` draws others.
 settings.register_profile("steady", derandomize=True)
 settings.register_profile("explore", derandomize=False)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
