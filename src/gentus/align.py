@@ -10,6 +10,7 @@ by `gentus bench learn-align`.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from importlib.resources import files
@@ -21,6 +22,7 @@ from scipy.optimize import linear_sum_assignment
 
 from gentus.alignment import Alignment, ColumnRef, Pair
 from gentus.digest import Digest, digest
+from gentus.lake import Unreadable
 from gentus.pairs import FIRST, NAMES, SECOND, Evidence, first_look, second_look
 from gentus.reasons import reason
 from gentus.table import Table
@@ -86,6 +88,16 @@ def align_digests(query: Digest, table: Digest, names: bool = True) -> Alignment
         [column for column in ours if column.at not in taken],
         [column for column in theirs if column.at not in used],
     )
+
+
+def align_each(query: Table, names: Iterable[str], read: Callable[[str], Table]) -> Iterator[Alignment]:
+    """Align a query with tables that are read by their names; of one that cannot be read it is said why."""
+    own = digest(query)
+    for name in names:
+        try:
+            yield align_digests(own, digest(read(name)))
+        except Unreadable as error:
+            yield no_alignment(query, name, error.reason)
 
 
 def no_alignment(query: Table, table: str, why: str) -> Alignment:

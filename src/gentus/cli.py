@@ -17,7 +17,7 @@ from gentus import __version__
 from gentus.cli_align import add_align
 from gentus.cli_bench import bench_app
 from gentus.cli_changes import add_changes
-from gentus.cli_common import AsJson, Beam, Count, IndexPath, emit, open_index, say
+from gentus.cli_common import AsJson, Beam, Count, IndexPath, emit, open_index, say, titled_grid
 from gentus.cli_serve import add_serve
 from gentus.cli_union import add_union
 
@@ -217,20 +217,12 @@ def search(
 
 
 def _show_hits(query: Path, hits: list[Hit], milliseconds: float, explain: bool = False) -> None:
-    from rich import box
     from rich.markup import escape
-    from rich.table import Table as Grid
 
     from gentus.cli_align import console, show
     from gentus.codes import short_sid
 
-    grid = Grid(
-        title=f"{escape(str(query))}  [dim]{len(hits)} tables in {milliseconds:.0f} ms[/dim]",
-        title_justify="left",
-        title_style="",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-    )
+    grid = titled_grid(f"{escape(str(query))}  [dim]{len(hits)} tables in {milliseconds:.0f} ms[/dim]")
     grid.add_column("#", justify="right")
     grid.add_column("table", style="bold", overflow="fold")
     grid.add_column("score", justify="right")

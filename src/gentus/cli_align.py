@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gentus.cli_common import AsJson, IndexPath, emit, open_index
+from gentus.cli_common import AsJson, IndexPath, emit, open_index, titled_grid
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -54,9 +54,7 @@ def console() -> Console:
 
 def show(alignment: Alignment, console: Console, rank: int | None = None) -> None:
     """Pairs as a table, then what is left over on either side; of a hit of a search, under its rank."""
-    from rich import box
     from rich.markup import escape
-    from rich.table import Table as Grid
 
     number = "" if rank is None else f"{rank}  "
     title = f"{number}[bold]{escape(alignment.table)}[/bold]"
@@ -64,13 +62,8 @@ def show(alignment: Alignment, console: Console, rank: int | None = None) -> Non
         console.print(f"{title}: {escape(alignment.missing)}\n")
         return
     total = len(alignment.pairs) + len(alignment.query_only)
-    grid = Grid(
-        title=f"{title}  [dim]{len(alignment.pairs)} of {total} columns, {alignment.score:.2f}[/dim]",
-        title_justify="left",
-        title_style="",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-    )
+    matched = f"{len(alignment.pairs)} of {total} columns, {alignment.score:.2f}"
+    grid = titled_grid(f"{title}  [dim]{matched}[/dim]")
     grid.add_column("yours", style="bold", overflow="fold")
     grid.add_column("theirs", overflow="fold")
     grid.add_column("score", justify="right")

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from rich.table import Table as Grid
+
     from gentus.index import Index
 
 IndexPath = Annotated[Path, typer.Argument(metavar="INDEX", help="An index folder.")]
@@ -38,3 +40,11 @@ def open_index(path: Path) -> Index:
     from gentus.index import Index
 
     return Index(path)
+
+
+def titled_grid(title: str) -> Grid:
+    """An empty table for people, under a title."""
+    from rich import box
+    from rich.table import Table as Grid
+
+    return Grid(title=title, title_justify="left", title_style="", box=box.SIMPLE_HEAD, pad_edge=False)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gentus.cli_common import AsJson, emit, open_index, say
+from gentus.cli_common import AsJson, emit, open_index, say, titled_grid
 
 if TYPE_CHECKING:
     from rich.table import Table as Grid
@@ -210,7 +210,7 @@ def _plan_grid(plan: UnionPlan, table: PlannedTable) -> Grid:
     query = table is plan.query
     rows = "" if table.rows is None else f"  {table.rows:,} rows"
     score = "" if table.score is None else f"  score {table.score:.3f}"
-    grid = _grid(f"{escape(table.name)}[dim]{rows}{score}[/dim]")
+    grid = titled_grid(f"{escape(table.name)}[dim]{rows}{score}[/dim]")
     grid.add_column("column", style="bold", overflow="fold")
     grid.add_column("type")
     if not query:
@@ -237,7 +237,7 @@ def _show_report(report: Report) -> None:
     console = Console(stderr=True)
     if not sys.stderr.isatty():
         console.width = 140
-    grid = _grid("")
+    grid = titled_grid("")
     grid.add_column("table", style="bold", overflow="fold")
     grid.add_column("rows", justify="right")
     remarks = [escape("\n".join(table.remarks())) for table in report.tables]
@@ -251,10 +251,3 @@ def _show_report(report: Report) -> None:
         f"{report.rows:,} rows and {report.columns:,} columns in {report.output}{removed}"
         f" ({report.bytes or 0:,} bytes, {report.seconds:.1f} s)"
     )
-
-
-def _grid(title: str) -> Grid:
-    from rich import box
-    from rich.table import Table as Grid
-
-    return Grid(title=title, title_justify="left", title_style="", box=box.SIMPLE_HEAD, pad_edge=False)

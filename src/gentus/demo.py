@@ -30,10 +30,10 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
-from rich import box
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table as Grid
+
+from gentus.cli_common import titled_grid
 
 SLICES = 10  # tables cut from each source
 QUERY_ROWS = 20
@@ -393,7 +393,7 @@ def _show_rows(console: Console, title: str, path: Path, rows: int = 4, columns:
     widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
     while sum(widths) + 3 * len(widths) > console.width:  # take from the widest, so that numbers stay whole
         widths[widths.index(max(widths))] -= 1
-    grid = Grid(title=title, title_justify="left", title_style="", box=box.SIMPLE_HEAD, pad_edge=False)
+    grid = titled_grid(title)
     for name, width in zip(lines[0], widths, strict=True):
         grid.add_column(escape(name), no_wrap=True, max_width=width)
     for line in lines[1:]:
@@ -404,9 +404,7 @@ def _show_rows(console: Console, title: str, path: Path, rows: int = 4, columns:
 def _show_results(console: Console, story: dict[str, Any]) -> None:
     from gentus.codes import short_sid
 
-    grid = Grid(
-        title="The index answers", title_justify="left", title_style="", box=box.SIMPLE_HEAD, pad_edge=False
-    )
+    grid = titled_grid("The index answers")
     grid.add_column("#", justify="right")
     grid.add_column("table", style="bold", no_wrap=True)
     grid.add_column("score", justify="right")

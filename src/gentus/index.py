@@ -402,21 +402,16 @@ class Index:
 
     def _explained(self, query: Table, hits: list[Hit]) -> list[Hit]:
         """Hits with alignments; a table that cannot be read any more does not stop the answer."""
-        from gentus.align import align_digests, no_alignment
-        from gentus.digest import digest
+        from gentus.align import align_each
 
-        own = digest(query)
-        out = []
-        for hit in hits:
-            try:
-                source = self.source(hit.table)
-                if source is None:
-                    raise Unreadable("it was removed from the index a moment ago")
-                alignment = align_digests(own, digest(self.read(source)))
-            except Unreadable as error:
-                alignment = no_alignment(query, hit.table, error.reason)
-            out.append(replace(hit, alignment=alignment))
-        return out
+        def read(name: str) -> Table:
+            source = self.source(name)
+            if source is None:
+                raise Unreadable("it was removed from the index a moment ago")
+            return self.read(source)
+
+        alignments = align_each(query, [hit.table for hit in hits], read)
+        return [replace(hit, alignment=one) for hit, one in zip(hits, alignments, strict=True)]
 
     def unknown(self, name: str) -> str:
         """Say that there is no such table, and which may have been meant."""

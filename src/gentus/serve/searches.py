@@ -79,15 +79,13 @@ def _told(hit: Hit, entry: Entry | None, sample: int) -> dict[str, Any]:
 
 def explained(core: Core, query: Table, hits: list[Hit]) -> list[Hit]:
     """Hits with alignments; a table that cannot be read any more does not stop the answer."""
-    from gentus.align import align_digests, no_alignment
-    from gentus.digest import digest
+    from gentus.align import align_each
 
-    own, out = digest(query), []
-    for hit in hits:
+    def read(name: str) -> Table:
         try:
-            table = core.holder.index.read(core.holder.source(hit.table))
-            alignment = align_digests(own, digest(table))
+            return core.holder.index.read(core.holder.source(name))
         except (Unreadable, Refused) as error:
-            alignment = no_alignment(query, hit.table, core.scrubbed(error.reason))
-        out.append(replace(hit, alignment=alignment))
-    return out
+            raise Unreadable(core.scrubbed(error.reason)) from error
+
+    alignments = align_each(query, [hit.table for hit in hits], read)
+    return [replace(hit, alignment=one) for hit, one in zip(hits, alignments, strict=True)]
