@@ -24,6 +24,7 @@ from gentus.align import Weights, align, assign, pair_scores, shipped_weights, v
 from gentus.alignment import Alignment
 from gentus.digest import digest
 from gentus.index import Index
+from gentus.lake import Unreadable
 from gentus.names import compare_names, is_name
 from gentus.pairs import FIRST, NAMES, SECOND, _order, first_look
 from gentus.quantities import read_quantities
@@ -366,6 +367,14 @@ def test_index_aligns_by_name_hit_or_file(index: Index, lake: Path) -> None:
     assert index.align(table(cells), table(cells, "u"), names=False).score > 0.8
     with pytest.raises(ValueError, match=r"deep/fish_1.csv is neither .* Did you mean deep/er/fish_1.csv"):
         index.align(query, "deep/fish_1.csv")
+
+
+def test_a_file_that_cannot_be_read_is_named(index: Index, lake: Path, tmp_path: Path) -> None:
+    empty = tmp_path / "empty.csv"
+    empty.write_text("")
+    for query, table in ((empty, "fish_0.csv"), (lake / "fish_0.csv", str(empty))):
+        with pytest.raises(Unreadable, match=r"empty\.csv: it is empty"):
+            index.align(query, table)
 
 
 def test_hits_explained(index: Index, lake: Path) -> None:

@@ -143,12 +143,10 @@ def _asked(
     if tables and k is not None:
         raise typer.BadParameter("-k and --tables exclude each other")
     with open_index(index) as opened:
-        from gentus.lake import Unreadable
+        from gentus.lake import naming
 
-        try:
+        with naming(query):
             chosen = tables or opened.search(query, k=k or 5)
-        except Unreadable as error:
-            raise Unreadable(f"{query}: {error.reason}") from error
         plan: UnionPlan = opened.union_plan(query, chosen, progress=progress, **options)
         return plan
 

@@ -24,7 +24,7 @@ from gentus.decode import Decoder
 from gentus.drift import drift
 from gentus.encoder import Encoder, EncoderSettings, parameter_shapes
 from gentus.evidence import EVIDENCE, Evidence
-from gentus.lake import Limits, Skipped, Source, Unreadable, from_frame, read, read_path
+from gentus.lake import Limits, Skipped, Source, Unreadable, from_frame, naming, read, read_path
 from gentus.overlay import lay_over
 from gentus.searching import Found, Moment, rank
 from gentus.store import (
@@ -347,7 +347,11 @@ class Index:
         source = self.source(other) if isinstance(other, str) else None
         if source is None and isinstance(other, str) and not os.path.exists(other):
             raise ValueError(self.unknown(other))
-        return align(self.read(query), self.read(other if source is None else source), names)
+        with naming(query):
+            own = self.read(query)
+        with naming(other):
+            found = self.read(other if source is None else source)
+        return align(own, found, names)
 
     def source(self, name: str) -> Source | None:
         """Where a table of the index lies, by its name; None if there is none of that name."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -59,6 +61,17 @@ class Unreadable(Exception):  # noqa: N818 - it reads as what it says of the tab
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+@contextmanager
+def naming(table: object) -> Iterator[None]:
+    """Say which table it is that cannot be read, if a person has named it."""
+    try:
+        yield
+    except Unreadable as error:
+        if not isinstance(table, str | os.PathLike):
+            raise
+        raise Unreadable(f"{os.fspath(table)}: {error.reason}") from error
 
 
 def explain(error: BaseException) -> str:

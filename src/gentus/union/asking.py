@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gentus.alignment import Alignment
-from gentus.lake import Source, Unreadable, only_table
+from gentus.lake import Source, Unreadable, naming, only_table
 from gentus.progress import Progress
 from gentus.table import Table
 from gentus.union.opening import Opened, TableError, open_table
@@ -51,7 +51,7 @@ def plan_union(
     asked = list(_asked(index, own, tables, names, notes))
     progress = progress or Progress()
     with _desk() as duck, progress.stage("looking at columns", 2 * len(asked) + 1) as tick:
-        with _named(own.name):
+        with naming(own.name):
             opened_query = open_table(own, duck, frame, index.limits)
         opened: list[tuple[Opened, Alignment]] = []
         for one in asked:
@@ -87,23 +87,15 @@ def _desk() -> Iterator[duckdb.DuckDBPyConnection]:
         yield duck
 
 
-@contextmanager
-def _named(name: str) -> Iterator[None]:
-    try:
-        yield
-    except Unreadable as error:
-        raise Unreadable(f"{name}: {error.reason}") from error
-
-
 def _query(index: Index, query: Any) -> tuple[Table, PlannedTable, Any]:
     """A query as it is searched with, as a plan names it, and the frame if it is one."""
     if isinstance(query, Table):
         raise ValueError("a sampled table has not all of its rows; give the file, or a data frame")
     if isinstance(query, str | os.PathLike):
-        with _named(str(query)):
+        with naming(query):
             query = only_table(Path(query), index.limits)
     if isinstance(query, Source):
-        with _named(query.name):
+        with naming(query.name):
             sample = index.read(query)
         return sample, PlannedTable(query.name, os.path.abspath(query.path), query.part), None
     return index.read(query), PlannedTable("query", None), query
@@ -125,7 +117,7 @@ def _asked(
         if source is None:
             if not os.path.exists(name):
                 raise ValueError(index.unknown(str(name)))
-            with _named(str(name)):
+            with naming(name):
                 source = only_table(Path(name), index.limits)
             source = replace(source, name=str(name))
         key = os.path.realpath(source.path), source.part
