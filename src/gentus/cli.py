@@ -436,6 +436,7 @@ def main() -> None:
 def guarded(command: Callable[[], Any]) -> None:
     """Run a command, turning failures a user can mend into a message instead of a traceback."""
     from gentus.lake import Unreadable
+    from gentus.scratch import NoRoomError
     from gentus.static import WeightsMissingError
     from gentus.store import IndexFolderError
 
@@ -454,7 +455,14 @@ def guarded(command: Callable[[], Any]) -> None:
         known = error.strerror and error.filename
         say(f"Error: {error.filename}: {error.strerror}" if known else f"Error: {error}")
         raise SystemExit(1) from None
-    except (IndexFolderError, WeightsMissingError, Unreadable, ValueError, ModuleNotFoundError) as error:
+    except (
+        IndexFolderError,
+        NoRoomError,
+        WeightsMissingError,
+        Unreadable,
+        ValueError,
+        ModuleNotFoundError,
+    ) as error:
         say(f"Error: {error}")
         raise SystemExit(1) from None
     except sqlite3.Error as error:

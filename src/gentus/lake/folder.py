@@ -13,6 +13,7 @@ from pathlib import Path
 from gentus.lake.base import Limits, Skipped, Source, Unreadable, explain
 from gentus.lake.files import magic, opened
 from gentus.lake.kinds import Kind, is_database, kind_inside, kind_of
+from gentus.lake.listing import listing, readable
 from gentus.lake.reader import parts_of
 
 _WHOLE = 16 << 20  # files up to this are hashed whole
@@ -33,7 +34,7 @@ def scan(lake: Path) -> Iterator[Source | Skipped]:
         kind = Kind.DATABASE if is_database(magic(root)) else kind_inside(root, magic(root))
         entry = root.stat()
     except (OSError, RuntimeError, Unreadable) as error:
-        yield Skipped(_readable(lake.name), lake, explain(error))
+        yield Skipped(readable(lake.name), lake, explain(error))
         return
     yield from _tables(root, "" if kind in (Kind.DATABASE, Kind.EXCEL) else root.name, kind, entry)
 
@@ -73,8 +74,8 @@ def table_name(path: Path, part: str | None, lake: Path) -> str:
     """What a table is called: its path in the lake or, outside of it, its full path; and which part it is."""
     lake = Path(lake).resolve()
     if path == lake:  # one file that is the lake
-        return part or _readable(path.name)
-    name = _readable((path.relative_to(lake) if path.is_relative_to(lake) else path).as_posix())
+        return part or readable(path.name)
+    name = readable((path.relative_to(lake) if path.is_relative_to(lake) else path).as_posix())
     return name if part is None else f"{name}/{part}"
 
 
@@ -108,42 +109,23 @@ def _digest(path: Path, size: int, mtime_ns: int) -> str:
 
 def _walk(root: Path) -> Iterator[Source | Skipped]:
     """Go through folders of any depth, holding the listings of one branch only."""
-    branch = [_listing(root, "")]
+    branch = [(root, "", listing(root))]
     while branch:
-        name, entry = next(branch[-1], ("", None))
+        folder, prefix, entries = branch[-1]
+        entry = next(entries, None)
         if entry is None:
             branch.pop()
             continue
-        path = Path(entry.path)
+        path, name = folder / entry.file, prefix + entry.name
         try:
-            if entry.is_symlink():
+            if entry.link:
                 yield from _link(path, root, name)
-            elif entry.is_dir(follow_symlinks=False):
-                branch.append(_listing(path, f"{name}/"))
-            elif kind := kind_of(entry.name):
+            elif entry.folder:
+                branch.append((path, f"{name}/", listing(path)))
+            elif kind := kind_of(entry.file):
                 yield from _file(path, name, kind)
         except OSError as error:
             yield Skipped(name, path, explain(error))
-
-
-def _listing(folder: Path, prefix: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """List a folder in the order that all names have when they are sorted."""
-    with os.scandir(folder) as listing:
-        entries = [(_key(entry), entry) for entry in listing if not entry.name.startswith(".")]
-    entries.sort(key=lambda item: item[0])
-    return iter([(prefix + key.rstrip("/"), entry) for key, entry in entries])
-
-
-def _key(entry: os.DirEntry[str]) -> str:
-    # With the slash in its key a folder comes where its tables belong.
-    name = _readable(entry.name)
-    inner = kind_of(entry.name) in (Kind.DATABASE, Kind.EXCEL)
-    return name + "/" if inner or entry.is_dir(follow_symlinks=False) else name
-
-
-def _readable(name: str) -> str:
-    """Return a file name as valid Unicode: bytes of it that are none are written out."""
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def _link(path: Path, root: Path, name: str) -> Iterator[Source | Skipped]:

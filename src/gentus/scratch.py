@@ -1,0 +1,53 @@
+"""Rows that are too many for memory: a private table on the disk that is gone with whoever made it."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+_CACHE_KB = 4096  # what stays in memory; SQLite writes the rest where TMPDIR says, else to /var/tmp
+
+
+class NoRoomError(Exception):
+    """There is no room on the disk for what does not fit in memory."""
+
+
+class Scratch:
+    """A table `rows` of any length, without names that others could open it by."""
+
+    def __init__(self, *columns: str) -> None:
+        self._insert = f"INSERT INTO rows VALUES ({', '.join('?' * len(columns))})"
+        with _told():
+            self._db = sqlite3.connect("", isolation_level=None)  # an empty name: private and temporary
+            self._db.execute(f"PRAGMA cache_size = {-_CACHE_KB}")
+            self._db.execute("PRAGMA journal_mode = OFF")
+            self._db.execute(f"CREATE TABLE rows ({', '.join(columns)})")
+
+    def close(self) -> None:
+        """Give the disk its room back."""
+        self._db.close()
+
+    def extend(self, rows: Iterable[Sequence[Any]]) -> None:
+        """Add rows behind those that are there."""
+        with _told():
+            self._db.execute("BEGIN")
+            self._db.executemany(self._insert, rows)
+            self._db.execute("COMMIT")
+
+    def run(self, statement: str, *values: Any) -> Iterator[Any]:
+        """The rows that a statement gives, one after the other."""
+        with _told():
+            yield from self._db.execute(statement, values)
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        raise NoRoomError(
+            f"A list that is too long for memory could not be kept on the disk ({error}). "
+            "Make room in the folder for temporary files, or name another in SQLITE_TMPDIR."
+        ) from error

@@ -1,0 +1,111 @@
+"""Folders of any size are listed in order and in bounded memory."""
+
+from __future__ import annotations
+
+import os
+import random
+import tracemalloc
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from gentus.lake import Skipped, Source, listing, scan
+from gentus.scratch import NoRoomError, Scratch
+
+ODD = [
+    "ä.csv",
+    "\U0001f41f.csv",
+    "￿.csv",
+    "a.csv",
+    "a/z.csv",
+    "a0.csv",
+    "a-.csv",
+    "A.csv",
+    "b.xlsx.csv",
+    "b/a b.csv",
+]
+
+
+def fill(folder: Path, names: list[str]) -> Path:
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("x,y\n1,2\n")
+    return folder
+
+
+def peak(folder: Path) -> int:
+    """The most memory that a scan takes."""
+    tracemalloc.start()
+    try:
+        for _ in scan(folder):
+            pass
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("many", [3, 1000])  # sorted on the disk, and in memory
+def test_the_order_is_that_of_names_wherever_they_are_sorted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, many: int
+) -> None:
+    monkeypatch.setattr(listing, "MANY", many)
+    chance = random.Random(0)
+    plain = [f"{chance.choice('abc')}{n}{chance.choice(['.csv', '/t.csv', '-x.csv'])}" for n in range(40)]
+    fill(tmp_path, [*ODD, *plain])
+    os.mkfifo(tmp_path / "pipe.csv")
+    (tmp_path / "link.csv").symlink_to("a.csv")
+    (tmp_path / "linked").symlink_to("a")
+    (tmp_path / "picture.png").write_bytes(b"\x89PNG")
+    with suppress(OSError):  # some file systems take only Unicode names
+        fill(tmp_path, [os.fsdecode(b"caf\xe9.csv")])
+    found = list(scan(tmp_path))
+    names = [one.name for one in found]
+    assert names == sorted(names)
+    tables = {one.name for one in found if isinstance(one, Source)}
+    assert tables - {"caf\\xe9.csv"} == {*ODD, *plain, "link.csv"}
+    assert {one.name for one in found if isinstance(one, Skipped)} == {"pipe.csv", "linked"}
+    assert all(one.path.is_file() for one in found if isinstance(one, Source))
+
+
+def test_memory_does_not_grow_with_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "MANY", 500)
+    few, many = (
+        fill(tmp_path / str(count), [f"table-{n:06d}.csv" for n in range(count)]) for count in (1000, 10_000)
+    )
+    peak(few)  # what is loaded by the first scan is not what a scan takes
+    assert peak(many) < 1.2 * peak(few)
+
+
+def test_an_error_of_a_large_folder_is_told_as_of_a_small_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "MANY", 2)
+    fill(tmp_path, [f"deep/{n}.csv" for n in range(5)])
+    really = listing.readable
+
+    def failing(name: str) -> str:
+        if name == "4.csv":
+            raise OSError(5, "Input/output error")
+        return really(name)
+
+    monkeypatch.setattr(listing, "readable", failing)
+    (found,) = scan(tmp_path)
+    assert isinstance(found, Skipped)
+    assert (found.name, found.reason) == ("deep", "the system could not read it: Input/output error")
+
+
+def test_no_room_for_the_list_is_no_empty_lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "MANY", 2)
+    fill(tmp_path, [f"deep/{n}.csv" for n in range(5)])
+
+    class Small(Scratch):
+        def __init__(self, *columns: str) -> None:
+            super().__init__(*columns)
+            self._db.execute("PRAGMA max_page_count = 2")
+
+    monkeypatch.setattr(listing, "Scratch", Small)
+    fill(tmp_path, [f"deep/{'x' * 200}{n}.csv" for n in range(100)])
+    with pytest.raises(NoRoomError, match=r"database or disk is full.*SQLITE_TMPDIR"):
+        list(scan(tmp_path))
