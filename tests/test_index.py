@@ -57,9 +57,9 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
     examine = reading.examine
 
-    def counting(table: gentus.table.Table) -> object:
+    def counting(source: Source, table: gentus.table.Table) -> object:
         names.append(table.name)
-        return examine(table)
+        return examine(source, table)
 
     monkeypatch.setattr(reading, "examine", counting)
     return names

@@ -18,23 +18,27 @@ def lake(folder: Path, count: int, bad: int | None = None) -> list[Source]:
     return [found for found in scan(folder) if isinstance(found, Source)]
 
 
+def cell_of(source: Source, table: Table) -> str:
+    return first_cell(table)
+
+
 def first_cell(table: Table) -> str:
     return table.columns[0].cells[0]
 
 
-def die_at_seven(table: Table) -> str:
+def die_at_seven(source: Source, table: Table) -> str:
     if first_cell(table) == "7":
         os.kill(os.getpid(), signal.SIGKILL)
     return first_cell(table)
 
 
-def fail_at_seven(table: Table) -> str:
+def fail_at_seven(source: Source, table: Table) -> str:
     if first_cell(table) == "7":
         raise ZeroDivisionError("seven")
     return first_cell(table)
 
 
-def process_id(table: Table) -> int:
+def process_id(source: Source, table: Table) -> int:
     time.sleep(0.005)
     return os.getpid()
 
@@ -42,13 +46,13 @@ def process_id(table: Table) -> int:
 @pytest.mark.parametrize("workers", [1, 2])
 def test_in_order_with_bad_files_among_good_ones(tmp_path: Path, workers: int) -> None:
     sources = lake(tmp_path, 100, bad=50)
-    results = list(each(iter(sources), first_cell, workers))
+    results = list(each(iter(sources), cell_of, workers))
     assert [source for source, _ in results] == sources
     bad = results.pop(50)[1]
     assert isinstance(bad, Skipped)
     assert "no rows" in bad.reason
     assert [result for _, result in results] == [str(i) for i in range(100) if i != 50]
-    assert list(each([], first_cell, workers)) == []
+    assert list(each([], cell_of, workers)) == []
 
 
 def test_a_worker_that_dies_costs_one_file(tmp_path: Path) -> None:
@@ -66,7 +70,7 @@ def test_an_error_in_the_work_is_raised(tmp_path: Path, workers: int) -> None:
         list(each(lake(tmp_path, 20), fail_at_seven, workers))
 
 
-def fail_oddly(table: Table) -> str:
+def fail_oddly(source: Source, table: Table) -> str:
     class OddError(Exception):
         def __init__(self, table: Table, why: str) -> None:
             super().__init__(why)
@@ -104,7 +108,7 @@ def test_sources_are_taken_as_they_are_needed(tmp_path: Path) -> None:
             taken += 1
             yield sources[taken % 3]
 
-    results = each(endless(), first_cell, 2)
+    results = each(endless(), cell_of, 2)
     for _ in range(50):
         next(results)
     assert taken < 2000

@@ -20,8 +20,8 @@ from torch.nn import functional
 import gentus
 from gentus import building, reading
 from gentus.checking import check
-from gentus.features import Features
 from gentus.index import Index
+from gentus.lake import Source
 from gentus.overlay import Overlay
 from gentus.quantizer import quantize, residual_kmeans, unseen_error
 from gentus.store import IndexFolderError, Layout, read_config, write_lock
@@ -187,9 +187,9 @@ def test_sync_follows_a_lake(lake: Path, path: Path, monkeypatch: pytest.MonkeyP
     read: list[str] = []
     examine = reading.examine
 
-    def noted(table: Table) -> tuple[Features, int, int]:
+    def noted(source: Source, table: Table) -> reading.Examined:
         read.append(table.name)
-        return examine(table)
+        return examine(source, table)
 
     monkeypatch.setattr(reading, "examine", noted)
     with gentus.open(path) as index:
@@ -333,7 +333,7 @@ def test_refit_learns_anew_without_reading(
         index.remove(["cities_0.csv"])
         before = sids(index)
         read: list[str] = []
-        monkeypatch.setattr(reading, "examine", lambda table: read.append(table.name))
+        monkeypatch.setattr(reading, "examine", lambda source, table: read.append(table.name))
         ran = run("refit", path, "--json")
         assert ran.code == 0, ran.err
         assert read == []

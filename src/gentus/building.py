@@ -20,6 +20,7 @@ from gentus.codes import U8, assign_suffixes, health
 from gentus.consensus import ConsensusSettings, lean, usual_weights
 from gentus.decode import Decoder
 from gentus.encoder import Encoder, EncoderSettings, with_places
+from gentus.engine import LocalEngine
 from gentus.evaluate import load_groundtruth
 from gentus.evidence import BLOCKS, F32, WIDTH, Evidence, block_weights, rescale
 from gentus.features import Features
@@ -151,8 +152,9 @@ def build(
         )
     if not settings.teacher_weight and truth is None:
         raise ValueError("The preset paper learns from labels alone: give labels.")
+    engine = LocalEngine(workers) if workers else LocalEngine()
     with writer(layout, create=True) as catalogue:
-        read_lake(root, layout, catalogue, settings.limits, workers or os.cpu_count() or 1, progress)
+        read_lake(root, layout, catalogue, settings.limits, engine, progress)
         given = None if truth is None or labels is None else Given(str(Path(labels).resolve()), truth)
         fit(root, layout, catalogue, settings, given, time_budget, progress)
     return Index(layout.root)
@@ -183,7 +185,8 @@ def refit(
             given = None if labels is None or truth is None else Given(str(Path(labels).resolve()), truth)
         if given is not None and settings.generation is None:
             settings = replace(settings, generation=GenerationSettings())
-        restore_features(layout, catalogue, settings.limits, workers or os.cpu_count() or 1, progress)
+        engine = LocalEngine(workers) if workers else LocalEngine()
+        restore_features(layout, catalogue, settings.limits, engine, progress)
         fit(Path(config["lake"]), layout, catalogue, settings, given, time_budget, progress)
     return Index(layout.root)
 

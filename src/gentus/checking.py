@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from gentus.catalogue import Catalogue
+from gentus.engine import LocalEngine
 from gentus.lake import Limits
 from gentus.progress import Progress
 from gentus.reading import damaged_chunks, name_at, restore_features
@@ -138,10 +139,13 @@ def _tree_problems(
         np.concatenate([old.tables, gone.tables]),
     )
     found = Trie.load(layout.trie(config["snapshot"]))
-    alike = np.array_equal(found.codes, expected.codes) and np.array_equal(found.suffixes, expected.suffixes)
-    if not alike or not np.array_equal(
-        found.tables[expected.tables >= 0], expected.tables[expected.tables >= 0]
-    ):
+    known = expected.tables >= 0
+    alike = all(
+        np.array_equal(getattr(found, field.name), getattr(expected, field.name))
+        for field in fields(Trie)
+        if field.name != "tables"
+    )
+    if not alike or not np.array_equal(found.tables[known], expected.tables[known]):
         folder = layout.trie(config["snapshot"]).name
         yield Problem(folder, "it does not hold the identifiers that the catalogue has", _REPAIR)
 
@@ -160,4 +164,4 @@ def _repair(layout: Layout, problems: list[Problem], progress: Progress) -> None
             config = write_snapshot(layout, catalogue, config)
         if any(name.startswith(layout.cache.name) for name in broken):
             limits = Limits(**config["settings"]["limits"])
-            restore_features(layout, catalogue, limits, os.cpu_count() or 1, progress)
+            restore_features(layout, catalogue, limits, LocalEngine(), progress)

@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import TypeAlias
 
 from gentus.catalogue import Catalogue, Entry
+from gentus.engine import Engine
 from gentus.features import VERSION as FEATURES
 from gentus.features import Features, concatenate, featurize
-from gentus.lake import Limits, Skipped, Source, Unreadable, each, fingerprint, scan, table_name
+from gentus.lake import Limits, Skipped, Source, Unreadable, fingerprint, scan, table_name
 from gentus.progress import Progress
 from gentus.store import IndexFolderError, Layout, read_chunk, write_chunk
 from gentus.table import Table
@@ -26,8 +27,21 @@ from gentus.table import Table
 CHUNK = 256  # tables whose features are written together ...
 SECONDS = 10.0  # ... or those read in this time: what a kill can cost
 
-_Result: TypeAlias = tuple[Source, tuple[Features, int, int] | Skipped]
+Scan = Callable[[Path], Iterator[Source | Skipped]]
 Stored = Callable[[list[Entry], Features], None]  # called in the transaction that stores what was read
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """What the index keeps of a table."""
+
+    features: Features
+    rows: int  # sampled
+    columns: int
+    hash: str | None  # of the file; None if it has changed meanwhile, so that it is read again next time
+
+
+_Result: TypeAlias = tuple[Source, Examined | Skipped]
 
 
 @dataclass(slots=True)
@@ -51,16 +65,16 @@ def read_lake(
     layout: Layout,
     catalogue: Catalogue,
     limits: Limits,
-    workers: int,
+    engine: Engine,
     progress: Progress,
 ) -> None:
     """Bring catalogue and cache up to date with the lake; what is unchanged is not read again."""
     _check_cache(catalogue, limits)
-    plan = compare(tables_of(root, layout), catalogue.entries(), layout, whole=True)
+    plan = compare(tables_of(root, layout, engine.scan), catalogue.entries(), layout, whole=True)
     with catalogue.transaction():
         catalogue.put(refusals(plan.unreadable) + plan.touched)
         catalogue.retire(plan.vanished)
-    read_sources(plan.to_read(), layout, catalogue, limits, workers, progress)
+    read_sources(plan.to_read(), layout, catalogue, limits, engine, progress)
 
 
 def compare(
@@ -95,7 +109,7 @@ def read_sources(
     layout: Layout,
     catalogue: Catalogue,
     limits: Limits,
-    workers: int,
+    engine: Engine,
     progress: Progress,
     stored: Stored = lambda entries, features: None,
 ) -> list[Skipped]:
@@ -103,14 +117,12 @@ def read_sources(
     refused: list[Skipped] = []
     if not sources:
         return refused
-    # A worker takes a second to start; few tables are read sooner without.
-    workers = min(workers, 1 + len(sources) // 200)
     number = catalogue.next_chunk()
     batch: list[_Result] = []
     last = time.monotonic()
     with progress.stage("Reading tables", len(sources)) as tick:
         try:
-            for result in each(sources, examine, workers, limits):
+            for result in engine.each(sources, examine, limits):
                 batch.append(result)
                 if isinstance(result[1], Skipped):
                     refused.append(result[1])
@@ -129,7 +141,7 @@ def restore_features(
     layout: Layout,
     catalogue: Catalogue,
     limits: Limits,
-    workers: int,
+    engine: Engine,
     progress: Progress,
 ) -> int:
     """Read again what the cache has lost; what cannot be read any more is noted as such. Returns how many."""
@@ -139,7 +151,7 @@ def restore_features(
         Source(entry.name, Path(entry.path), entry.part, entry.size or 0, entry.mtime_ns or 0)
         for entry in entries
     ]
-    read_sources(sources, layout, catalogue, limits, workers, progress)
+    read_sources(sources, layout, catalogue, limits, engine, progress)
     return len(sources)
 
 
@@ -176,7 +188,7 @@ def _check_cache(catalogue: Catalogue, limits: Limits) -> None:
             catalogue.put_meta("features", made)
 
 
-def tables_of(root: Path, layout: Layout) -> Iterator[Source | Skipped]:
+def tables_of(root: Path, layout: Layout, scan: Scan = scan) -> Iterator[Source | Skipped]:
     """What is in the lake, and what was sent to be added.
 
     An index that lies in the lake, this one or another, is no part of it.
@@ -214,9 +226,9 @@ def refusals(skipped: Iterable[Skipped]) -> list[Entry]:
     return [Entry(item.name, str(item.path), skipped=item.reason) for item in skipped]
 
 
-def examine(table: Table) -> tuple[Features, int, int]:
-    """What the index keeps of a table: its features, and how many rows and columns were sampled."""
-    return featurize(table), table.rows, len(table.columns)
+def examine(source: Source, table: Table) -> Examined:
+    """Run where the table was read, as all that costs time is."""
+    return Examined(featurize(table), table.rows, len(table.columns), _hash_or_none(source))
 
 
 def _unchanged(source: Source, entry: Entry, layout: Layout) -> bool:
@@ -239,20 +251,13 @@ def _store(batch: list[_Result], layout: Layout, catalogue: Catalogue, number: i
     entries: list[Entry] = []
     features: list[Features] = []
     for source, result in batch:
-        entry = Entry(
-            source.name,
-            str(source.path),
-            source.part,
-            source.size,
-            source.mtime_ns,
-            _hash_or_none(source),
-        )
+        entry = Entry(source.name, str(source.path), source.part, source.size, source.mtime_ns)
         if isinstance(result, Skipped):
             entries.append(replace(entry, skipped=result.reason))
         else:
-            evidence, rows, columns = result
-            entries.append(replace(entry, rows=rows, columns=columns, chunk=number, slot=len(features)))
-            features.append(evidence)
+            known = replace(entry, hash=result.hash, rows=result.rows, columns=result.columns)
+            entries.append(replace(known, chunk=number, slot=len(features)))
+            features.append(result.features)
     together = concatenate(features)
     if features:
         write_chunk(layout.chunk(number), together)
@@ -262,7 +267,7 @@ def _store(batch: list[_Result], layout: Layout, catalogue: Catalogue, number: i
 
 
 def _hash_or_none(source: Source) -> str | None:
-    """The hash of what was read; None if it has changed since, so that it is read again next time."""
+    """The hash of what was read, unless it has changed since."""
     try:
         digest = fingerprint(source)
         return digest if os.stat(source.path).st_mtime_ns == source.mtime_ns else None

@@ -19,6 +19,7 @@ from gentus.catalogue import Catalogue, Entry
 from gentus.codes import Codebooks
 from gentus.decode import Decoder
 from gentus.encoder import Encoder
+from gentus.engine import LocalEngine
 from gentus.evidence import F32
 from gentus.features import Features
 from gentus.lake import Limits, Skipped, Source, locate
@@ -198,10 +199,11 @@ class Updater:
 
     def _apply(self, plan: Plan, namer: Namer) -> Changes:
         catalogue, limits = namer.catalogue, Limits(**namer.config["settings"]["limits"])
-        workers = os.cpu_count() or 1
         refused = [
             *plan.unreadable,
-            *read_sources(plan.to_read(), self.layout, catalogue, limits, workers, self.progress, namer),
+            *read_sources(
+                plan.to_read(), self.layout, catalogue, limits, LocalEngine(), self.progress, namer
+            ),
         ]
         # A build read these and was stopped before it could name them.
         waiting = [entry for entry in catalogue.pending() if self.layout.chunk(entry[1]).is_file()]

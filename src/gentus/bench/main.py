@@ -99,7 +99,7 @@ class AtHand:
         }
 
 
-def _same(table: Table) -> Table:
+def _same(source: Source, table: Table) -> Table:
     return table
 
 

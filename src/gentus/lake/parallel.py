@@ -25,9 +25,12 @@ _AHEAD = 4  # chunks a worker may be ahead of the consumer
 
 
 def each(
-    sources: Iterable[Source], work: Callable[[Table], R], workers: int = 1, limits: Limits | None = None
+    sources: Iterable[Source],
+    work: Callable[[Source, Table], R],
+    workers: int = 1,
+    limits: Limits | None = None,
 ) -> Iterator[tuple[Source, R | Skipped]]:
-    """Read every source and yield `work(table)` in order; what cannot be read yields why.
+    """Read every source and yield `work(source, table)` in order; what cannot be read yields why.
 
     With several workers `work` and what it returns have to be picklable. An error in `work` itself is raised.
     """
@@ -43,15 +46,15 @@ def each(
         pool.stop()
 
 
-def _one(source: Source, work: Callable[[Table], R], limits: Limits) -> R | Skipped:
+def _one(source: Source, work: Callable[[Source, Table], R], limits: Limits) -> R | Skipped:
     try:
         table = read(source, limits)
     except Unreadable as error:
         return Skipped(source.name, source.path, error.reason)
-    return work(table)
+    return work(source, table)
 
 
-def _serve(connection: Connection, work: Callable[[Table], Any], limits: Limits) -> None:
+def _serve(connection: Connection, work: Callable[[Source, Table], Any], limits: Limits) -> None:
     """Run in a worker: read the sources that come in, send each result as soon as it is there."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
     try:
@@ -88,7 +91,7 @@ class _Worker:
 class _Pool(Generic[R]):
     """Workers, what each is busy with, and the results that wait for their turn."""
 
-    def __init__(self, work: Callable[[Table], R], limits: Limits, workers: int) -> None:
+    def __init__(self, work: Callable[[Source, Table], R], limits: Limits, workers: int) -> None:
         self.context = multiprocessing.get_context("spawn")  # threads and open files must not be forked along
         self.work, self.limits, self.wanted = work, limits, workers
         self.workers: list[_Worker] = []
