@@ -13,7 +13,7 @@ from pathlib import Path
 from gentus.lake.base import Limits, Skipped, Source, Unreadable, explain
 from gentus.lake.files import magic, opened
 from gentus.lake.kinds import Kind, is_database, kind_inside, kind_of
-from gentus.lake.listing import listing, readable
+from gentus.lake.listing import Listed, listing, readable
 from gentus.lake.reader import parts_of
 
 _WHOLE = 16 << 20  # files up to this are hashed whole
@@ -116,16 +116,26 @@ def _walk(root: Path) -> Iterator[Source | Skipped]:
         if entry is None:
             branch.pop()
             continue
+        if entry.link or not entry.folder:
+            yield from tables_at(entry, folder, prefix, root)
+            continue
         path, name = folder / entry.file, prefix + entry.name
         try:
-            if entry.link:
-                yield from _link(path, root, name)
-            elif entry.folder:
-                branch.append((path, f"{name}/", listing(path)))
-            elif kind := kind_of(entry.file):
-                yield from _file(path, name, kind)
+            branch.append((path, f"{name}/", listing(path)))
         except OSError as error:
             yield Skipped(name, path, explain(error))
+
+
+def tables_at(entry: Listed, folder: Path, prefix: str, root: Path) -> Iterator[Source | Skipped]:
+    """Yield the tables of something in a folder that is a file, or a link."""
+    path, name = folder / entry.file, prefix + entry.name
+    try:
+        if entry.link:
+            yield from _link(path, root, name)
+        elif kind := kind_of(entry.file):
+            yield from _file(path, name, kind)
+    except OSError as error:
+        yield Skipped(name, path, explain(error))
 
 
 def _link(path: Path, root: Path, name: str) -> Iterator[Source | Skipped]:
