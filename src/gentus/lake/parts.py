@@ -1,4 +1,4 @@
-"""Listing a folder of tables in parts, so that several can do it: each part is listed on its own, in order."""
+"""Listing a folder of tables in parts, each on its own, so that several machines can do it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from gentus.lake.folder import tables_at
 from gentus.lake.listing import Listed, listing
 
 DEEP = 2_000  # tables of its sub-folders that a part lists itself, so that small folders cost little
+LEVEL = 20  # what a level counts for: folders may be deeper than calls of a function
 WIDE = 20_000  # entries of one folder that are listed as one part
 
 
@@ -40,9 +41,7 @@ def list_part(root: Path, part: Part, room: int = DEEP) -> list[Found]:
     for entry in some:
         if entry.folder and not entry.link:
             inner = Part(part.folder / entry.file, f"{part.prefix}{entry.name}/")
-            left = (
-                room - len(found) - DEEP // 100
-            )  # a level costs something, too: folders may be of any depth
+            left = room - len(found) - LEVEL
             found += list_part(root, inner, left) if left > 0 else [inner]
         else:
             found += tables_at(entry, part.folder, part.prefix, root)
