@@ -52,7 +52,7 @@ def test_nested_sorted_and_only_tables(tmp_path: Path) -> None:
     first = next(scan(tmp_path))
     assert isinstance(first, Source)
     assert (first.path, first.part, first.size) == (tmp_path / "A.csv", None, len(CSV))
-    assert first.mtime_ns == os.stat(first.path).st_mtime_ns
+    assert first.mtime_ns == os.stat(first.file).st_mtime_ns
 
 
 def test_a_lake_of_one_file(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ class BaseTable:
 def read_whole(source: Source, most_rows: int) -> BaseTable:
     """Read the first rows of a table, columns without any value left out; raises `Unreadable` only."""
     try:
-        header, rows = _rows(source.path, source.part, most_rows)
+        header, rows = _rows(source.file, source.part, most_rows)
         return _table(source.name, header, rows[:most_rows])
     except Unreadable:
         raise

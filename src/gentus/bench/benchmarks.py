@@ -217,7 +217,7 @@ def _longest(lake: Path) -> int:
     files = [item for item in scan(lake) if isinstance(item, Source)]
     most = 0
     for item in sorted(files, key=lambda one: -one.size)[:20]:
-        with item.path.open(encoding="utf-8", errors="replace", newline="") as file:
+        with item.file.open(encoding="utf-8", errors="replace", newline="") as file:
             most = max(most, sum(1 for _ in islice(csv.reader(file), 30_002)) - 1)
     return most
 

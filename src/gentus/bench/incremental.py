@@ -70,7 +70,7 @@ def _measured(
     options: Mapping[str, Any],
 ) -> dict[str, Any]:
     truth = load_groundtruth(groundtruth)
-    files = sorted({item.path for item in scan(lake) if isinstance(item, Source)})
+    files = sorted({item.file for item in scan(lake) if isinstance(item, Source)})
     order = np.random.default_rng(seed).permutation(len(files))
     bounds = [round(len(files) * (0.5 + 0.1 * step)) for step in range(STEPS + 1)]
     root = lake.resolve()

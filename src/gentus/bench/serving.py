@@ -63,11 +63,11 @@ def measure_serving(
     }
 
     def measure() -> dict[str, Any]:
-        alone = _alone(index, min(seconds, _SECONDS_ALONE), k, [item.path for item in chosen])
+        alone = _alone(index, min(seconds, _SECONDS_ALONE), k, [item.file for item in chosen])
         begun = time.perf_counter()
         with served(index) as url:
             started = time.perf_counter() - begun
-            requests = [_request(url, item.path, k) for item in chosen]
+            requests = [_request(url, item.file, k) for item in chosen]
             asyncio.run(_drive(url, requests, min(clients, 4), 1.0))  # warm
             load = asyncio.run(_drive(url, requests, clients, seconds))
         served_facts = load.facts()

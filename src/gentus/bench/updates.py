@@ -30,7 +30,7 @@ def measure_updates(
     `tables` is a folder of tables that are in none of them.
     """
     files = [
-        item.path for item in islice((i for i in scan(tables) if isinstance(i, Source)), count + singles)
+        item.file for item in islice((i for i in scan(tables) if isinstance(i, Source)), count + singles)
     ]
     if len(files) < count + singles:
         raise ValueError(f"{tables} has {len(files):,} tables; {count + singles:,} are needed")

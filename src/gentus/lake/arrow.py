@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from gentus.lake.base import Limits, Unreadable, spread
-from gentus.lake.files import opened
+from gentus.lake.files import opened, size_of
+from gentus.lake.place import Place
 from gentus.lake.typed import relation_table, session
 from gentus.table import Table
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _RUNS = 8  # places of a large file that rows are taken from
 
 
-def read_arrow(path: Path, name: str, limits: Limits) -> Table:
+def read_arrow(path: Place, name: str, limits: Limits) -> Table:
     """Read rows spread over an Arrow IPC (Feather) file, or the first ones of a stream."""
     import pyarrow as pa
 
@@ -69,11 +69,11 @@ def arrow_table(data: pa.Table, name: str, limits: Limits) -> Table:
         return table
 
 
-def _stream(path: Path, file: BinaryIO, limits: Limits) -> pa.NativeFile:
+def _stream(path: Place, file: BinaryIO, limits: Limits) -> pa.NativeFile:
     """Map large files, of whose batches only the rows taken are then read; small ones are safer to copy."""
     import pyarrow as pa
 
-    large = os.fstat(file.fileno()).st_size > limits.typed_bytes
+    large = isinstance(path, Path) and size_of(file) > limits.typed_bytes
     return pa.memory_map(str(path)) if large else pa.PythonFile(file, mode="r")
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
+from gentus.lake.place import Place, Remote, State
 from gentus.table import Column, Table
 
 log = logging.getLogger("gentus.lake")
@@ -40,10 +41,25 @@ class Source:
     """One table of a lake: a file, or one table or sheet inside a file."""
 
     name: str  # relative to the lake, with `/` on every system; unique in the lake
-    path: Path
+    path: Place
     part: str | None  # the table or sheet inside the file
     size: int
     mtime_ns: int
+    version: str = ""  # what a store calls its content (an ETag or the like), as it was just listed
+
+    @property
+    def file(self) -> Path:
+        """Its path, where it has to be on this machine."""
+        if isinstance(self.path, Remote):
+            raise Unreadable(f"{self.path} is not on this machine; download it first")
+        return self.path
+
+    @property
+    def place(self) -> Place:
+        """Where to read it; what was just listed need not be asked for again."""
+        if isinstance(self.path, Remote) and self.version:
+            return Remote(self.path.url, State(self.size, self.mtime_ns, self.version))
+        return self.path
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +67,7 @@ class Skipped:
     """Something in a lake that could not be read; everything else is unaffected."""
 
     name: str
-    path: Path
+    path: Place
     reason: str  # plain words: what happened, and what to do
 
 
@@ -69,9 +85,9 @@ def naming(table: object) -> Iterator[None]:
     try:
         yield
     except Unreadable as error:
-        if not isinstance(table, str | os.PathLike):
+        if not isinstance(table, str | os.PathLike | Remote):
             raise
-        raise Unreadable(f"{os.fspath(table)}: {error.reason}") from error
+        raise Unreadable(f"{table}: {error.reason}") from error
 
 
 def explain(error: BaseException) -> str:

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gentus.lake.base import Limits, Unreadable, build
+from gentus.lake.download import on_disk
 from gentus.lake.files import magic
 from gentus.lake.kinds import SQLITE
+from gentus.lake.place import Place
 from gentus.lake.typed import quoted, relation_table, session, windows
 from gentus.table import Table
 
@@ -21,17 +23,23 @@ if TYPE_CHECKING:
 _RUNS = 8
 
 
-def tables_of(path: Path, limits: Limits) -> list[str]:
+def tables_of(path: Place, limits: Limits) -> list[str]:
     """List the tables of a database, sorted; views are left out, since they may read anything."""
-    if magic(path) == SQLITE:
-        with closing(open_sqlite(path)) as connection:
-            return sorted(sqlite_tables(connection))
-    with _attached(path, limits) as duck:
-        return sorted(duckdb_tables(duck))
+    with on_disk(path, limits) as file:
+        if magic(file) == SQLITE:
+            with closing(open_sqlite(file)) as connection:
+                return sorted(sqlite_tables(connection))
+        with _attached(file, limits) as duck:
+            return sorted(duckdb_tables(duck))
 
 
-def read_database(path: Path, part: str, name: str, limits: Limits) -> Table:
+def read_database(path: Place, part: str, name: str, limits: Limits) -> Table:
     """Read rows spread over one table of a database."""
+    with on_disk(path, limits) as file:
+        return _read_local(file, part, name, limits)
+
+
+def _read_local(path: Path, part: str, name: str, limits: Limits) -> Table:
     if magic(path) == SQLITE:
         with closing(open_sqlite(path)) as connection:
             if part not in sqlite_tables(connection):

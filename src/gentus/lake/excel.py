@@ -7,18 +7,18 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
-from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 from gentus.lake.base import Limits, Unreadable, build, spread
 from gentus.lake.files import opened
+from gentus.lake.place import Place
 from gentus.table import Table
 
 _LOOKED_AT = 8  # for each sampled row, so many are looked at: a sheet can only be read from its top
 
 
-def sheets_of(path: Path) -> list[str]:
+def sheets_of(path: Place) -> list[str]:
     """List the sheets of a workbook in their order."""
     with opened(path) as file:
         try:
@@ -30,7 +30,7 @@ def sheets_of(path: Path) -> list[str]:
     return [name for name in names if name]
 
 
-def read_sheet(path: Path, part: str, name: str, limits: Limits) -> Table:
+def read_sheet(path: Place, part: str, name: str, limits: Limits) -> Table:
     """Read rows of one sheet, those with any value; the first of them is the header."""
     with sheet_rows(path, part, limits, limits.columns, limits.rows * _LOOKED_AT) as found:
         rows = list(found)
@@ -42,14 +42,14 @@ def read_sheet(path: Path, part: str, name: str, limits: Limits) -> Table:
 
 @contextmanager
 def sheet_rows(
-    path: Path, part: str, limits: Limits, columns: int | None = None, most: int | None = None
+    path: Place, part: str, limits: Limits, columns: int | None = None, most: int | None = None
 ) -> Iterator[Iterator[list[str | None]]]:
     """Open a sheet and give its rows that have any value, as text; of so many that are looked at."""
     try:
         import openpyxl
     except ImportError as error:
         raise Unreadable("reading Excel files needs openpyxl: pip install 'gentus[excel]'") from error
-    with opened(path) as file:
+    with opened(path, whole=most is None) as file:
         _check_size(file, limits)
         book = openpyxl.load_workbook(file, read_only=True, data_only=True)
         try:

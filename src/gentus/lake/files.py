@@ -1,4 +1,4 @@
-"""Bytes of one file, in bounded amounts, from regular files only."""
+"""Bytes of one file, in bounded amounts: regular files, and objects at URLs."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from gentus.lake.base import Unreadable
+from gentus.lake.place import Place, Remote, State
 
 GZIP = b"\x1f\x8b"
 ZSTD = b"\x28\xb5\x2f\xfd"
@@ -32,8 +32,17 @@ class Sample:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[BinaryIO]:
-    """Open a regular file; pipes, devices and folders are refused without ever waiting on them."""
+def opened(path: Place, whole: bool = False) -> Iterator[BinaryIO]:
+    """Open a regular file; pipes, devices and folders are refused without ever waiting on them.
+
+    Of an object at a URL a bounded part can be read, unless the `whole` of it is wanted.
+    """
+    if isinstance(path, Remote):
+        from gentus.lake.remote_file import opened_remote
+
+        with opened_remote(path, whole) as remote:
+            yield cast(BinaryIO, remote)
+        return
     _regular(os.stat(path))
     # What the name stands for may have changed since: without O_NONBLOCK, opening a pipe waits for a writer.
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
@@ -50,16 +59,33 @@ def _regular(state: os.stat_result) -> None:
         raise Unreadable("it is a pipe, a device or a folder, not a file")
 
 
-def magic(path: Path) -> bytes:
+def size_of(file: BinaryIO) -> int:
+    """How large an open file is."""
+    known: int | None = getattr(file, "size", None)
+    return os.fstat(file.fileno()).st_size if known is None else known
+
+
+def looked_up(path: Place) -> tuple[Place, State]:
+    """How large a file is and when it was changed; with a URL goes what its store said just now."""
+    if isinstance(path, Remote):
+        from gentus.lake.remote import state_of
+
+        state = state_of(path)
+        return Remote(path.url, state), state
+    found = os.stat(path)
+    return path, State(found.st_size, found.st_mtime_ns)
+
+
+def magic(path: Place) -> bytes:
     """Return the first bytes of a file, enough to know what it is."""
     with opened(path) as file:
         return file.read(16)
 
 
-def sample(path: Path, limit: int, least: int = 0) -> Sample:
+def sample(path: Place, limit: int, least: int = 0) -> Sample:
     """Read at most `limit` bytes of a file, decompressed; a head of `least` if the usual one is too short."""
     with opened(path) as file:
-        size = os.fstat(file.fileno()).st_size
+        size = size_of(file)
         start = file.read(4)
         file.seek(0)
         if start.startswith(GZIP):
@@ -81,9 +107,9 @@ def sample(path: Path, limit: int, least: int = 0) -> Sample:
         return Sample(head, blocks, False)
 
 
-def stream(path: Path) -> Iterator[bytes]:
+def stream(path: Place) -> Iterator[bytes]:
     """Yield all bytes of a file, decompressed, in pieces of bounded size."""
-    with opened(path) as file:
+    with opened(path, whole=True) as file:
         start = file.read(4)
         file.seek(0)
         if start.startswith(GZIP):
@@ -93,6 +119,13 @@ def stream(path: Path) -> Iterator[bytes]:
         else:
             while piece := file.read(_HEAD):
                 yield piece
+
+
+def stream_raw(path: Place) -> Iterator[bytes]:
+    """Yield all bytes of a file as they are."""
+    with opened(path, whole=True) as file:
+        while piece := file.read(_HEAD):
+            yield piece
 
 
 def _exactly(file: BinaryIO, count: int) -> bytes:

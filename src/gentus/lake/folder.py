@@ -11,9 +11,10 @@ from functools import lru_cache
 from pathlib import Path
 
 from gentus.lake.base import Limits, Skipped, Source, Unreadable, explain
-from gentus.lake.files import magic, opened
+from gentus.lake.files import looked_up, magic, opened
 from gentus.lake.kinds import Kind, is_database, kind_inside, kind_of
 from gentus.lake.listing import Listed, listing, readable
+from gentus.lake.place import Place, Remote, State, as_place, is_url
 from gentus.lake.reader import parts_of
 
 _WHOLE = 16 << 20  # files up to this are hashed whole
@@ -23,33 +24,46 @@ _INSIDE = "to a folder of this lake, whose tables are read where they lie"
 _OUTSIDE = "out of the lake, and those are not followed; put a copy into the lake"
 
 
-def scan(lake: Path) -> Iterator[Source | Skipped]:
+def scan(lake: str | os.PathLike[str] | Remote) -> Iterator[Source | Skipped]:
     """Yield the tables of a lake sorted by name, and what of it cannot be read."""
-    lake = Path(lake)
+    lake = as_place(lake)
+    if isinstance(lake, Remote):
+        from gentus.lake.remote_scan import scan_remote
+
+        yield from scan_remote(lake)
+        return
     try:
         root = lake.resolve(strict=True)
         if root.is_dir():
             yield from _walk(root)
             return
         kind = Kind.DATABASE if is_database(magic(root)) else kind_inside(root, magic(root))
-        entry = root.stat()
+        _, state = looked_up(root)
     except (OSError, RuntimeError, Unreadable) as error:
         yield Skipped(readable(lake.name), lake, explain(error))
         return
-    yield from _tables(root, "" if kind in (Kind.DATABASE, Kind.EXCEL) else root.name, kind, entry)
+    yield from tables_in(root, "" if kind in (Kind.DATABASE, Kind.EXCEL) else root.name, kind, state)
 
 
-def locate(path: Path, lake: Path) -> Iterator[Source | Skipped]:
+def locate(
+    path: str | os.PathLike[str] | Remote, lake: str | os.PathLike[str] | Remote
+) -> Iterator[Source | Skipped]:
     """Yield the tables of a file or folder that a person names.
 
     They are called what a scan of the lake calls them; outside of it, their full path.
     """
-    lake, full = Path(lake).resolve(), Path(os.path.abspath(path))
+    place, lake = as_place(path), as_place(lake).resolve()
+    if isinstance(place, Remote):
+        from gentus.lake.remote_scan import locate_remote
+
+        yield from scan(place) if place == lake else locate_remote(place, table_name(place, None, lake))
+        return
+    full = Path(os.path.abspath(place))
     if full.resolve() == lake:
         yield from scan(lake)
         return
     full = full.parent.resolve() / full.name
-    inside = lake.is_dir() and full.is_relative_to(lake)
+    inside = isinstance(lake, Path) and lake.is_dir() and full.is_relative_to(lake)
     name = table_name(full, None, lake)
     try:
         if full.is_dir():
@@ -61,7 +75,7 @@ def locate(path: Path, lake: Path) -> Iterator[Source | Skipped]:
                 name, full, "its name does not end like that of a table (.csv, .parquet, ..); rename it"
             )
         elif inside and full.is_symlink():
-            yield from _link(full, lake, name)
+            yield from _link(full, Path(lake), name)
         else:
             yield from _file(full, name, kind)
     except FileNotFoundError:
@@ -70,20 +84,40 @@ def locate(path: Path, lake: Path) -> Iterator[Source | Skipped]:
         yield Skipped(name, full, explain(error))
 
 
-def table_name(path: Path, part: str | None, lake: Path) -> str:
+def table_name(path: Place, part: str | None, lake: Place) -> str:
     """What a table is called: its path in the lake or, outside of it, its full path; and which part it is."""
-    lake = Path(lake).resolve()
+    lake = lake.resolve()
     if path == lake:  # one file that is the lake
         return part or readable(path.name)
-    name = readable((path.relative_to(lake) if path.is_relative_to(lake) else path).as_posix())
+    name = _inside(path, lake)
     return name if part is None else f"{name}/{part}"
 
 
+def _inside(path: Place, lake: Place) -> str:
+    if isinstance(path, Remote):
+        return path.relative_to(lake) if path.is_relative_to(lake) else path.url
+    inside = isinstance(lake, Path) and path.is_relative_to(lake)
+    return readable((path.relative_to(Path(lake)) if inside else path).as_posix())
+
+
+def is_elsewhere(name: str) -> bool:
+    """Whether a table that is called so lies outside of its lake."""
+    return os.path.isabs(name) or is_url(name)
+
+
 def fingerprint(source: Source) -> str:
-    """Hash the content of a source at bounded cost: of large files, blocks spread over them and the date."""
+    """Hash the content of a source at bounded cost: of large files, blocks spread over them and the date.
+
+    Of an object at a URL nothing is read: what its store says of it changes with its content.
+    """
     try:
-        state = os.stat(source.path)
-        digest = _digest(source.path, state.st_size, state.st_mtime_ns)
+        place, state = looked_up(source.place)
+        if not isinstance(place, Remote):
+            digest = _digest(place, state.size, state.mtime_ns)
+        elif state.telling:
+            digest = hashlib.blake2b(repr(state).encode(), digest_size=16).hexdigest()
+        else:
+            raise Unreadable("its server says neither when it was changed nor which version it is")
     except (OSError, Unreadable) as error:
         raise Unreadable(explain(error)) from error
     if source.part is None:
@@ -159,12 +193,13 @@ def _file(path: Path, name: str, kind: Kind) -> Iterator[Source | Skipped]:
     if not stat.S_ISREG(state.st_mode):
         yield Skipped(name, path, "it is a pipe or a device, not a file")
     else:
-        yield from _tables(path, name, kind, state)
+        yield from tables_in(path, name, kind, State(state.st_size, state.st_mtime_ns))
 
 
-def _tables(path: Path, name: str, kind: Kind, state: os.stat_result) -> Iterator[Source | Skipped]:
+def tables_in(path: Place, name: str, kind: Kind, state: State) -> Iterator[Source | Skipped]:
+    """Yield the tables of one file: itself, or those that a database or a workbook holds."""
     if kind not in (Kind.DATABASE, Kind.EXCEL):
-        yield Source(name, path, None, state.st_size, state.st_mtime_ns)
+        yield Source(name, path, None, state.size, state.mtime_ns, state.version)
         return
     try:
         start = magic(path)
@@ -175,6 +210,7 @@ def _tables(path: Path, name: str, kind: Kind, state: os.stat_result) -> Iterato
         yield Skipped(name or path.name, path, explain(error))
         return
     for part in sorted(parts):
-        yield Source(f"{name}/{part}" if name else part, path, part, state.st_size, state.st_mtime_ns)
+        full = f"{name}/{part}" if name else part
+        yield Source(full, path, part, state.size, state.mtime_ns, state.version)
     if not parts:
         yield Skipped(name or path.name, path, "there are no tables in it")

@@ -6,12 +6,12 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from gentus.lake.base import Limits, Unreadable, build, log, spread
 from gentus.lake.encoding import decode, to_text
 from gentus.lake.files import sample
+from gentus.lake.place import Place
 from gentus.table import Table
 
 _SPACE = re.compile(r"[ \t\r\n,]*")  # commas too: between the items of an array they say nothing
@@ -32,7 +32,7 @@ class LookedJson:
     arrays: bool  # records are arrays, and the first one is the header
 
 
-def read_json(path: Path, name: str, limits: Limits) -> Table:
+def read_json(path: Place, name: str, limits: Limits) -> Table:
     """Read a JSON or JSON Lines file."""
     looked = look_at_json(path, limits)
     if looked.arrays:
@@ -45,7 +45,7 @@ def read_json(path: Path, name: str, limits: Limits) -> Table:
     return build(name, header, [[cell_text(record.get(key)) for key in header] for record in objects], limits)
 
 
-def look_at_json(path: Path, limits: Limits) -> LookedJson:
+def look_at_json(path: Place, limits: Limits) -> LookedJson:
     """Sample a file, and find out how its records follow each other and which columns they have."""
     taken = sample(path, limits.text_bytes)
     text, encoding = to_text(taken.head)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from enum import Enum
-from pathlib import Path
 
 from gentus.lake.base import Unreadable
+from gentus.lake.place import Place
 
 
 class Kind(Enum):
@@ -50,7 +50,7 @@ def is_database(start: bytes) -> bool:
     return start == SQLITE or (start[8:12] == _DUCKDB and start[14:16] == b"\0\0")
 
 
-def kind_inside(path: Path, start: bytes) -> Kind:
+def kind_inside(path: Place, start: bytes) -> Kind:
     """Tell what a file holds; its first bytes are believed before its name is."""
     if not start:
         raise Unreadable("it is empty")

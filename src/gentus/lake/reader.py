@@ -2,34 +2,35 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 from typing import Any
 
 from gentus.lake.base import Limits, Source, Unreadable, explain, spread
-from gentus.lake.files import magic
+from gentus.lake.files import looked_up, magic
 from gentus.lake.kinds import Kind, kind_inside
+from gentus.lake.place import Place, Remote, as_place
 from gentus.table import Table
 
 
 def read(source: Source, limits: Limits | None = None) -> Table:
     """Read a bounded sample of a table; raises `Unreadable` and nothing else."""
-    return _read(source.path, source.part, source.name, limits or Limits())
+    return _read(source.place, source.part, source.name, limits or Limits())
 
 
-def read_path(path: Path, limits: Limits | None = None) -> Table:
+def read_path(path: str | os.PathLike[str] | Remote, limits: Limits | None = None) -> Table:
     """Read a file that a person names; of a database or workbook, its only table."""
     limits = limits or Limits()
     return read(only_table(path, limits), limits)
 
 
-def only_table(path: Path, limits: Limits | None = None) -> Source:
+def only_table(path: str | os.PathLike[str] | Remote, limits: Limits | None = None) -> Source:
     """Find the one table in a file that a person names."""
-    path = Path(path)
     try:
+        path = as_place(path)
         if not path.exists():
             raise Unreadable(f"there is no file {path}")
+        path, state = looked_up(path)
         parts = parts_of(path, kind_inside(path, magic(path)), limits or Limits())
-        state = path.stat()
     except Exception as error:
         raise Unreadable(explain(error)) from error
     if len(parts) > 1:
@@ -37,7 +38,7 @@ def only_table(path: Path, limits: Limits | None = None) -> Source:
         raise Unreadable(f"it holds {len(parts)} tables ({listed}); save the one you mean as its own file")
     if not parts:
         raise Unreadable("there are no tables in it")
-    return Source(path.name, path, parts[0], state.st_size, state.st_mtime_ns)
+    return Source(path.name, path, parts[0], state.size, state.mtime_ns, state.version)
 
 
 def from_frame(obj: Any, name: str, limits: Limits | None = None) -> Table:
@@ -49,7 +50,7 @@ def from_frame(obj: Any, name: str, limits: Limits | None = None) -> Table:
         raise Unreadable(explain(error)) from error
 
 
-def parts_of(path: Path, kind: Kind, limits: Limits) -> list[str] | list[None]:
+def parts_of(path: Place, kind: Kind, limits: Limits) -> list[str] | list[None]:
     """List the tables inside a file; `[None]` for a file that is one table."""
     if kind is Kind.DATABASE:
         from gentus.lake.database import tables_of
@@ -62,7 +63,7 @@ def parts_of(path: Path, kind: Kind, limits: Limits) -> list[str] | list[None]:
     return [None]
 
 
-def _read(path: Path, part: str | None, name: str, limits: Limits) -> Table:
+def _read(path: Place, part: str | None, name: str, limits: Limits) -> Table:
     # The readers run three parsers over files from anywhere: what they raise is not to be foreseen, and one
     # bad file must never stop a scan of thousands.
     try:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
-from pathlib import Path
 
 from gentus.lake.base import Limits, Unreadable, build, spread
 from gentus.lake.dialect import Dialect, guess, parse
 from gentus.lake.encoding import decode, to_text
 from gentus.lake.files import sample
+from gentus.lake.place import Place
 from gentus.table import Table
 
 _RULE = re.compile(r"\s*(:?-{2,}:?)?\s*")  # under the header of a table in Markdown
@@ -28,13 +28,13 @@ class Looked:
     rows: list[list[str]]  # the sampled ones
 
 
-def read_delimited(path: Path, name: str, limits: Limits, prose: bool = False) -> Table:
+def read_delimited(path: Place, name: str, limits: Limits, prose: bool = False) -> Table:
     """Read a delimited text file; `prose` says that it may as well be plain writing (`.txt`)."""
     looked = look_at(path, limits, prose)
     return build(name, looked.header, looked.rows, limits)
 
 
-def look_at(path: Path, limits: Limits, prose: bool = False) -> Looked:
+def look_at(path: Place, limits: Limits, prose: bool = False) -> Looked:
     """Sample a file, and find out how it is encoded, cut into cells, and headed."""
     for least in (0, 1 << 20, 4 << 20, limits.text_bytes):
         taken = sample(path, limits.text_bytes, least)

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gentus.lake.base import Limits, Unreadable, build, log
 from gentus.lake.files import opened
+from gentus.lake.place import Place, Remote
 from gentus.table import Table
 
 if TYPE_CHECKING:
     import duckdb
 
 _TURN = threading.RLock()
-_WINDOWS = 8  # places of a large table that rows are taken from
+ROW_NUMBER = "file_row_number"
+WINDOWS = 8  # places of a large table that rows are taken from
 
 
 @contextmanager
@@ -56,22 +57,37 @@ def _connection(memory: str) -> duckdb.DuckDBPyConnection:
     )
 
 
-def read_parquet(path: Path, name: str, limits: Limits) -> Table:
+def read_parquet(path: Place, name: str, limits: Limits) -> Table:
     """Read rows from places spread over a Parquet file."""
-    with opened(path):
-        pass  # refuses what is no regular file
-    file = file_literal(str(path.resolve()))
-    with session(limits) as duck:
+    with session(limits) as duck, parquet_literal(path, duck) as file:
         found = duck.execute(f"SELECT num_rows FROM parquet_file_metadata({file})").fetchall()
         size = duck.execute(f"SELECT sum(total_uncompressed_size) FROM parquet_metadata({file})").fetchall()
-    total = int(found[0][0]) if found else 0
-    if not total:
-        raise Unreadable("it has columns and no rows")
-    wanted = _affordable(int(size[0][0] or 0) if size else 0, total, limits)
-    relation = f"read_parquet({file}, file_row_number = true, hive_partitioning = false)"
-    return relation_table(
-        relation, name, limits, windows("file_row_number", total, wanted), hidden="file_row_number"
-    )
+        total = int(found[0][0]) if found else 0
+        if not total:
+            raise Unreadable("it has columns and no rows")
+        wanted = _affordable(int(size[0][0] or 0) if size else 0, total, limits)
+        if isinstance(path, Remote):
+            from gentus.lake.remote_parquet import affordable_windows
+
+            where = affordable_windows(path, file, total, wanted, duck)
+        else:
+            where = windows(ROW_NUMBER, total, wanted)
+        relation = f"read_parquet({file}, {ROW_NUMBER} = true, hive_partitioning = false)"
+        return relation_table(relation, name, limits, where, hidden=ROW_NUMBER)
+
+
+@contextmanager
+def parquet_literal(path: Place, duck: duckdb.DuckDBPyConnection, whole: bool = False) -> Iterator[str]:
+    """Write as SQL what DuckDB is to read; an object at a URL is shown to it meanwhile."""
+    if isinstance(path, Remote):
+        from gentus.lake.remote_parquet import shown_to
+
+        with shown_to(duck, path, whole) as name:
+            yield f"'{name}'"
+        return
+    with opened(path):
+        pass  # refuses what is no regular file
+    yield file_literal(str(path.resolve()))
 
 
 def relation_table(
@@ -100,9 +116,13 @@ def windows(row_number: str, total: int, wanted: int) -> str:
     """Say in SQL which rows to take of `total`: all, or runs of them from evenly spread places."""
     if total <= wanted:
         return "true"
-    runs = min(_WINDOWS, wanted)
+    runs = min(WINDOWS, wanted)
     length = wanted // runs
-    starts = [(total - length) * run // max(1, runs - 1) for run in range(runs)]
+    return runs_at(row_number, [(total - length) * run // max(1, runs - 1) for run in range(runs)], length)
+
+
+def runs_at(row_number: str, starts: Iterable[int], length: int) -> str:
+    """Say in SQL to take so many rows from each of some places."""
     return " OR ".join(f"{row_number} BETWEEN {start} AND {start + length - 1}" for start in starts)
 
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +18,7 @@ import pyarrow as pa
 from gentus.lake.base import Limits, Source, Unreadable, clean_names, explain
 from gentus.lake.files import magic
 from gentus.lake.kinds import Kind, kind_inside
+from gentus.lake.place import Place
 
 if TYPE_CHECKING:
     import duckdb
@@ -67,14 +67,14 @@ def open_whole(source: Source, duck: duckdb.DuckDBPyConnection, limits: Limits |
     """Look at a table so that all of it can be read; raises `Unreadable` and nothing else."""
     limits = limits or Limits()
     try:
-        return _open(source.path, source.part, duck, limits)
+        return _open(source.place, source.part, duck, limits)
     except Unreadable:
         raise
     except Exception as error:  # as for all readers: what parsers raise is not to be foreseen
         raise Unreadable(explain(error)) from error
 
 
-def _open(path: Path, part: str | None, duck: duckdb.DuckDBPyConnection, limits: Limits) -> Whole:
+def _open(path: Place, part: str | None, duck: duckdb.DuckDBPyConnection, limits: Limits) -> Whole:
     from gentus.lake import whole_typed as typed
 
     kind = kind_inside(path, magic(path))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 from gentus.lake.base import Limits, Unreadable
@@ -21,13 +20,14 @@ from gentus.lake.jsontext import (
     records_of,
     skip,
 )
+from gentus.lake.place import Place
 from gentus.lake.whole import AT_ONCE, Piece, Tally, Whole, text_array, whole_of_text
 
 _LARGEST = 64 << 20  # characters of one record
 _NEAR = 16  # an error so close to where the text ends may be mended by more of it
 
 
-def whole_json(path: Path, limits: Limits) -> Whole:
+def whole_json(path: Place, limits: Limits) -> Whole:
     """A JSON or JSON Lines file. Values under keys that no sampled record has are counted and left out."""
     looked = look_at_json(path, limits)
     known = set(looked.header)
@@ -65,7 +65,7 @@ def _lists(records: Iterator[Any], width: int, tally: Tally) -> Iterator[list[An
         yield record[:width] + [None] * (width - len(record))
 
 
-def _records(path: Path, looked: LookedJson, tally: Tally) -> Iterator[Any]:
+def _records(path: Place, looked: LookedJson, tally: Tally) -> Iterator[Any]:
     """Yield all records in the way that the sample has them."""
     if looked.whole:
         yield from records_of(looked.text, whole=True)[0]

@@ -11,19 +11,19 @@ import io
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
-from pathlib import Path
 
 from gentus.lake.base import Limits
 from gentus.lake.dialect import Dialect, reader
 from gentus.lake.encoding import stream_text
 from gentus.lake.files import stream
+from gentus.lake.place import Place
 from gentus.lake.text import is_rule, look_at
 from gentus.lake.whole import AT_ONCE, Piece, Tally, Whole, text_array, whole_of_text
 
 _LONGEST = 8 << 20  # characters; a cell beyond is one that a stray quote opened
 
 
-def whole_text(path: Path, limits: Limits, prose: bool = False) -> Whole:
+def whole_text(path: Place, limits: Limits, prose: bool = False) -> Whole:
     """A delimited text file."""
     looked = look_at(path, limits, prose)
     width = len(looked.header)

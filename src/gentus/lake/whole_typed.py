@@ -5,52 +5,57 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from itertools import count, islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from gentus.lake.base import Limits, Unreadable, clean_names, explain
 from gentus.lake.database import duckdb_tables, open_sqlite, sqlite_columns, sqlite_rows, sqlite_tables
+from gentus.lake.download import on_disk
 from gentus.lake.excel import sheet_rows
 from gentus.lake.files import magic, opened
 from gentus.lake.kinds import SQLITE
-from gentus.lake.typed import file_literal, quoted
+from gentus.lake.place import Place, Remote
+from gentus.lake.typed import ROW_NUMBER, parquet_literal, quoted
 from gentus.lake.whole import AT_ONCE, Piece, Tally, Whole, streamed, text_array, whole_of_text
 
 if TYPE_CHECKING:
     import duckdb
 
 _NUMBERS = count()
-_ROW_NUMBER = "file_row_number"
 
 
-def whole_parquet(path: Path, duck: duckdb.DuckDBPyConnection, limits: Limits) -> Whole:
+def whole_parquet(path: Place, duck: duckdb.DuckDBPyConnection, limits: Limits) -> Whole:
     """A Parquet file; DuckDB reads it."""
-    with opened(path):
-        pass  # refuses what is no regular file
-    options = f"{_ROW_NUMBER} = true, hive_partitioning = false"
-    relation = f"read_parquet({file_literal(str(path.resolve()))}, {options})"
-    columns = [one for one in _described(duck, relation) if one[0] != _ROW_NUMBER]
+
+    @contextmanager
+    def opened(duck: duckdb.DuckDBPyConnection) -> Iterator[str]:
+        with parquet_literal(path, duck, whole=True) as file:
+            yield f"read_parquet({file}, {ROW_NUMBER} = true, hive_partitioning = false)"
+
+    with opened(duck) as relation:
+        columns = [one for one in _described(duck, relation) if one[0] != ROW_NUMBER]
 
     @contextmanager
     def scan(duck: duckdb.DuckDBPyConnection, places: Sequence[int], tally: Tally) -> Iterator[str]:
-        yield _selected(relation, [name for name, _ in columns], places, f"{_ROW_NUMBER} + 1")
+        with opened(duck) as relation:
+            yield _selected(relation, [name for name, _ in columns], places, f"{ROW_NUMBER} + 1")
 
     return _typed(columns, [name for name, _ in columns], scan, limits)
 
 
-def whole_database(path: Path, part: str, duck: duckdb.DuckDBPyConnection, limits: Limits) -> Whole:
+def whole_database(path: Place, part: str, duck: duckdb.DuckDBPyConnection, limits: Limits) -> Whole:
     """One table of a DuckDB or SQLite file, opened read-only."""
-    if magic(path) == SQLITE:
-        return _whole_sqlite(path, part, limits)
-    with _attached(path, duck) as database:
+    with on_disk(path, limits) as file:
+        if magic(file) == SQLITE:
+            return _whole_sqlite(path, part, limits)
+    with _attached(path, duck, limits) as database:
         relation = _inside(duck, database, part)
         columns = _described(duck, relation)
 
     @contextmanager
     def scan(duck: duckdb.DuckDBPyConnection, places: Sequence[int], tally: Tally) -> Iterator[str]:
-        with _attached(path, duck) as database:
+        with _attached(path, duck, limits) as database:
             relation = _inside(duck, database, part)
             yield _selected(relation, [name for name, _ in columns], places, "row_number() OVER ()")
 
@@ -58,15 +63,16 @@ def whole_database(path: Path, part: str, duck: duckdb.DuckDBPyConnection, limit
 
 
 @contextmanager
-def _attached(path: Path, duck: duckdb.DuckDBPyConnection) -> Iterator[str]:
+def _attached(path: Place, duck: duckdb.DuckDBPyConnection, limits: Limits) -> Iterator[str]:
     database = f"source_{next(_NUMBERS)}"
-    file = str(path.resolve()).replace("'", "''")
-    duck.execute(f"ATTACH '{file}' AS {database} (TYPE duckdb, READ_ONLY)")
-    try:
-        yield database
-    finally:
-        with suppress(Exception):  # a connection that has failed, or was stopped, may refuse
-            duck.execute(f"DETACH {database}")
+    with on_disk(path, limits) as local:
+        file = str(local.resolve()).replace("'", "''")
+        duck.execute(f"ATTACH '{file}' AS {database} (TYPE duckdb, READ_ONLY)")
+        try:
+            yield database
+        finally:
+            with suppress(Exception):  # a connection that has failed, or was stopped, may refuse
+                duck.execute(f"DETACH {database}")
 
 
 def _inside(duck: duckdb.DuckDBPyConnection, database: str, part: str) -> str:
@@ -76,8 +82,8 @@ def _inside(duck: duckdb.DuckDBPyConnection, database: str, part: str) -> str:
     return known[part][0]
 
 
-def _whole_sqlite(path: Path, part: str, limits: Limits) -> Whole:
-    with closing(open_sqlite(path)) as connection:
+def _whole_sqlite(path: Place, part: str, limits: Limits) -> Whole:
+    with on_disk(path, limits) as file, closing(open_sqlite(file)) as connection:
         if part not in sqlite_tables(connection):
             raise Unreadable(f"the database has no table {part!r} any more")
         header = sqlite_columns(connection, part)
@@ -92,7 +98,7 @@ def _whole_sqlite(path: Path, part: str, limits: Limits) -> Whole:
                     return None
             return None if value is None else str(value)
 
-        with closing(open_sqlite(path, any_thread=True)) as connection:
+        with on_disk(path, limits) as file, closing(open_sqlite(file, any_thread=True)) as connection:
             found = sqlite_rows(connection, part, [header[place] for place in places])
             while some := found.fetchmany(AT_ONCE):
                 columns = zip(*some, strict=True) if places else iter(())
@@ -101,7 +107,7 @@ def _whole_sqlite(path: Path, part: str, limits: Limits) -> Whole:
     return whole_of_text(header, rows, limits)
 
 
-def whole_sheet(path: Path, part: str, limits: Limits) -> Whole:
+def whole_sheet(path: Place, part: str, limits: Limits) -> Whole:
     """A sheet of a workbook: its rows that have any value; the first of them is the header."""
     with sheet_rows(path, part, limits) as found:
         some = list(islice(found, limits.rows))
@@ -126,9 +132,9 @@ def whole_sheet(path: Path, part: str, limits: Limits) -> Whole:
     return whole_of_text(header, rows, limits)
 
 
-def whole_arrow(path: Path, duck: duckdb.DuckDBPyConnection, limits: Limits) -> Whole:
+def whole_arrow(path: Place, duck: duckdb.DuckDBPyConnection, limits: Limits) -> Whole:
     """An Arrow IPC (Feather) file or stream."""
-    with opened(path), pa.memory_map(str(path)) as mapped:
+    with _mapped(path) as mapped:
         schema, _ = _opened(mapped)
     numbered = pa.schema([field.with_name(f"c{place}") for place, field in enumerate(schema)])
     columns = _described_arrow(duck, numbered)
@@ -142,6 +148,14 @@ def whole_arrow(path: Path, duck: duckdb.DuckDBPyConnection, limits: Limits) -> 
     return _typed(columns, schema.names, scan, limits)
 
 
+@contextmanager
+def _mapped(path: Place) -> Iterator[pa.NativeFile]:
+    with opened(path, whole=True) as file:  # refuses what is no regular file
+        remote = isinstance(path, Remote)
+        with pa.PythonFile(file, mode="r") if remote else pa.memory_map(str(path)) as mapped:
+            yield mapped
+
+
 def _opened(mapped: pa.NativeFile) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     try:
         file = pa.ipc.open_file(mapped)
@@ -152,8 +166,8 @@ def _opened(mapped: pa.NativeFile) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]
     return file.schema, (file.get_batch(number) for number in range(file.num_record_batches))
 
 
-def _arrow_pieces(path: Path, places: Sequence[int]) -> Iterator[Piece]:
-    with pa.memory_map(str(path)) as mapped:
+def _arrow_pieces(path: Place, places: Sequence[int]) -> Iterator[Piece]:
+    with _mapped(path) as mapped:
         for batch in _opened(mapped)[1]:
             batch.validate(full=True)  # following a damaged offset would bring the process down
             for begin in range(0, batch.num_rows, 8 * AT_ONCE):

@@ -77,7 +77,7 @@ def add_change_routes(app: FastAPI, server: Server) -> None:
                     raise Refused(404, f"there is no table {name!r} in the index")
                 _told(lambda: opened.remove(name))
                 if source.path.is_relative_to(opened.layout.added.resolve()):
-                    source.path.unlink(missing_ok=True)
+                    source.file.unlink(missing_ok=True)
                 return {"removed": name, "tables": len(opened)}
 
         return answer(await server.slow(request, work))
@@ -93,7 +93,7 @@ def _added(server: Server, source: Source) -> dict[str, Any]:
         name = name_at(kept, source.part, Path(opened.config["lake"]), layout)
         if opened.catalogue.entries([name]):
             raise Refused(409, f"there is a table {name} already; remove it first, or use another name")
-        with replacing(kept) as file, source.path.open("rb") as content:
+        with replacing(kept) as file, source.file.open("rb") as content:
             copy(content)(file)
         try:
             state = kept.stat()

@@ -119,7 +119,7 @@ class Uploads:
 
     def _delete(self, upload: Upload) -> None:
         with suppress(OSError):
-            upload.source.path.unlink(missing_ok=True)
+            upload.source.file.unlink(missing_ok=True)
 
 
 def clean_name(name: str) -> str:
