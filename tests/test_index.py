@@ -72,13 +72,15 @@ class Interrupting(Progress):
         self.title, self.left = stage, after
 
     @contextmanager
-    def stage(self, title: str, total: int | None, unit: str = "tables") -> Iterator[Tick]:
-        def tick(done: int) -> None:
+    def stage(
+        self, title: str, total: int | None, unit: str = "tables", effort: float | None = None
+    ) -> Iterator[Tick]:
+        def tick(done: int, effort: float | None = None, /) -> None:
             self.left -= done
             if self.left <= 0:
                 raise KeyboardInterrupt
 
-        yield tick if title == self.title else lambda done: None
+        yield tick if title == self.title else lambda done, effort=None: None
 
 
 # --- searching ----------------------------------------------------------------------------------------

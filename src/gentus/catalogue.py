@@ -12,6 +12,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,9 @@ class Listed:
 
 _FIELDS = tuple(Entry.__dataclass_fields__)
 _AT_ONCE = 500  # values in one statement; older SQLites allow 999
+_RETIRE = (
+    "UPDATE tables SET size = NULL, mtime_ns = NULL, hash = NULL, chunk = NULL, slot = NULL, skipped = NULL"
+)
 _CACHE_KB = 16_384  # of pages: names are looked up all over the file
 
 
@@ -150,29 +154,60 @@ class Catalogue:
             ),
         )
 
+    def touch(self, sources: Iterable[Source]) -> None:
+        """Note that tables have another date, or lie elsewhere, with the same content."""
+        self.db.executemany(
+            "UPDATE tables SET path = ?, real = ?, mtime_ns = ? WHERE name = ?",
+            (
+                (self._stored(str(one.path)), self._real(str(one.path)), one.mtime_ns, one.name)
+                for one in sources
+            ),
+        )
+
+    def count(self) -> int:
+        """How many tables are known, readable or not."""
+        return int(self.db.execute("SELECT count(*) FROM tables").fetchone()[0])
+
+    def last_id(self) -> int:
+        """The highest id of any table; ids only ever grow."""
+        return int(self.db.execute("SELECT ifnull(max(id), 0) FROM tables").fetchone()[0])
+
     def entries(self, names: Iterable[str] | None = None) -> dict[str, Entry]:
         """What is known of some tables, or of all, by name."""
-        chosen = f"SELECT {', '.join(_FIELDS)} FROM tables"
         if names is None:
-            found: Iterable[Any] = self.db.execute(chosen)
-        else:
-            found = self._among(f"{chosen} WHERE name IN", names)
-        return {row[0]: Entry(row[0], self._whole(row[1]), *row[2:]) for row in found}
+            return {entry.name: entry for entry in self.each_entry()}
+        return {name: entry for name, (_, entry) in self.known(names).items()}
+
+    def each_entry(self) -> Iterator[Entry]:
+        """What is known of every table, one after the other."""
+        return map(self._entry, self.db.execute(f"SELECT {', '.join(_FIELDS)} FROM tables"))
+
+    def known(self, names: Iterable[str]) -> dict[str, tuple[int, Entry]]:
+        """The ids of some tables and what is known of them, by name."""
+        found = self._among(f"SELECT id, {', '.join(_FIELDS)} FROM tables WHERE name IN", names)
+        return {row[1]: (row[0], self._entry(row[1:])) for row in found}
+
+    def unseen(self, seen: Sequence[int]) -> Iterator[tuple[str, str | None]]:
+        """Names of the tables whose id has a 0 in a list, and why they were skipped, if they were."""
+        found = self.db.execute("SELECT id, name, skipped FROM tables WHERE id < ?", (len(seen),))
+        return ((name, skipped) for table, name, skipped in found if not seen[table])
+
+    def _entry(self, row: Sequence[Any]) -> Entry:
+        return Entry(row[0], self._whole(row[1]), *row[2:])
 
     def _among(self, statement: str, values: Iterable[Any]) -> Iterator[Any]:
         """The rows of a statement that ends in `IN`, for any number of values."""
-        wanted = list(values)
-        for begin in range(0, len(wanted), _AT_ONCE):
-            some = wanted[begin : begin + _AT_ONCE]
-            yield from self.db.execute(f"{statement} ({','.join('?' * len(some))})", some)
+        wanted = iter(values)
+        while some := list(islice(wanted, _AT_ONCE)):
+            yield from self.db.execute(f"{statement} ({','.join('?' * len(some))})", some).fetchall()
 
     def retire(self, names: Iterable[str]) -> None:
         """Leave tables out of the next generation; until then the current one can still name them."""
-        self.db.executemany(
-            "UPDATE tables SET size = NULL, mtime_ns = NULL, hash = NULL, chunk = NULL, slot = NULL,"
-            " skipped = NULL WHERE name = ?",
-            ((name,) for name in names),
-        )
+        self.db.executemany(f"{_RETIRE} WHERE name = ?", ((name,) for name in names))
+
+    def retire_all(self) -> None:
+        """Leave all tables out of the next generation that are not read again."""
+        self.db.execute(_RETIRE)
 
     def purge(self) -> None:
         """Forget retired tables."""
@@ -258,21 +293,22 @@ class Catalogue:
     def unidentify(self, names: Iterable[str]) -> None:
         """Take their identifiers from tables that cannot be read any more."""
         found = self._among("SELECT id FROM tables WHERE codes IS NOT NULL AND name IN", names)
-        ids = [table for (table,) in found]
-        if not ids:
-            return
-        self._take_back(ids, self._change())
-        self.db.executemany(
-            "UPDATE tables SET codes = NULL, suffix = NULL, serial = NULL, error = NULL WHERE id = ?",
-            ((table,) for table in ids),
-        )
+        serial = None
+        while ids := [table for (table,) in islice(found, _AT_ONCE)]:
+            serial = serial or self._change()
+            self._take_back(ids, serial)
+            self.db.executemany(
+                "UPDATE tables SET codes = NULL, suffix = NULL, serial = NULL, error = NULL WHERE id = ?",
+                ((table,) for table in ids),
+            )
 
     def remove(self, names: Iterable[str]) -> None:
         """Forget tables; what they were called is never given to another."""
-        listed = list(names)
-        ids = [table for (table,) in self._among("SELECT id FROM tables WHERE name IN", listed)]
-        self._take_back(ids, self._change())
-        self.db.executemany("DELETE FROM tables WHERE id = ?", ((table,) for table in ids))
+        serial = self._change()
+        found = self._among("SELECT id FROM tables WHERE name IN", names)
+        while ids := [table for (table,) in islice(found, _AT_ONCE)]:
+            self._take_back(ids, serial)
+            self.db.executemany("DELETE FROM tables WHERE id = ?", ((table,) for table in ids))
 
     def identifiers(self, levels: int, since: int = -1, until: int | None = None) -> Identified:
         """All identifiers, or those given after one change and up to another."""
@@ -385,6 +421,13 @@ class Catalogue:
             "SELECT name, path, part, size, mtime_ns FROM tables WHERE codes IS NOT NULL ORDER BY name"
         )
         return {row[0]: self._source(*row) for row in found}
+
+    def sources_in(self, chunk: int) -> list[Source]:
+        """Where the tables were read from whose features lie in a chunk."""
+        found = self.db.execute(
+            "SELECT name, path, part, size, mtime_ns FROM tables WHERE chunk = ? ORDER BY slot", (chunk,)
+        )
+        return [self._source(*row) for row in found]
 
     def source(self, name: str) -> Source | None:
         """Where one table that can be found was read from."""

@@ -149,18 +149,18 @@ def _report(changes: Changes, seconds: float, as_json: bool, dry_run: bool = Fal
     if as_json:
         emit({**changes.to_dict(), "seconds": round(seconds, 3)})
         return
-    kinds = {"+": changes.added, "~": changes.replaced, "-": changes.removed}
-    for sign, names in kinds.items():
+    added, replaced, removed = (changes.count(kind) for kind in ("added", "replaced", "removed"))
+    kinds = {"+": (changes.added, added), "~": (changes.replaced, replaced), "-": (changes.removed, removed)}
+    for sign, (names, count) in kinds.items():
         for name in names[:SHOWN]:
             print(f"{sign} {name}")
-        if len(names) > SHOWN:
-            print(f"{sign} and {len(names) - SHOWN:,} more")
+        if count > SHOWN:
+            print(f"{sign} and {count - SHOWN:,} more")
     for name, reason in changes.unreadable.items():
         say(f"{name}: {reason}")
     would = "would be " if dry_run else ""
-    unreadable = f", {len(changes.unreadable):,} unreadable" if changes.unreadable else ""
+    unreadable = f", {changes.count('unreadable'):,} unreadable" if changes.unreadable else ""
     say(
-        f"{len(changes.added):,} {would}added, {len(changes.replaced):,} {would}replaced, "
-        f"{len(changes.removed):,} {would}removed, {changes.unchanged:,} unchanged{unreadable} "
-        f"({seconds:.2f} s)"
+        f"{added:,} {would}added, {replaced:,} {would}replaced, {removed:,} {would}removed, "
+        f"{changes.unchanged:,} unchanged{unreadable} ({seconds:.2f} s)"
     )

@@ -8,14 +8,15 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from itertools import islice, takewhile
 from pathlib import Path
 from typing import TypeAlias
 
 from gentus.catalogue import Catalogue, Entry
+from gentus.comparing import GONE, Work, compare, effort
 from gentus.engine import Engine
 from gentus.features import VERSION as FEATURES
 from gentus.features import Features, concatenate, featurize
@@ -44,22 +45,6 @@ class Examined:
 _Result: TypeAlias = tuple[Source, Examined | Skipped]
 
 
-@dataclass(slots=True)
-class Plan:
-    """How a lake differs from what the catalogue knows of it."""
-
-    new: list[Source] = field(default_factory=list)
-    changed: list[Source] = field(default_factory=list)
-    touched: list[Entry] = field(default_factory=list)  # another date on the same content
-    unreadable: list[Skipped] = field(default_factory=list)
-    vanished: list[str] = field(default_factory=list)
-    unchanged: int = 0
-
-    def to_read(self) -> list[Source]:
-        """What is new or changed, in the order of the lake."""
-        return sorted(self.new + self.changed, key=lambda source: source.name)
-
-
 def read_lake(
     root: Path,
     layout: Layout,
@@ -70,71 +55,42 @@ def read_lake(
 ) -> None:
     """Bring catalogue and cache up to date with the lake; what is unchanged is not read again."""
     _check_cache(catalogue, limits)
-    plan = compare(tables_of(root, layout, engine.scan), catalogue.entries(), layout, whole=True)
-    with catalogue.transaction():
-        catalogue.put(refusals(plan.unreadable) + plan.touched)
-        catalogue.retire(plan.vanished)
-    read_sources(plan.to_read(), layout, catalogue, limits, engine, progress)
-
-
-def compare(
-    found: Iterable[Source | Skipped], known: dict[str, Entry], layout: Layout, whole: bool = False
-) -> Plan:
-    """What is new, changed or gone. Of a `whole` lake, what is not found has vanished.
-
-    Tables from outside the lake are named by their full path; they are nobody's to miss.
-    """
-    plan = Plan()
-    seen: set[str] = set()
-    for item in found:
-        seen.add(item.name)
-        entry = known.get(item.name)
-        if isinstance(item, Skipped):
-            plan.unreadable.append(item)
-        elif entry is None or (entry.chunk is None and entry.skipped is None):
-            plan.new.append(item)
-        elif not _unchanged(item, entry, layout):
-            plan.changed.append(item)
-        else:
-            plan.unchanged += 1
-            if entry.mtime_ns != item.mtime_ns or entry.path != str(item.path):
-                plan.touched.append(replace(entry, mtime_ns=item.mtime_ns, path=str(item.path)))
-    if whole:
-        plan.vanished = [name for name in known if name not in seen and not os.path.isabs(name)]
-    return plan
+    with compare(tables_of(root, layout, engine.scan), catalogue, layout, True, progress) as plan:
+        with catalogue.transaction():
+            catalogue.put(refusals(plan.unreadable()))
+            catalogue.touch(plan.touched())
+            catalogue.retire(plan.names(*GONE))
+        read_sources(plan.to_read(), plan.work(), layout, catalogue, limits, engine, progress)
 
 
 def read_sources(
-    sources: Sequence[Source],
+    sources: Iterable[Source],
+    work: Work,
     layout: Layout,
     catalogue: Catalogue,
     limits: Limits,
     engine: Engine,
     progress: Progress,
     stored: Stored = lambda entries, features: None,
-) -> list[Skipped]:
-    """Read tables into catalogue and cache, some hundred at a time; returns those that could not be read."""
-    refused: list[Skipped] = []
-    if not sources:
-        return refused
+) -> None:
+    """Read tables into catalogue and cache, some hundred at a time."""
+    if not work.tables:
+        return
     number = catalogue.next_chunk()
     batch: list[_Result] = []
     last = time.monotonic()
-    with progress.stage("Reading tables", len(sources)) as tick:
+    with progress.stage("Reading tables", work.tables, effort=work.effort) as tick:
         try:
             for result in engine.each(sources, examine, limits):
                 batch.append(result)
-                if isinstance(result[1], Skipped):
-                    refused.append(result[1])
                 if len(batch) >= CHUNK or time.monotonic() - last > SECONDS:
                     some, batch = batch, []
                     _store(some, layout, catalogue, number, stored)
                     number, last = number + 1, time.monotonic()
-                tick(1)
+                tick(1, effort(result[0].size))
         finally:  # stopped or not: what was read is kept
             if batch:
                 _store(batch, layout, catalogue, number, stored)
-    return refused
 
 
 def restore_features(
@@ -145,14 +101,11 @@ def restore_features(
     progress: Progress,
 ) -> int:
     """Read again what the cache has lost; what cannot be read any more is noted as such. Returns how many."""
-    lost = set(damaged_chunks(layout, catalogue))
-    entries = [entry for entry in catalogue.entries().values() if entry.chunk in lost]
-    sources = [
-        Source(entry.name, Path(entry.path), entry.part, entry.size or 0, entry.mtime_ns or 0)
-        for entry in entries
-    ]
-    read_sources(sources, layout, catalogue, limits, engine, progress)
-    return len(sources)
+    lost = list(damaged_chunks(layout, catalogue))
+    sources = (source for chunk in lost for source in catalogue.sources_in(chunk))
+    work = Work.of(source.size for chunk in lost for source in catalogue.sources_in(chunk))
+    read_sources(sources, work, layout, catalogue, limits, engine, progress)
+    return work.tables
 
 
 def damaged_chunks(layout: Layout, catalogue: Catalogue) -> Iterator[int]:
@@ -184,7 +137,7 @@ def _check_cache(catalogue: Catalogue, limits: Limits) -> None:
     made = json.dumps([asdict(limits), FEATURES])
     if catalogue.get_meta("features") != made:
         with catalogue.transaction():
-            catalogue.retire(list(catalogue.entries()))
+            catalogue.retire_all()
             catalogue.put_meta("features", made)
 
 
@@ -199,9 +152,14 @@ def tables_of(root: Path, layout: Layout, scan: Scan = scan) -> Iterator[Source 
     def is_index(folder: Path) -> bool:
         return folder == own or Layout(folder).is_index()
 
+    @lru_cache(maxsize=64)  # tables of one folder follow one another
+    def in_index(folder: Path) -> bool:
+        inside = folder.is_relative_to(top) and folder != top
+        folders = takewhile(lambda above: above != top, (folder, *folder.parents))
+        return inside and any(map(is_index, folders))
+
     for item in scan(root):
-        folders = takewhile(lambda folder: folder != top, item.path.parents)
-        if not (top in item.path.parents and any(map(is_index, folders))):
+        if not in_index(item.path.parent):
             yield item
     yield from added_tables(layout)
 
@@ -221,29 +179,14 @@ def name_at(path: Path, part: str | None, lake: Path, layout: Layout) -> str:
     return table_name(path, part, lake)
 
 
-def refusals(skipped: Iterable[Skipped]) -> list[Entry]:
+def refusals(skipped: Iterable[Skipped]) -> Iterator[Entry]:
     """What the catalogue notes of tables that cannot be read."""
-    return [Entry(item.name, str(item.path), skipped=item.reason) for item in skipped]
+    return (Entry(item.name, str(item.path), skipped=item.reason) for item in skipped)
 
 
 def examine(source: Source, table: Table) -> Examined:
     """Run where the table was read, as all that costs time is."""
     return Examined(featurize(table), table.rows, len(table.columns), _hash_or_none(source))
-
-
-def _unchanged(source: Source, entry: Entry, layout: Layout) -> bool:
-    if entry.size != source.size or entry.part != source.part:
-        return False
-    if entry.chunk is None:
-        return False  # it could not be read; whatever was in the way may be gone
-    if not layout.chunk(entry.chunk).is_file():
-        return False  # somebody emptied the cache
-    if entry.mtime_ns == source.mtime_ns:
-        return True
-    try:
-        return entry.hash == fingerprint(source)
-    except Unreadable:
-        return False
 
 
 def _store(batch: list[_Result], layout: Layout, catalogue: Catalogue, number: int, stored: Stored) -> None:

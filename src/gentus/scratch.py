@@ -15,22 +15,23 @@ class NoRoomError(Exception):
 
 
 class Scratch:
-    """A table `rows` of any length, without names that others could open it by."""
+    """A table `rows` of any length. With a `key` it is in that order, and the first row of a key stays."""
 
-    def __init__(self, *columns: str) -> None:
-        self._insert = f"INSERT INTO rows VALUES ({', '.join('?' * len(columns))})"
+    def __init__(self, *columns: str, key: str | None = None) -> None:
+        self._insert = f"INSERT OR IGNORE INTO rows VALUES ({', '.join('?' * len(columns))})"
+        made = ", ".join(columns) + (f", PRIMARY KEY ({key})) WITHOUT ROWID" if key else ")")
         with _told():
             self._db = sqlite3.connect("", isolation_level=None)  # an empty name: private and temporary
             self._db.execute(f"PRAGMA cache_size = {-_CACHE_KB}")
             self._db.execute("PRAGMA journal_mode = OFF")
-            self._db.execute(f"CREATE TABLE rows ({', '.join(columns)})")
+            self._db.execute(f"CREATE TABLE rows ({made}")
 
     def close(self) -> None:
         """Give the disk its room back."""
         self._db.close()
 
     def extend(self, rows: Iterable[Sequence[Any]]) -> None:
-        """Add rows behind those that are there."""
+        """Add rows."""
         with _told():
             self._db.execute("BEGIN")
             self._db.executemany(self._insert, rows)

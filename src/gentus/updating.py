@@ -11,12 +11,13 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from gentus.catalogue import Catalogue, Entry
 from gentus.codes import Codebooks
+from gentus.comparing import GONE, Plan, What, compare
 from gentus.decode import Decoder
 from gentus.encoder import Encoder
 from gentus.engine import LocalEngine
@@ -24,20 +25,20 @@ from gentus.evidence import F32
 from gentus.features import Features
 from gentus.lake import Limits, Skipped, Source, locate
 from gentus.progress import Progress
-from gentus.reading import (
-    CHUNK,
-    Plan,
-    compare,
-    read_sources,
-    refusals,
-    stream_features,
-    tables_of,
-)
+from gentus.reading import CHUNK, read_sources, refusals, stream_features, tables_of
 from gentus.store import IndexFolderError, Layout, next_generation, remove_other_chunks, write_chunk
 from gentus.trie import Trie, build_trie
 from gentus.writing import publish, settle, writer
 
 GROWING = ("shaped", "ordinary")  # identifiers that a new table can be given
+NAMED = 10_000  # tables of each kind of change that are told by name; memory does not grow with the others
+Kind = Literal["added", "replaced", "removed", "unreadable"]
+_KINDS: tuple[tuple[Kind, What], ...] = (
+    ("added", What.NEW),
+    ("replaced", What.CHANGED),
+    ("removed", What.VANISHED),
+    ("unreadable", What.UNREADABLE),
+)
 
 
 @dataclass(slots=True)
@@ -49,14 +50,19 @@ class Changes:
     removed: list[str] = field(default_factory=list)
     unreadable: dict[str, str] = field(default_factory=dict)  # and why
     unchanged: int = 0
+    unnamed: dict[Kind, int] = field(default_factory=dict)  # how many more there are, where the list is cut
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         return asdict(self)
 
+    def count(self, kind: Kind) -> int:
+        """How many tables were added, and so on, named or not."""
+        return len(getattr(self, kind)) + self.unnamed.get(kind, 0)
+
     def __len__(self) -> int:
         """How many tables are not as they were."""
-        return len(self.added) + len(self.replaced) + len(self.removed)
+        return sum(self.count(kind) for kind in ("added", "replaced", "removed"))
 
 
 @dataclass(slots=True)
@@ -129,13 +135,11 @@ class Updater:
 
     def add_tables(self, found: Iterable[Source | Skipped]) -> Changes:
         """Add tables that were found somewhere, by the names they have."""
-        items = {item.name: item for item in found}
         with writer(self.layout) as catalogue:
             namer = self._namer(catalogue)
-            plan = compare(items.values(), catalogue.entries(items), self.layout)
-            with catalogue.transaction():
-                catalogue.put(plan.touched)
-            return self._apply(plan, namer)
+            with compare(found, catalogue, self.layout, progress=self.progress) as plan:
+                self._apply(plan, namer)
+                return _told(plan)
 
     def remove(self, names: Sequence[str]) -> Changes:
         """Remove tables by name: all of them, or none if one is not there."""
@@ -155,36 +159,36 @@ class Updater:
         if dry_run:
             catalogue = Catalogue(self.layout.catalogue)
             try:
-                return _foreseen(
-                    compare(tables_of(lake, self.layout), catalogue.entries(), self.layout, True)
-                )
+                with self._compared(lake, catalogue) as plan:
+                    return _told(plan)
             finally:
                 catalogue.close()
         with writer(self.layout) as catalogue:
             namer = self._namer(catalogue)
-            known = catalogue.entries()
-            plan = compare(tables_of(lake, self.layout), known, self.layout, whole=True)
-            lost = len(plan.vanished)
-            if lost > max(10, len(known) // 2) and not force:
-                raise ValueError(
-                    f"{lost:,} of {len(known):,} tables are not in {lake.resolve()} any more. Is it the "
-                    f"right folder, and mounted? See what would go with --dry-run; remove them with --force. "
-                    "Nothing was changed."
-                )
-            with catalogue.transaction():
-                catalogue.put(plan.touched)
-                catalogue.put(refusals(plan.unreadable))
-                catalogue.unidentify(item.name for item in plan.unreadable)
-            changes = self._apply(plan, namer)
-            if plan.vanished:
+            with self._compared(lake, catalogue) as plan:
+                lost, known = plan.count(*GONE), catalogue.count()
+                if lost > max(10, known // 2) and not force:
+                    raise ValueError(
+                        f"{lost:,} of {known:,} tables are not in {lake.resolve()} any more. Is it the right "
+                        "folder, and mounted? See what would go with --dry-run; remove them with --force. "
+                        "Nothing was changed."
+                    )
                 with catalogue.transaction():
-                    catalogue.remove(plan.vanished)
-                changes.removed = [name for name in plan.vanished if known[name].skipped is None]
+                    catalogue.put(refusals(plan.unreadable()))
+                    catalogue.unidentify(plan.names(What.UNREADABLE))
+                self._apply(plan, namer)
+                if lost:
+                    with catalogue.transaction():
+                        catalogue.remove(plan.names(*GONE))
+                changes = _told(plan)
             if str(lake.resolve()) != namer.config["lake"]:
                 with catalogue.transaction():
                     config = publish(self.layout, catalogue, {**namer.config, "lake": str(lake.resolve())})
                 settle(self.layout, config)
         return changes
+
+    def _compared(self, lake: Path, catalogue: Catalogue) -> Plan:
+        return compare(tables_of(lake, self.layout), catalogue, self.layout, True, self.progress)
 
     def _namer(self, catalogue: Catalogue) -> Namer:
         config = catalogue.config()
@@ -197,14 +201,20 @@ class Updater:
             raise ValueError(f"{kind} identifiers are for ablations and cannot be given to new tables.")
         return Namer(self.layout, catalogue, config, self.encoder, self.codebooks)
 
-    def _apply(self, plan: Plan, namer: Namer) -> Changes:
+    def _apply(self, plan: Plan, namer: Namer) -> None:
+        """Read what is new or changed, and give it its identifiers."""
         catalogue, limits = namer.catalogue, Limits(**namer.config["settings"]["limits"])
-        refused = [
-            *plan.unreadable,
-            *read_sources(
-                plan.to_read(), self.layout, catalogue, limits, LocalEngine(), self.progress, namer
-            ),
-        ]
+
+        def stored(entries: list[Entry], features: Features) -> None:
+            namer(entries, features)
+            for entry in entries:
+                if entry.skipped is not None:
+                    plan.refuse(entry.name, entry.skipped)
+
+        with catalogue.transaction():
+            catalogue.touch(plan.touched())
+        engine, work = LocalEngine(), plan.work()
+        read_sources(plan.to_read(), work, self.layout, catalogue, limits, engine, self.progress, stored)
         # A build read these and was stopped before it could name them.
         waiting = [entry for entry in catalogue.pending() if self.layout.chunk(entry[1]).is_file()]
         for begin, features in zip(
@@ -212,12 +222,6 @@ class Updater:
         ):
             with catalogue.transaction():
                 namer.name(waiting[begin : begin + CHUNK], features)
-        changes = _foreseen(plan)
-        changes.removed = []
-        changes.unreadable = {item.name: item.reason for item in refused}
-        changes.added = [name for name in changes.added if name not in changes.unreadable]
-        changes.replaced = [name for name in changes.replaced if name not in changes.unreadable]
-        return changes
 
     def compact(self) -> bool:
         """Write all identifiers as one new snapshot of the tree, and tidy the cache. False: nothing to do."""
@@ -262,14 +266,18 @@ def tidy_cache(layout: Layout, catalogue: Catalogue) -> bool:
     return several
 
 
-def _foreseen(plan: Plan) -> Changes:
-    return Changes(
-        [source.name for source in plan.new],
-        [source.name for source in plan.changed],
-        plan.vanished,
-        {item.name: item.reason for item in plan.unreadable},
+def _told(plan: Plan) -> Changes:
+    changes = Changes(
+        list(plan.names(What.NEW, most=NAMED)),
+        list(plan.names(What.CHANGED, most=NAMED)),
+        list(plan.names(What.VANISHED, most=NAMED)),
+        {item.name: item.reason for item in plan.unreadable(NAMED)},
         plan.unchanged,
     )
+    for kind, what in _KINDS:
+        if more := plan.count(what) - changes.count(kind):
+            changes.unnamed[kind] = more
+    return changes
 
 
 def _unknown(missing: list[str], catalogue: Catalogue) -> str:

@@ -36,10 +36,12 @@ class Watched(Progress):
         self.stop, self.most_rows, self.rows = stop, most_rows, 0
 
     @contextmanager
-    def stage(self, title: str, total: int | None, unit: str = "tables") -> Iterator[Tick]:
+    def stage(
+        self, title: str, total: int | None, unit: str = "tables", effort: float | None = None
+    ) -> Iterator[Tick]:
         """Look at every step whether there is to be another one."""
 
-        def tick(done: int) -> None:
+        def tick(done: int, effort: float | None = None, /) -> None:
             self.stop.check()
             if unit == "rows":
                 self.rows += done
