@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from gentus.consensus import Consensus, ConsensusSettings, agree, column_views, lean, towards, usual_weights
+from gentus.consensus import Consensus, ConsensusSettings, agree, column_views, towards, usual_weights
+from gentus.encoder import lean
 from gentus.evidence import BLOCKS, Evidence, block_weights, normalize
 from gentus.features import concatenate, featurize
 from gentus.table import Column, Table

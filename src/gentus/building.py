@@ -17,19 +17,19 @@ from numpy.typing import NDArray
 from gentus import __version__
 from gentus.catalogue import Catalogue
 from gentus.codes import U8, assign_suffixes, health
-from gentus.consensus import ConsensusSettings, lean, usual_weights
+from gentus.coding import Chunk, Coder
+from gentus.consensus import ConsensusSettings, usual_weights
 from gentus.decode import Decoder
 from gentus.encoder import Encoder, EncoderSettings, with_places
-from gentus.engine import LocalEngine
+from gentus.engine import Engine, LocalEngine
 from gentus.evaluate import load_groundtruth
 from gentus.evidence import BLOCKS, F32, WIDTH, Evidence, block_weights, rescale
-from gentus.features import Features
 from gentus.fitting import FitSettings, Fitted, fit_lake, recall_fit, remember_fit
 from gentus.generator import GeneratorSettings
 from gentus.identifiers import MEANINGLESS, Identifiers, Variant, make_identifiers
 from gentus.index import Index, save_model
 from gentus.labels import Labels
-from gentus.lake import Limits, read
+from gentus.lake import Limits, Place, Remote, as_place, read
 from gentus.lake.base import spread
 from gentus.lake_states import LakeStates
 from gentus.latent import LatentSettings
@@ -53,6 +53,7 @@ from gentus.trie import Trie, build_trie
 from gentus.writing import publish, settle, writer
 
 Preset = Literal["fast", "trained", "paper"]
+Coded = tuple[U8, F32]  # codes of some tables, and how far the codewords are from the latents
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +120,7 @@ def preset_settings(preset: Preset, seed: int = 0, t5: str | None = None) -> Bui
 
 
 def build(
-    lake: str | os.PathLike[str],
+    lake: str | os.PathLike[str] | Remote,
     index: str | os.PathLike[str],
     labels: str | os.PathLike[str] | None = None,
     *,
@@ -138,7 +139,7 @@ def build(
     settings = settings or preset_settings(preset or ("fast" if labels is None else "trained"))
     if seed is not None:
         settings = replace(settings, seed=seed)
-    root, layout = Path(lake), Layout(Path(index))
+    root, layout = as_place(lake), Layout(Path(index))
     progress = progress or Progress()
     if not root.exists():
         raise FileNotFoundError(f"There is no lake at {root}. Give a folder of tables, or a database file.")
@@ -156,7 +157,7 @@ def build(
     with writer(layout, create=True) as catalogue:
         read_lake(root, layout, catalogue, settings.limits, engine, progress)
         given = None if truth is None or labels is None else Given(str(Path(labels).resolve()), truth)
-        fit(root, layout, catalogue, settings, given, time_budget, progress)
+        fit(root, layout, catalogue, settings, given, time_budget, engine, progress)
     return Index(layout.root)
 
 
@@ -187,7 +188,7 @@ def refit(
             settings = replace(settings, generation=GenerationSettings())
         engine = LocalEngine(workers) if workers else LocalEngine()
         restore_features(layout, catalogue, settings.limits, engine, progress)
-        fit(Path(config["lake"]), layout, catalogue, settings, given, time_budget, progress)
+        fit(as_place(config["lake"]), layout, catalogue, settings, given, time_budget, engine, progress)
     return Index(layout.root)
 
 
@@ -226,12 +227,13 @@ class _Sample:
 
 
 def fit(
-    root: Path,
+    root: Place,
     layout: Layout,
     catalogue: Catalogue,
     settings: BuildSettings,
     given: Given | None,
     time_budget: float | None,
+    engine: Engine,
     progress: Progress,
 ) -> None:
     """Learn encoder, codes and generator, give every table its identifier, and switch over."""
@@ -269,13 +271,14 @@ def fit(
 
     count = len(tables)
     with progress.stage("Writing identifiers", count) as tick:
+        coder = Coder(replace(encoder, states=None), fitted.codebooks)
 
-        def latents_of(some: list[tuple[int, int, int]]) -> Iterator[F32]:
-            for features, columns in _stream_columns(some, layout, evidence, bert):
-                yield encoder.latents(encoder.inputs(columns, features), np.diff(features.tables))
-                tick(len(features))
+        def code(some: list[tuple[int, int, int]], coder: Coder, toward: F32 | None) -> Iterator[Coded]:
+            for coded in engine.map(coder, _chunks(some, layout, bert, toward)):
+                tick(len(coded[0]))
+                yield coded
 
-        codes, distance = _code(tables, sample.ids, latents_of, fitted, settings.consensus.lean)
+        codes, distance = _code(tables, sample.ids, code, coder, fitted.toward, settings.consensus.lean)
     ids = np.array([i for i, _, _ in tables], np.int32)
     mean, usual = fitted.unseen or (None, None)
     report = {
@@ -411,10 +414,11 @@ def _supervision(
 def _code(
     tables: list[tuple[int, int, int]],
     sampled: list[int],
-    latents_of: Callable[[list[tuple[int, int, int]]], Iterable[F32]],
-    fitted: Fitted,
+    code: Callable[[list[tuple[int, int, int]], Coder, F32 | None], Iterable[Coded]],
+    coder: Coder,
+    toward: F32 | None,
     weight: float,
-) -> tuple[U8, F32]:
+) -> Coded:
     """(T, L) codes of all tables, and how far the codewords are from the latents.
 
     Tables lean towards their teacher's neighbours before they are coded; those that the fit has not seen come
@@ -422,50 +426,38 @@ def _code(
     """
     seen = {table: at for at, table in enumerate(sampled)}
     known = np.array([table in seen for table, _, _ in tables])
-    codes = np.zeros((len(tables), fitted.codebooks.levels), np.uint8)
+    codes = np.zeros((len(tables), coder.codebooks.levels), np.uint8)
     distance = np.zeros(len(tables), np.float32)
 
-    def put(places: NDArray[np.intp], latents: F32) -> None:
-        codes[places] = fitted.codebooks.encode(latents)
-        distance[places] = ((latents - fitted.codebooks.decode(codes[places])) ** 2).sum(1)
+    def put(places: NDArray[np.intp], coder: Coder, toward: F32 | None) -> None:
+        at = 0
+        for some, far in code([tables[place] for place in places], coder, toward):
+            part = places[at : at + len(some)]
+            codes[part], distance[part] = some, far
+            at += len(some)
 
-    for places, latents in _beside(np.flatnonzero(known), tables, latents_of):
-        if fitted.toward is not None:
-            latents = lean(latents, fitted.toward[[seen[tables[place][0]] for place in places]])
-        put(places, latents)
+    places = np.flatnonzero(known)
+    put(places, coder, None if toward is None else toward[[seen[tables[place][0]] for place in places]])
     if known.all():
         return codes, distance
-    order = assign_suffixes(codes[known], distance[known])
-    decoder = Decoder(build_trie(codes[known], order, np.flatnonzero(known)), fitted.codebooks)
-    for places, latents in _beside(np.flatnonzero(~known), tables, latents_of):
-        put(places, latents if fitted.toward is None else decoder.leaning(latents, weight))
+    if toward is not None:
+        order = assign_suffixes(codes[known], distance[known])
+        learnt = Decoder(build_trie(codes[known], order, np.flatnonzero(known)), coder.codebooks)
+        coder = replace(coder, learnt=learnt, weight=weight)
+    put(np.flatnonzero(~known), coder, None)
     return codes, distance
 
 
-def _beside(
-    places: NDArray[np.intp],
-    tables: list[tuple[int, int, int]],
-    latents_of: Callable[[list[tuple[int, int, int]]], Iterable[F32]],
-) -> Iterator[tuple[NDArray[np.intp], F32]]:
-    """Latents of the tables at some places, and which places these are."""
-    at = 0
-    for latents in latents_of([tables[place] for place in places]):
-        yield places[at : at + len(latents)], latents
-        at += len(latents)
-
-
-def _stream_columns(
-    tables: list[tuple[int, int, int]], layout: Layout, evidence: Evidence | None, bert: LakeStates | None
-) -> Iterator[tuple[Features, F32]]:
-    """Features with what the network sees of their columns: evidence, or states of a language model."""
+def _chunks(
+    tables: list[tuple[int, int, int]], layout: Layout, bert: LakeStates | None, toward: F32 | None = None
+) -> Iterator[Chunk]:
+    """Features of tables with what else they are coded by, some hundred at a time."""
     at = 0
     for features in stream_features(tables, layout):
-        part = tables[at : at + len(features)]
-        at += len(features)
-        if bert is not None:
-            yield features, bert.columns(part)
-        else:
-            yield features, evidence.columns(features) if evidence else np.zeros((0, 0), np.float32)
+        part = slice(at, at + len(features))
+        at = part.stop
+        states = None if bert is None else bert.columns(tables[part])
+        yield Chunk(features, states, None if toward is None else toward[part])
 
 
 def _sample(
@@ -487,14 +479,15 @@ def _sample(
     places = np.empty((len(columns), 2), np.uint16)
     numbers = np.empty(len(columns), np.float32)
     at = 0
-    for features, states in _stream_columns([tables[i] for i in chosen], layout, None, bert):
+    for chunk in _chunks([tables[i] for i in chosen], layout, bert):
+        features = chunk.features
         pairs = pairwise(features.tables.tolist())
         seen = [first + i for first, last in pairs for i in spread(last - first, settings.fit_width)]
         columns[at : at + len(seen)] = evidence.blocks(features)[seen]
         places[at : at + len(seen)] = features.places[seen]
         numbers[at : at + len(seen)] = features.numbers[seen]
-        if bert is not None:
-            inputs[at : at + len(seen)] = states[seen]
+        if chunk.columns is not None:
+            inputs[at : at + len(seen)] = chunk.columns[seen]
         at += len(seen)
     starts = np.concatenate([[0], np.cumsum(widths[chosen])]).astype(np.int64)
     return _Sample(Columns(columns, starts, places, numbers), inputs, [tables[i][0] for i in chosen])

@@ -147,8 +147,3 @@ def towards(latents: F32, near: sp.csr_matrix, weight: float) -> F32:
     """(T, d) what draws each table to its neighbours: the mean of their latents by (T, T) weights `near`."""
     share = sp.diags(weight / np.maximum(near.sum(1).A1, 1e-9)) @ near
     return np.asarray(share @ latents, np.float32)
-
-
-def lean(latents: F32, toward: F32) -> F32:
-    """(T, d) unit latents drawn so."""
-    return normalize(latents + toward)

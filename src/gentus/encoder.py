@@ -117,6 +117,11 @@ class Encoder:
         return latents
 
 
+def lean(latents: F32, toward: F32) -> F32:
+    """(T, d) unit latents drawn towards what lies in these directions."""
+    return normalize(latents + toward)
+
+
 def silu(x: F32) -> F32:
     """`x * sigmoid(x)`."""
     return np.asarray(x / (1 + np.exp(-np.clip(x, -60, None))), np.float32)

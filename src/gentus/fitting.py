@@ -20,8 +20,8 @@ from safetensors.numpy import save
 from torch import Tensor
 
 from gentus.codes import Codebooks
-from gentus.consensus import Consensus, ConsensusSettings, agree, lean, towards
-from gentus.encoder import EncoderSettings, with_places
+from gentus.consensus import Consensus, ConsensusSettings, agree, towards
+from gentus.encoder import EncoderSettings, lean, with_places
 from gentus.evidence import F32
 from gentus.identifiers import Variant
 from gentus.judge import Judge, learn_judge

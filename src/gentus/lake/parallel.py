@@ -37,7 +37,7 @@ def each(
     limits = limits or Limits()
     if workers <= 1:
         for source in sources:
-            yield source, _one(source, work, limits)
+            yield source, read_one(source, work, limits)
         return
     pool: _Pool[R] = _Pool(work, limits, workers)
     try:
@@ -46,7 +46,8 @@ def each(
         pool.stop()
 
 
-def _one(source: Source, work: Callable[[Source, Table], R], limits: Limits) -> R | Skipped:
+def read_one(source: Source, work: Callable[[Source, Table], R], limits: Limits) -> R | Skipped:
+    """What `work` makes of a source, or why it cannot be read."""
     try:
         table = read(source, limits)
     except Unreadable as error:
@@ -62,16 +63,16 @@ def _serve(connection: Connection, work: Callable[[Source, Table], Any], limits:
         while True:
             for source in connection.recv():
                 try:
-                    connection.send((True, _one(source, work, limits)))
+                    connection.send((True, read_one(source, work, limits)))
                 except BrokenPipeError:
                     raise
                 except Exception as error:
-                    connection.send((False, _portable(error)))
+                    connection.send((False, portable(error)))
     except (EOFError, BrokenPipeError, ConnectionResetError):
         return  # the parent is done, or gone
 
 
-def _portable(error: Exception) -> Exception:
+def portable(error: Exception) -> Exception:
     """Return an error that survives the way to the parent: made anew from its words, or told in words."""
     kind = type(error)
     with suppress(Exception):
@@ -100,14 +101,14 @@ class _Pool(Generic[R]):
 
     def run(self, sources: Iterator[Source]) -> Iterator[tuple[Source, R | Skipped]]:
         """Yield results in the order of the sources."""
-        numbered = enumerate(sources)
+        left = batches(sources)
         sent = given = 0
         exhausted = False
         while True:
             for worker in self._idle():
                 chunk = self._retry() if self.again else []
                 if not chunk and not exhausted and sent - given < self.wanted * _AHEAD * _CHUNK:
-                    chunk = _chunk(numbered)
+                    chunk = list(enumerate(next(left, []), sent))
                     exhausted = not chunk
                     sent += len(chunk)
                 if not chunk:
@@ -189,12 +190,15 @@ class _Pool(Generic[R]):
             self.again.extend(worker.waiting)
 
 
-def _chunk(numbered: Iterator[tuple[int, Source]]) -> list[tuple[int, Source]]:
-    chunk: list[tuple[int, Source]] = []
+def batches(sources: Iterator[Source]) -> Iterator[list[Source]]:
+    """Sources that are sent to a reader together."""
+    batch: list[Source] = []
     room = _CHUNK_BYTES
-    for number, source in numbered:
-        chunk.append((number, source))
+    for source in sources:
+        batch.append(source)
         room -= source.size
-        if len(chunk) == _CHUNK or room <= 0:
-            break
-    return chunk
+        if len(batch) == _CHUNK or room <= 0:
+            yield batch
+            batch, room = [], _CHUNK_BYTES
+    if batch:
+        yield batch
