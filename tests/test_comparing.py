@@ -1,0 +1,197 @@
+"""What a comparison of lake and catalogue decides, in bounded memory, is what an obvious one would."""
+
+from __future__ import annotations
+
+import os
+import random
+import tracemalloc
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gentus import comparing
+from gentus.catalogue import Catalogue, Entry
+from gentus.comparing import Plan, What, compare, effort
+from gentus.lake import Skipped, Source, Unreadable
+from gentus.store import Layout
+
+PIECES = ["a", "b.csv", "é", "\U0001f41f", "￿", "a/b", "a.b", "a0", "caf\\xe9", "Z", "/outside/x.csv"]
+CHUNKS = (0, 1, 2)  # of which the last is missing in the cache
+
+
+def digest(source: Source) -> str:
+    """In place of a look at the file: odd dates stand for other content, and 13 for a file that is gone."""
+    if source.mtime_ns == 13:
+        raise Unreadable("gone")
+    return f"{source.name} {source.size} {source.mtime_ns % 2}"
+
+
+@pytest.fixture(autouse=True)
+def _no_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(comparing, "fingerprint", digest)
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    made = Layout(tmp_path / "index")
+    made.cache.mkdir(parents=True)
+    for chunk in CHUNKS[:-1]:
+        made.chunk(chunk).touch()
+    return made
+
+
+@pytest.fixture
+def catalogue(layout: Layout) -> Iterator[Catalogue]:
+    with closing(Catalogue(layout.catalogue, writable=True)) as opened:
+        yield opened
+
+
+def some_names(chance: random.Random, count: int) -> list[str]:
+    return sorted({chance.choice(PIECES) + str(chance.randrange(2 * count)) for _ in range(count)})
+
+
+def some_source(chance: random.Random, name: str) -> Source | Skipped:
+    path = Path("/lake", name)
+    if chance.random() < 0.1:
+        return Skipped(name, path, "it is a pipe")
+    return Source(name, path, chance.choice([None, "t"]), chance.randrange(3), chance.choice([2, 4, 5, 13]))
+
+
+def some_entry(chance: random.Random, name: str) -> Entry:
+    kind = chance.random()
+    if kind < 0.1:
+        return Entry(name, f"/lake/{name}")  # retired
+    if kind < 0.2:
+        return Entry(name, f"/lake/{name}", skipped="it was a pipe")
+    found = some_source(chance, name)
+    while isinstance(found, Skipped):
+        found = some_source(chance, name)
+    path = chance.choice([str(found.path), "/elsewhere"])
+    told = digest(replace(found, mtime_ns=found.mtime_ns % 4))
+    return Entry(
+        name,
+        path,
+        found.part,
+        found.size,
+        found.mtime_ns,
+        told,
+        1,
+        1,
+        chance.choice(CHUNKS),
+        chance.randrange(9),
+    )
+
+
+def obvious(
+    found: list[Source | Skipped], known: dict[str, Entry], layout: Layout, whole: bool
+) -> tuple[dict[str, What], int]:
+    """Everything in memory, one question after the other."""
+    decided: dict[str, What] = {}
+    unchanged, seen = 0, set[str]()
+    for item in found:
+        if item.name in seen:
+            continue
+        seen.add(item.name)
+        entry = known.get(item.name)
+        if isinstance(item, Skipped):
+            decided[item.name] = What.UNREADABLE
+            continue
+        if entry is None or entry == Entry(entry.name, entry.path):
+            decided[item.name] = What.NEW
+            continue
+        same = entry.skipped is None and (entry.size, entry.part) == (item.size, item.part)
+        same = same and entry.chunk is not None and layout.chunk(entry.chunk).exists()
+        if same and entry.mtime_ns != item.mtime_ns:
+            same = item.mtime_ns != 13 and entry.hash == digest(item)
+        if not same:
+            decided[item.name] = What.CHANGED
+            continue
+        unchanged += 1
+        if (entry.mtime_ns, entry.path) != (item.mtime_ns, str(item.path)):
+            decided[item.name] = What.TOUCHED
+    for name, entry in known.items():
+        if whole and name not in seen and not os.path.isabs(name):
+            decided[name] = What.VANISHED if entry.skipped is None else What.FORGOTTEN
+    return decided, unchanged
+
+
+def decisions(plan: Plan) -> dict[str, What]:
+    return {name: what for what in What for name in plan.names(what)}
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_it_decides_what_an_obvious_comparison_would(
+    layout: Layout, catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    monkeypatch.setattr(comparing, "_AT_ONCE", 7)
+    chance = random.Random(seed)
+    names = some_names(chance, 60)
+    known = {name: some_entry(chance, name) for name in names if chance.random() < 0.7}
+    with catalogue.transaction():
+        catalogue.put(known.values())
+        catalogue.retire(name for name, entry in known.items() if entry == Entry(name, entry.path))
+    found = [some_source(chance, name) for name in names if chance.random() < 0.8]
+    found += [some_source(chance, item.name) for item in found[:3]]  # two files of one name
+    if seed % 2:
+        chance.shuffle(found)  # the order of a lake is nothing to rely on
+    whole = seed % 3 > 0
+    decided, unchanged = obvious(found, known, layout, whole)
+    with compare(iter(found), catalogue, layout, whole) as plan:
+        assert decisions(plan) == decided
+        assert plan.unchanged == unchanged
+        first = {item.name: item for item in reversed(found)}
+        for item in (*plan.to_read(), *plan.touched(), *plan.unreadable()):
+            assert item == first[item.name]
+        reading = sorted(name for name, what in decided.items() if what in (What.NEW, What.CHANGED))
+        assert [source.name for source in plan.to_read()] == reading
+        sizes = [source.size for source in plan.to_read()]
+        assert (plan.work().tables, plan.work().effort) == (
+            len(sizes),
+            pytest.approx(sum(map(effort, sizes))),
+        )
+        assert [plan.count(what) for what in What] == [len(list(plan.names(what))) for what in What]
+
+
+def test_what_turns_out_to_be_unreadable_is_told_as_such_while_others_are_read(
+    layout: Layout, catalogue: Catalogue
+) -> None:
+    found = [Source(f"{n:03d}.csv", Path(f"/lake/{n:03d}.csv"), None, 1, 1) for n in range(200)]
+    with compare(found, catalogue, layout) as plan:
+        reading = plan.to_read()
+        read = [next(reading) for _ in range(50)]
+        for source in read[::2]:
+            plan.refuse(source.name, "broken")
+        read += reading
+        assert read == found
+        assert {item.name: item.reason for item in plan.unreadable()} == {
+            source.name: "broken" for source in found[:50:2]
+        }
+        assert plan.count(What.NEW) == 175
+        assert list(plan.names(What.NEW, most=2)) == ["001.csv", "003.csv"]
+
+
+def test_memory_does_not_grow_with_the_lake(layout: Layout, catalogue: Catalogue) -> None:
+    def lake(count: int) -> Iterator[Source]:
+        for number in range(count):
+            name = f"folder {number // 100:05d}/table-{number:06d}.csv"
+            yield Source(name, Path("/lake", name), None, 100, 1)
+
+    def peak(count: int) -> int:
+        """The most memory that it takes to compare, to go through what is to be read, and to store it."""
+        tracemalloc.start()
+        try:
+            with compare(lake(count), catalogue, layout, whole=True) as plan, catalogue.transaction():
+                assert plan.count(What.NEW) == count
+                catalogue.put(Entry(source.name, str(source.path), skipped="no") for source in plan.to_read())
+            with compare(iter(()), catalogue, layout, whole=True) as plan, catalogue.transaction():
+                assert plan.count(What.FORGOTTEN) == count
+                catalogue.remove(plan.names(What.FORGOTTEN))
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    peak(500)  # what the first one loads is not what it takes
+    assert peak(5000) < 1.2 * peak(500)
