@@ -21,7 +21,7 @@ from gentus.coding import Chunk, Coder
 from gentus.consensus import ConsensusSettings, usual_weights
 from gentus.decode import Decoder
 from gentus.encoder import Encoder, EncoderSettings, with_places
-from gentus.engine import Engine, LocalEngine
+from gentus.engine import Engine, EngineName, LocalEngine, open_engine
 from gentus.evaluate import load_groundtruth
 from gentus.evidence import BLOCKS, F32, WIDTH, Evidence, block_weights, rescale
 from gentus.fitting import FitSettings, Fitted, fit_lake, recall_fit, remember_fit
@@ -128,6 +128,8 @@ def build(
     settings: BuildSettings | None = None,
     seed: int | None = None,
     workers: int | None = None,
+    engine: EngineName = "local",
+    address: str | None = None,
     time_budget: float | None = None,
     progress: Progress | None = None,
 ) -> Index:
@@ -135,6 +137,7 @@ def build(
 
     With labels a generator is trained as well, for at most `time_budget` seconds; `preset` says otherwise.
     Interrupted, it goes on where it stopped when called again; files that did not change are not read again.
+    The `engine` ray does the work on the Ray cluster at the `address`, by default one on this machine.
     """
     settings = settings or preset_settings(preset or ("fast" if labels is None else "trained"))
     if seed is not None:
@@ -153,11 +156,10 @@ def build(
         )
     if not settings.teacher_weight and truth is None:
         raise ValueError("The preset paper learns from labels alone: give labels.")
-    engine = LocalEngine(workers) if workers else LocalEngine()
-    with writer(layout, create=True) as catalogue:
-        read_lake(root, layout, catalogue, settings.limits, engine, progress)
+    with writer(layout, create=True) as catalogue, open_engine(engine, address, workers) as working:
+        read_lake(root, layout, catalogue, settings.limits, working, progress)
         given = None if truth is None or labels is None else Given(str(Path(labels).resolve()), truth)
-        fit(root, layout, catalogue, settings, given, time_budget, engine, progress)
+        fit(root, layout, catalogue, settings, given, time_budget, working, progress)
     return Index(layout.root)
 
 

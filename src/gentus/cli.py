@@ -41,7 +41,11 @@ add_serve(app)
 @app.command()
 def index(
     lake: Annotated[
-        Path, typer.Argument(help="A folder of tables (nested is fine), or a DuckDB or SQLite file.")
+        str,
+        typer.Argument(
+            help="A folder of tables (nested is fine), here or at a URL such as s3://bucket/folder; or a "
+            "DuckDB or SQLite file."
+        ),
     ],
     out: Annotated[Path, typer.Option("-o", "--out", help="Where the index folder goes.")],
     labels: Annotated[
@@ -88,10 +92,17 @@ def index(
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes that read tables. Default: one a core.")
     ] = None,
+    engine: Annotated[
+        str, typer.Option(help="Where tables are read and coded: local, or ray for a Ray cluster.")
+    ] = "local",
+    address: Annotated[
+        str | None, typer.Option(help="Of the Ray cluster (HOST:PORT, or auto). Default: one on this machine.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Index a lake. Needs no labels; can be interrupted and run again."""
     from gentus.building import Preset, build, preset_settings
+    from gentus.engine import EngineName
     from gentus.generate import Softmax
     from gentus.identifiers import Variant
     from gentus.progress import terminal_progress
@@ -124,6 +135,8 @@ def index(
             labels,
             settings=settings,
             workers=workers,
+            engine=_one_of(engine, EngineName, "engine"),
+            address=address,
             time_budget=None if time_budget is None else 60 * time_budget,
             progress=terminal_progress(),
         )
@@ -179,7 +192,7 @@ def _learnt(info: dict[str, Any]) -> Iterator[str]:
 def search(
     index: IndexPath,
     queries: Annotated[
-        list[Path], typer.Argument(metavar="QUERY", help="Tables to find unionable ones for.")
+        list[str], typer.Argument(metavar="QUERY", help="Tables to find unionable ones for.")
     ],
     k: Count = 10,
     beam: Beam = None,
@@ -216,13 +229,13 @@ def search(
         raise typer.Exit(1)
 
 
-def _show_hits(query: Path, hits: list[Hit], milliseconds: float, explain: bool = False) -> None:
+def _show_hits(query: str, hits: list[Hit], milliseconds: float, explain: bool = False) -> None:
     from rich.markup import escape
 
     from gentus.cli_align import console, show
     from gentus.codes import short_sid
 
-    grid = titled_grid(f"{escape(str(query))}  [dim]{len(hits)} tables in {milliseconds:.0f} ms[/dim]")
+    grid = titled_grid(f"{escape(query)}  [dim]{len(hits)} tables in {milliseconds:.0f} ms[/dim]")
     grid.add_column("#", justify="right")
     grid.add_column("table", style="bold", overflow="fold")
     grid.add_column("score", justify="right")

@@ -8,24 +8,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice
-from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Literal, Protocol, TypeVar, get_args
 
-from gentus.lake import Limits, Skipped, Source, each, scan
+from gentus.lake import Limits, Place, Skipped, Source, each, scan
 from gentus.table import Table
 
 A = TypeVar("A")
 R = TypeVar("R")
 
+EngineName = Literal["local", "ray"]
 FEW = 200  # tables a worker should have: it takes a second to start
 
 
 class Engine(Protocol):
     """What a build asks for. Work, and what goes in and comes out, has to be picklable."""
 
-    def scan(self, lake: Path) -> Iterator[Source | Skipped]:
+    def scan(self, lake: Place) -> Iterator[Source | Skipped]:
         """Yield the tables of a lake sorted by name, and what of it cannot be read."""
 
     def each(
@@ -37,13 +38,31 @@ class Engine(Protocol):
         """Yield `work(item)` in order. An error in the work is raised."""
 
 
+@contextmanager
+def open_engine(
+    name: EngineName = "local", address: str | None = None, workers: int | None = None
+) -> Iterator[Engine]:
+    """The engine of this name; what it has started ends with the work."""
+    if name not in get_args(EngineName):
+        raise ValueError(f"there is no engine {name}; there are {', '.join(get_args(EngineName))}")
+    if name == "ray":
+        from gentus.engine_ray import ray_engine
+
+        with ray_engine(address, workers) as engine:
+            yield engine
+    elif address is not None:
+        raise ValueError("An address is that of a Ray cluster: choose the engine ray, too.")
+    else:
+        yield LocalEngine(workers) if workers else LocalEngine()
+
+
 @dataclass(frozen=True, slots=True)
 class LocalEngine:
     """Processes of this machine."""
 
     workers: int = os.cpu_count() or 1
 
-    def scan(self, lake: Path) -> Iterator[Source | Skipped]:
+    def scan(self, lake: Place) -> Iterator[Source | Skipped]:
         """List the lake in this process."""
         return scan(lake)
 
