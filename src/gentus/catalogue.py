@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gentus.codes import U8
-from gentus.lake import Source
+from gentus.lake import Place, Source, as_place
+from gentus.lake.place import identity, is_url
 from gentus.store import FORMAT
 
 _SCHEMA = """
@@ -399,7 +400,7 @@ class Catalogue:
         found = self._among("SELECT id, name, path FROM tables WHERE id IN", ids)
         return {table: (name, self._whole(path)) for table, name, path in found}
 
-    def ids_at(self, path: str | os.PathLike[str], part: str | None = None) -> set[int]:
+    def ids_at(self, path: Place | str, part: str | None = None) -> set[int]:
         """The tables read from this file, by whatever name; with `part`, only that one of them."""
         found = self.db.execute(
             "SELECT id FROM tables WHERE real = ?1 AND (?2 IS NULL OR part = ?2)",
@@ -471,15 +472,16 @@ class Catalogue:
     def _source(
         self, name: str, path: str | bytes, part: str | None, size: int | None, mtime_ns: int | None
     ) -> Source:
-        return Source(name, Path(self._whole(path)), part, size or 0, mtime_ns or 0)
+        return Source(name, as_place(self._whole(path)), part, size or 0, mtime_ns or 0)
 
     def _whole(self, stored: str | bytes) -> str:
         """A path as others know it."""
-        return os.path.join(self._folder, os.fsdecode(stored))
+        path = os.fsdecode(stored)
+        return path if is_url(path) else os.path.join(self._folder, path)
 
-    def _real(self, path: str | os.PathLike[str]) -> str | bytes:
+    def _real(self, path: Place | str) -> str | bytes:
         """What tells whether two paths are one file."""
-        return self._stored(os.path.realpath(path))
+        return self._stored(identity(path))
 
     def _stored(self, path: str) -> str | bytes:
         """A path as SQLite takes it: as text, or as bytes if they are no Unicode; in the folder, relative."""

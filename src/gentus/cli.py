@@ -203,12 +203,13 @@ def search(
     as_json: AsJson = False,
 ) -> None:
     """Find the tables whose rows can be appended to yours, best first."""
-    from gentus.lake import Unreadable
+    from gentus.lake import Unreadable, as_place
 
+    places = [as_place(query) for query in queries]  # refuses URLs that must not be shown
     opened = open_index(index)
     answers: list[dict[str, Any]] = []
     failed = False
-    for query in queries:
+    for query in places:
         started = time.perf_counter()
         try:
             hits: list[Hit] = opened.search(query, k=k, beam=beam, explain=explain)
@@ -222,7 +223,7 @@ def search(
             {"query": str(query), "ms": round(milliseconds, 2), "results": [hit.to_dict() for hit in hits]}
         )
         if not as_json:
-            _show_hits(query, hits, milliseconds, explain)
+            _show_hits(str(query), hits, milliseconds, explain)
     if as_json:
         emit(answers[0] if len(queries) == 1 else {"queries": answers})
     if failed:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,7 +18,7 @@ PIPED = 140  # characters of a line where nobody's window decides what is cut
 
 def align(
     index: IndexPath,
-    query: Annotated[Path, typer.Argument(metavar="QUERY", help="Your table.")],
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="Your table.")],
     table: Annotated[
         str, typer.Argument(metavar="TABLE", help="A table of the index, as a search names it, or a file.")
     ],

@@ -18,7 +18,9 @@ SHOWN = 10  # names listed of each kind of change
 
 def add(
     index: IndexPath,
-    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Tables, or folders of them.")],
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE", help="Tables, or folders of them; paths or URLs.")
+    ],
     as_json: AsJson = False,
 ) -> None:
     """Add tables; they can be found at once. One that is there already is replaced if it has changed."""
@@ -38,9 +40,11 @@ def remove(
     as_json: AsJson = False,
 ) -> None:
     """Remove tables by name: all of them, or none if one is not there."""
+    from gentus.lake import as_place
+
     started = time.perf_counter()
     with open_index(index) as opened:
-        lake = Path(opened.config["lake"])
+        lake = as_place(opened.config["lake"])
         changes = opened.remove(names)
     _report(changes, time.perf_counter() - started, as_json)
     if any((lake / name).exists() for name in changes.removed):
@@ -50,7 +54,7 @@ def remove(
 def sync(
     index: IndexPath,
     lake: Annotated[
-        Path | None, typer.Argument(help="The lake, if it has moved. Default: where it was.")
+        str | None, typer.Argument(help="The lake, if it has moved. Default: where it was.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would change.")] = False,
     force: Annotated[

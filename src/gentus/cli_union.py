@@ -28,7 +28,7 @@ def union(
         Path | None, typer.Argument(metavar="INDEX", help="An index folder. Not needed with --plan.")
     ] = None,
     query: Annotated[
-        Path | None, typer.Argument(metavar="QUERY", help="The table that others are put under.")
+        str | None, typer.Argument(metavar="QUERY", help="The table that others are put under.")
     ] = None,
     more: Annotated[
         list[str] | None, typer.Argument(metavar="", hidden=True, help="Further tables, after --tables.")
@@ -114,7 +114,8 @@ def add_union(app: typer.Typer) -> None:
     app.command()(union)
 
 
-def _from_file(path: Path, query: Path | None, others: tuple[Any, ...]) -> UnionPlan:
+def _from_file(path: Path, query: str | None, others: tuple[Any, ...]) -> UnionPlan:
+    from gentus.lake.place import absolute, as_place
     from gentus.union import UnionPlan
 
     if any(others):
@@ -122,13 +123,14 @@ def _from_file(path: Path, query: Path | None, others: tuple[Any, ...]) -> Union
     plan = UnionPlan.load(path)
     if query is None:
         return plan
-    part = plan.query.part if plan.query.path and query.name == Path(plan.query.path).name else None
-    return replace(plan, query=replace(plan.query, name=query.name, path=str(query.absolute()), part=part))
+    place = as_place(query)
+    part = plan.query.part if plan.query.path and place.name == as_place(plan.query.path).name else None
+    return replace(plan, query=replace(plan.query, name=place.name, path=absolute(place), part=part))
 
 
 def _asked(
     index: Path | None,
-    query: Path | None,
+    query: str | None,
     k: int | None,
     tables: list[str],
     named: bool,

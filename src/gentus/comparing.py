@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 from gentus.catalogue import Catalogue, Entry
-from gentus.lake import Skipped, Source, Unreadable, fingerprint
+from gentus.lake import Skipped, Source, Unreadable, as_place, fingerprint, is_elsewhere
 from gentus.progress import Progress
 from gentus.scratch import Scratch
 from gentus.store import Layout
@@ -77,7 +76,7 @@ class Plan:
 
     def __init__(self) -> None:
         self.unchanged = 0  # in content
-        self._rows = Scratch("name", "what", "path", "part", "size", "mtime_ns", "why", key="name")
+        self._rows = Scratch("name", "what", "path", "part", "size", "mtime_ns", "version", "why", key="name")
 
     def __enter__(self) -> Plan:
         """Close it after use."""
@@ -109,7 +108,7 @@ class Plan:
         """Tables that cannot be read, and why."""
         chosen = f"SELECT name, path, why FROM rows WHERE {_among((What.UNREADABLE,))} ORDER BY name LIMIT ?"
         found = self._rows.run(chosen, most)
-        return (Skipped(name, Path(os.fsdecode(path)), why) for name, path, why in found)
+        return (Skipped(name, as_place(os.fsdecode(path)), why) for name, path, why in found)
 
     def to_read(self) -> Iterator[Source]:
         """What is new or changed."""
@@ -125,9 +124,9 @@ class Plan:
 
     def _sources(self, *what: What) -> Iterator[Source]:
         found = self._rows.run(
-            f"SELECT name, path, part, size, mtime_ns FROM rows WHERE {_among(what)} ORDER BY name"
+            f"SELECT name, path, part, size, mtime_ns, version FROM rows WHERE {_among(what)} ORDER BY name"
         )
-        return (Source(name, Path(os.fsdecode(path)), *rest) for name, path, *rest in found)
+        return (Source(name, as_place(os.fsdecode(path)), *rest) for name, path, *rest in found)
 
 
 def compare(
@@ -161,9 +160,9 @@ def compare(
             tick(len(some))
     if whole:
         plan.add(
-            (name, What.VANISHED if why is None else What.FORGOTTEN, None, None, None, None, why)
+            (name, What.VANISHED if why is None else What.FORGOTTEN, None, None, None, None, None, why)
             for name, why in catalogue.unseen(seen)
-            if not os.path.isabs(name)
+            if not is_elsewhere(name)
         )
     return plan
 
@@ -171,8 +170,8 @@ def compare(
 def _row(item: Source | Skipped, what: What) -> tuple[Any, ...]:
     path = os.fsencode(str(item.path))
     if isinstance(item, Skipped):
-        return item.name, what, path, None, None, None, item.reason
-    return item.name, what, path, item.part, item.size, item.mtime_ns, None
+        return item.name, what, path, None, None, None, None, item.reason
+    return item.name, what, path, item.part, item.size, item.mtime_ns, item.version, None
 
 
 def _decide(item: Source | Skipped, entry: Entry | None, cached: Callable[[int], bool]) -> What | None:
@@ -193,7 +192,7 @@ def _same_content(source: Source, entry: Entry, cached: Callable[[int], bool]) -
         return False  # it could not be read; whatever was in the way may be gone
     if not cached(entry.chunk):
         return False  # somebody emptied the cache
-    if entry.mtime_ns == source.mtime_ns:
+    if entry.mtime_ns == source.mtime_ns != 0 and not source.version:  # which says more than a date
         return True
     try:
         return entry.hash == fingerprint(source)

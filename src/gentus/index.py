@@ -24,7 +24,18 @@ from gentus.decode import Decoder
 from gentus.drift import drift
 from gentus.encoder import Encoder, EncoderSettings, parameter_shapes
 from gentus.evidence import EVIDENCE, Evidence
-from gentus.lake import Limits, Skipped, Source, Unreadable, from_frame, naming, read, read_path
+from gentus.lake import (
+    Limits,
+    Remote,
+    Skipped,
+    Source,
+    Unreadable,
+    as_place,
+    from_frame,
+    naming,
+    read,
+    read_path,
+)
 from gentus.overlay import lay_over
 from gentus.searching import Found, Moment, rank
 from gentus.store import (
@@ -47,7 +58,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("gentus")
 T = TypeVar("T")
-Query: TypeAlias = Any  # a path, a Table or Source, or a polars, pandas or Arrow table
+Query: TypeAlias = Any  # a path or a URL, a Table or Source, or a polars, pandas or Arrow table
 AT_ONCE = 64  # queries of a list; memory stays bounded however long it is
 
 
@@ -244,7 +255,7 @@ class Index:
 
         `dry_run` only says what would happen; `force` removes even most of the index.
         """
-        root = Path(self.config["lake"] if lake is None else lake)
+        root = as_place(self.config["lake"] if lake is None else lake)
         return self._changed(lambda updater: updater.sync(root, dry_run, force), progress)
 
     def compact(self) -> bool:
@@ -345,7 +356,7 @@ class Index:
 
         other = table.table if isinstance(table, Hit) else table
         source = self.source(other) if isinstance(other, str) else None
-        if source is None and isinstance(other, str) and not os.path.exists(other):
+        if source is None and isinstance(other, str) and not as_place(other).exists():
             raise ValueError(self.unknown(other))
         with naming(query):
             own = self.read(query)
@@ -401,7 +412,7 @@ class Index:
         """Put rows of tables under the query's, to be written. Options are those of `union_plan`."""
         from gentus.union import Union
 
-        frame = None if isinstance(query, str | os.PathLike | Source) else query
+        frame = None if isinstance(query, str | os.PathLike | Remote | Source) else query
         return Union(self.union_plan(query, tables, **options), frame, self.limits)
 
     def _explained(self, query: Table, hits: list[Hit]) -> list[Hit]:
@@ -455,16 +466,16 @@ class Index:
             return query
         if isinstance(query, Source):
             return read(query, self.limits)
-        if isinstance(query, str | os.PathLike):
-            return read_path(Path(query), self.limits)
+        if isinstance(query, str | os.PathLike | Remote):
+            return read_path(query, self.limits)
         return from_frame(query, "query", self.limits)
 
     def _itself(self, query: Query) -> set[int]:
         """The tables of the lake that the query is, whatever it is called: it is never its own answer."""
         if isinstance(query, Source):
             return self.catalogue.ids_at(query.path, query.part)
-        if isinstance(query, str | os.PathLike):
-            return self.catalogue.ids_at(query)  # a file that could be read is one table
+        if isinstance(query, str | os.PathLike | Remote):
+            return self.catalogue.ids_at(as_place(query))  # a file that could be read is one table
         return set()
 
     def sources(self) -> dict[str, Source]:

@@ -10,7 +10,6 @@ import difflib
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -23,7 +22,7 @@ from gentus.encoder import Encoder
 from gentus.engine import LocalEngine
 from gentus.evidence import F32
 from gentus.features import Features
-from gentus.lake import Limits, Skipped, Source, locate
+from gentus.lake import Limits, Place, Remote, Skipped, Source, locate
 from gentus.progress import Progress
 from gentus.reading import CHUNK, read_sources, refusals, stream_features, tables_of
 from gentus.store import IndexFolderError, Layout, next_generation, remove_other_chunks, write_chunk
@@ -128,10 +127,10 @@ class Updater:
     codebooks: Codebooks
     progress: Progress = field(default_factory=Progress)
 
-    def add(self, paths: Iterable[str | os.PathLike[str]]) -> Changes:
+    def add(self, paths: Iterable[str | os.PathLike[str] | Remote]) -> Changes:
         """Add files, or whole folders of them; one that is there already and has changed is replaced."""
-        lake = Path(self.config["lake"])
-        return self.add_tables(item for path in paths for item in locate(Path(path), lake))
+        lake = self.config["lake"]
+        return self.add_tables(item for path in paths for item in locate(path, lake))
 
     def add_tables(self, found: Iterable[Source | Skipped]) -> Changes:
         """Add tables that were found somewhere, by the names they have."""
@@ -152,7 +151,7 @@ class Updater:
                 catalogue.remove(known)
         return Changes(removed=list(known))
 
-    def sync(self, lake: Path, dry_run: bool = False, force: bool = False) -> Changes:
+    def sync(self, lake: Place, dry_run: bool = False, force: bool = False) -> Changes:
         """Follow a lake: add what is new, replace what has changed, remove what has vanished."""
         if not lake.exists():
             raise FileNotFoundError(f"There is no lake at {lake}. Is it mounted?")
@@ -187,7 +186,7 @@ class Updater:
                 settle(self.layout, config)
         return changes
 
-    def _compared(self, lake: Path, catalogue: Catalogue) -> Plan:
+    def _compared(self, lake: Place, catalogue: Catalogue) -> Plan:
         return compare(tables_of(lake, self.layout), catalogue, self.layout, True, self.progress)
 
     def _namer(self, catalogue: Catalogue) -> Namer:

@@ -63,7 +63,7 @@ def locate(
         yield from scan(lake)
         return
     full = full.parent.resolve() / full.name
-    inside = isinstance(lake, Path) and lake.is_dir() and full.is_relative_to(lake)
+    inside = not isinstance(lake, Remote) and lake.is_dir() and full.is_relative_to(lake)
     name = table_name(full, None, lake)
     try:
         if full.is_dir():
@@ -74,8 +74,8 @@ def locate(
             yield Skipped(
                 name, full, "its name does not end like that of a table (.csv, .parquet, ..); rename it"
             )
-        elif inside and full.is_symlink():
-            yield from _link(full, Path(lake), name)
+        elif inside and full.is_symlink() and isinstance(lake, Path):
+            yield from _link(full, lake, name)
         else:
             yield from _file(full, name, kind)
     except FileNotFoundError:
@@ -95,9 +95,9 @@ def table_name(path: Place, part: str | None, lake: Place) -> str:
 
 def _inside(path: Place, lake: Place) -> str:
     if isinstance(path, Remote):
-        return path.relative_to(lake) if path.is_relative_to(lake) else path.url
+        return path.relative_to(lake)
     inside = isinstance(lake, Path) and path.is_relative_to(lake)
-    return readable((path.relative_to(Path(lake)) if inside else path).as_posix())
+    return readable((path.relative_to(str(lake)) if inside else path).as_posix())
 
 
 def is_elsewhere(name: str) -> bool:

@@ -69,9 +69,10 @@ class Remote:
         """Whether it lies in there, or is the same."""
         return isinstance(other, Remote) and (self.url + "/").startswith((other / "").url)
 
-    def relative_to(self, other: Remote) -> str:
-        """What it is called in there."""
-        return self.url[len((other / "").url) :]
+    def relative_to(self, other: Place) -> str:
+        """What it is called in there; elsewhere all of it."""
+        inside = isinstance(other, Remote) and self.is_relative_to(other)
+        return self.url.removeprefix(str(other / "")) if inside else self.url
 
     def exists(self) -> bool:
         """Whether there is anything; raises `Unreadable` where that cannot be found out."""
@@ -93,6 +94,8 @@ def as_place(where: str | os.PathLike[str] | Remote) -> Place:
     if isinstance(where, Remote):
         return where
     text = os.fspath(where)
+    if text.partition("://")[0].count("::"):
+        raise ValueError("a URL that stands for another one (with ::) is not opened; give that one itself")
     found = _URL.match(text)
     if found is None:
         return Path(text)
@@ -105,7 +108,7 @@ def as_place(where: str | os.PathLike[str] | Remote) -> Place:
 
 def _check(scheme: str, rest: str) -> None:
     shown = f"{scheme}://{without_secrets(rest)}"
-    if "::" in rest.split("/", 1)[0] or scheme in _WRAPPERS:
+    if scheme in _WRAPPERS:
         raise ValueError(f"{shown}: a URL that stands for another one is not opened; give that one itself")
     user, at, _ = rest.split("/", 1)[0].rpartition("@")
     if at and (":" in user or scheme in ("http", "https")):

@@ -25,8 +25,8 @@ def read_path(path: str | os.PathLike[str] | Remote, limits: Limits | None = Non
 
 def only_table(path: str | os.PathLike[str] | Remote, limits: Limits | None = None) -> Source:
     """Find the one table in a file that a person names."""
+    path = as_place(path)
     try:
-        path = as_place(path)
         if not path.exists():
             raise Unreadable(f"there is no file {path}")
         path, state = looked_up(path)

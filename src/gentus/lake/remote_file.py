@@ -14,6 +14,7 @@ from gentus.lake.remote import asked, filesystem, plainly, state_of
 from gentus.lake.retry import patiently
 
 AHEAD = 128 << 10  # what one request fetches at least: most tables are no larger
+_LARGE = 32 << 10  # who asks for as much gets just that
 STREAMED = 4 << 20  # the same where all of an object is read from its beginning to its end
 _HELD = 24 << 20  # bytes that are held of an object, those last asked for
 _MOST = 96 << 20  # what a sample of an object may cost
@@ -56,11 +57,11 @@ class Ranges:
         return b""
 
     def _fetched(self, start: int, end: int) -> bytes:
-        begin = start
-        if end == self.size or self.size - start <= self.ahead:
-            # Directories of archives and footers are read from the end backwards.
+        if end - start >= _LARGE:
+            self._take(start, end)
+        else:  # others will follow; footers and directories of archives are read from the end backwards
             begin = max(0, min(start, self.size - self.ahead))
-        self._take(begin, min(self.size, max(end, begin + self.ahead)))
+            self._take(begin, min(self.size, begin + self.ahead))
         return self._at(start)
 
     def _take(self, start: int, end: int) -> None:

@@ -62,6 +62,8 @@ def transient(error: BaseException) -> bool:
     """Whether the same may work a moment later."""
     if isinstance(error, FileNotFoundError | PermissionError):
         return False
+    if error.__cause__ is not None and transient(error.__cause__):  # s3fs tells less than it knows
+        return True
     if isinstance(error, TimeoutError | ConnectionError):
         return True
     if any(kind.__name__ in _NAMES for kind in type(error).__mro__):

@@ -18,7 +18,7 @@ from mcp.types import ToolAnnotations
 from pydantic import Field
 
 from gentus import __version__
-from gentus.lake import only_table
+from gentus.lake import as_place, only_table
 from gentus.serve import schema
 from gentus.serve.core import Core
 from gentus.serve.errors import Refused, refusal_of
@@ -190,8 +190,8 @@ def make_tools(core: Core, folders: Sequence[Path]) -> MCPServer[Any]:
         """Write a planned union to a new file, and report what became of it."""
         file = inside(output)
         index = core.holder.index
-        for folder in (index.layout.root, Path(index.config["lake"])):
-            if file.is_relative_to(folder.resolve()):
+        for folder in (index.layout.root, as_place(index.config["lake"])):
+            if isinstance(folder, Path) and file.is_relative_to(folder.resolve()):
                 raise Refused(403, "lake and index are not written to; choose another folder")
         if file.suffix.lower() not in (".csv", ".tsv", ".parquet"):
             raise Refused(422, f"{output}: the name has to end in .csv, .tsv or .parquet")

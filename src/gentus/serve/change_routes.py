@@ -5,13 +5,12 @@ from __future__ import annotations
 import hashlib
 import hmac
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 from fastapi import FastAPI, Query, Request
 from fastapi.responses import Response
 
-from gentus.lake import Source
+from gentus.lake import Source, as_place
 from gentus.reading import name_at
 from gentus.serve import schema
 from gentus.serve.answers import answer, client_of
@@ -90,7 +89,7 @@ def _added(server: Server, source: Source) -> dict[str, Any]:
         layout = opened.layout
         layout.added.mkdir(exist_ok=True)
         kept = layout.added.resolve() / source.name
-        name = name_at(kept, source.part, Path(opened.config["lake"]), layout)
+        name = name_at(kept, source.part, as_place(opened.config["lake"]), layout)
         if opened.catalogue.entries([name]):
             raise Refused(409, f"there is a table {name} already; remove it first, or use another name")
         with replacing(kept) as file, source.file.open("rb") as content:

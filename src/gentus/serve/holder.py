@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 
 from gentus.index import Index
-from gentus.lake import Source
+from gentus.lake import Remote, Source
 from gentus.serve.errors import Refused
 from gentus.serve.view import View
 from gentus.table import Column, Table
@@ -69,6 +69,8 @@ class Holder:
         source = index.source(name)
         if source is None:
             raise Refused(404, f"there is no table {name!r} in the index")
+        if isinstance(source.path, Remote):
+            return source  # URLs have no links
         lake = os.path.realpath(index.config["lake"])
         inside = source.path.is_relative_to(index.config["lake"]) or source.path.is_relative_to(lake)
         real = os.path.realpath(source.path)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from gentus.lake.place import absolute
 from gentus.progress import Progress, Tick
 from gentus.serve.errors import Refused
 from gentus.serve.lanes import Halted, Stop
@@ -101,7 +102,7 @@ def _placed(table: Any, source: Source | None) -> Any:
     for key in _OURS:
         if table.get(key) is not None:
             raise Refused(422, f"a plan names tables, and has no {key!r}: where they lie the server knows")
-    return {**table, "name": source.name, "path": os.path.abspath(source.path), "part": source.part}
+    return {**table, "name": source.name, "path": absolute(source.path), "part": source.part}
 
 
 def preview(core: Core, plan: UnionPlan, rows: int, stop: Stop) -> dict[str, Any]:

@@ -6,11 +6,11 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gentus.alignment import Alignment
-from gentus.lake import Source, Unreadable, naming, only_table
+from gentus.lake import Remote, Source, Unreadable, as_place, naming, only_table
+from gentus.lake.place import absolute, identity
 from gentus.progress import Progress
 from gentus.table import Table
 from gentus.union.opening import Opened, TableError, open_table
@@ -91,13 +91,13 @@ def _query(index: Index, query: Any) -> tuple[Table, PlannedTable, Any]:
     """A query as it is searched with, as a plan names it, and the frame if it is one."""
     if isinstance(query, Table):
         raise ValueError("a sampled table has not all of its rows; give the file, or a data frame")
-    if isinstance(query, str | os.PathLike):
+    if isinstance(query, str | os.PathLike | Remote):
         with naming(query):
-            query = only_table(Path(query), index.limits)
+            query = only_table(query, index.limits)
     if isinstance(query, Source):
         with naming(query.name):
             sample = index.read(query)
-        return sample, PlannedTable(query.name, os.path.abspath(query.path), query.part), None
+        return sample, PlannedTable(query.name, absolute(query.path), query.part), None
     return index.read(query), PlannedTable("query", None), query
 
 
@@ -108,19 +108,19 @@ def _asked(
     from gentus.index import Hit
 
     seen: set[tuple[str, str | None]] = set()
-    own = None if query.path is None else (os.path.realpath(query.path), query.part)
+    own = None if query.path is None else (identity(query.path), query.part)
     for table in tables:
         found = isinstance(table, Hit)
         name = table.table if found else table
         alignment = table.alignment if found and names else None
         source = table if isinstance(table, Source) else index.source(str(name))
         if source is None:
-            if not os.path.exists(name):
+            if not as_place(name).exists():
                 raise ValueError(index.unknown(str(name)))
             with naming(name):
-                source = only_table(Path(name), index.limits)
+                source = only_table(name, index.limits)
             source = replace(source, name=str(name))
-        key = os.path.realpath(source.path), source.part
+        key = identity(source.path), source.part
         if key == own:
             notes.append(f"{source.name} is the query itself and was left out")
         elif key in seen:
@@ -139,5 +139,5 @@ def _opened(
         alignment = index.align(query, one.source, names)
     if not alignment.pairs:
         raise Unreadable("none of its columns belongs under one of the query's")
-    planned = PlannedTable(one.source.name, os.path.abspath(one.source.path), one.source.part)
+    planned = PlannedTable(one.source.name, absolute(one.source.path), one.source.part)
     return open_table(planned, duck, None, index.limits), alignment

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gentus.lake import Limits, Source, Unreadable
+from gentus.lake import Limits, Source, Unreadable, as_place
 from gentus.lake.base import explain
 from gentus.lake.whole import Whole, open_whole
 from gentus.union.plan import PlanError, PlannedTable, UnionPlan, hint
@@ -56,7 +55,7 @@ def open_table(table: PlannedTable, duck: duckdb.DuckDBPyConnection, frame: Any,
         if frame is None:
             raise Unreadable("its plan was made for a data frame; run it from Python, with the frame")
         return Opened(table, whole_frame(frame, duck, limits), Profile())
-    source = Source(table.name, Path(table.path), table.part, 0, 0)
+    source = Source(table.name, as_place(table.path), table.part, 0, 0)
     return Opened(table, open_whole(source, duck, limits), Profile())
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gentus.lake.kinds import is_database
+from gentus.lake.place import Place, as_place
 from gentus.lake.typed import quoted
 from gentus.union.macros import literal
 from gentus.union.plan import UnionPlan
@@ -64,7 +65,7 @@ class Output:
     def check(self, plan: UnionPlan) -> None:
         """Refuse, before any work is done, what could not be written at its end."""
         for source in plan.sources:
-            if source.path is not None and _same(self.path, Path(source.path)):
+            if source.path is not None and _same(self.path, as_place(source.path)):
                 raise OutputError(f"{self.path} is read by this union; write to another file")
         self.check_place()
 
@@ -105,9 +106,9 @@ def _tables(path: Path) -> set[str]:
         raise OutputError(f"{path} cannot be opened: {str(error).splitlines()[0]}") from error
 
 
-def _same(one: Path, other: Path) -> bool:
+def _same(one: Path, other: Place) -> bool:
     try:
-        return one.samefile(other)
+        return isinstance(other, Path) and one.samefile(other)
     except OSError:
         return False
 

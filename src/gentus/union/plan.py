@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from gentus.lake.place import is_url
 from gentus.store import write_file
 
 VERSION = 1
@@ -111,10 +112,7 @@ class UnionPlan:
         except PlanError as error:
             raise PlanError(f"{path}: {error}") from error
         folder = path.absolute().parent
-        query, *tables = (
-            table if table.path is None else replace(table, path=str(folder / table.path))
-            for table in plan.sources
-        )
+        query, *tables = (_at(folder, table) for table in plan.sources)
         return replace(plan, query=query, tables=tuple(tables))
 
     def check(self) -> None:
@@ -143,6 +141,11 @@ class UnionPlan:
                 raise PlanError(f"{table.name}: it lacks 'path', the file that it is in")
         for (name, part), _ in _twice([(table.path, table.part) for table in self.tables]):
             raise PlanError(f"the table {name}{f' ({part})' if part else ''} is there twice")
+
+
+def _at(folder: Path, table: PlannedTable) -> PlannedTable:
+    here = table.path is None or is_url(table.path)
+    return table if here else replace(table, path=str(folder / str(table.path)))
 
 
 def _twice(items: Iterable[Any], key: Any = None) -> Iterable[tuple[Any, Any]]:
