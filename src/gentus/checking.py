@@ -13,7 +13,7 @@ import numpy as np
 
 from gentus.catalogue import Catalogue
 from gentus.engine import LocalEngine
-from gentus.lake import Limits
+from gentus.lake import Limits, Place, as_place
 from gentus.progress import Progress
 from gentus.reading import damaged_chunks, name_at, restore_features
 from gentus.store import IndexFolderError, Layout, read_config, superseded, verify, write_config
@@ -75,7 +75,7 @@ def _problems(layout: Layout) -> Iterator[Problem]:
             yield Problem(layout.catalogue.name, "its build was not finished", again)
             return
         yield from _config_problems(layout, config)
-        yield from _name_problems(layout, catalogue, Path(config["lake"]))
+        yield from _name_problems(layout, catalogue, as_place(config["lake"]))
         sound = True
         for name, told in config["files"].items():
             wrong = verify(layout, name, told)
@@ -111,10 +111,10 @@ def _config_problems(layout: Layout, config: dict[str, Any]) -> Iterator[Problem
         yield Problem(name, str(error).split(". ")[0], _REPAIR)
 
 
-def _name_problems(layout: Layout, catalogue: Catalogue, lake: Path) -> Iterator[Problem]:
+def _name_problems(layout: Layout, catalogue: Catalogue, lake: Place) -> Iterator[Problem]:
     """Rows whose name and path do not fit each other: SQLite does not notice a letter that was altered."""
     for entry in catalogue.entries().values():
-        expected = name_at(Path(entry.path), entry.part, lake, layout)
+        expected = name_at(as_place(entry.path), entry.part, lake, layout)
         if entry.name != expected:
             what = f"the table {entry.name} has the path {entry.path}, which is that of {expected}"
             yield Problem(layout.catalogue.name, what, f"gentus sync {layout.root}")

@@ -6,7 +6,6 @@ Nothing here imports torch, because every reading process imports this module.
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
@@ -20,7 +19,8 @@ from gentus.comparing import GONE, Work, compare, effort
 from gentus.engine import Engine
 from gentus.features import VERSION as FEATURES
 from gentus.features import Features, concatenate, featurize
-from gentus.lake import Limits, Skipped, Source, Unreadable, fingerprint, scan, table_name
+from gentus.lake import Limits, Place, Remote, Skipped, Source, Unreadable, fingerprint, scan, table_name
+from gentus.lake.files import looked_up
 from gentus.progress import Progress
 from gentus.store import IndexFolderError, Layout, read_chunk, write_chunk
 from gentus.table import Table
@@ -28,7 +28,7 @@ from gentus.table import Table
 CHUNK = 256  # tables whose features are written together ...
 SECONDS = 10.0  # ... or those read in this time: what a kill can cost
 
-Scan = Callable[[Path], Iterator[Source | Skipped]]
+Scan = Callable[[Place], Iterator[Source | Skipped]]
 Stored = Callable[[list[Entry], Features], None]  # called in the transaction that stores what was read
 
 
@@ -46,7 +46,7 @@ _Result: TypeAlias = tuple[Source, Examined | Skipped]
 
 
 def read_lake(
-    root: Path,
+    root: Place,
     layout: Layout,
     catalogue: Catalogue,
     limits: Limits,
@@ -141,7 +141,7 @@ def _check_cache(catalogue: Catalogue, limits: Limits) -> None:
             catalogue.put_meta("features", made)
 
 
-def tables_of(root: Path, layout: Layout, scan: Scan = scan) -> Iterator[Source | Skipped]:
+def tables_of(root: Place, layout: Layout, scan: Scan = scan) -> Iterator[Source | Skipped]:
     """What is in the lake, and what was sent to be added.
 
     An index that lies in the lake, this one or another, is no part of it.
@@ -154,12 +154,12 @@ def tables_of(root: Path, layout: Layout, scan: Scan = scan) -> Iterator[Source 
 
     @lru_cache(maxsize=64)  # tables of one folder follow one another
     def in_index(folder: Path) -> bool:
-        inside = folder.is_relative_to(top) and folder != top
+        inside = folder.is_relative_to(str(top)) and folder != top
         folders = takewhile(lambda above: above != top, (folder, *folder.parents))
         return inside and any(map(is_index, folders))
 
     for item in scan(root):
-        if not in_index(item.path.parent):
+        if isinstance(item.path, Remote) or not in_index(item.path.parent):
             yield item
     yield from added_tables(layout)
 
@@ -171,7 +171,7 @@ def added_tables(layout: Layout) -> Iterator[Source | Skipped]:
             yield replace(item, name=f"{layout.added.name}/{item.name}")
 
 
-def name_at(path: Path, part: str | None, lake: Path, layout: Layout) -> str:
+def name_at(path: Place, part: str | None, lake: Place, layout: Layout) -> str:
     """What a table is called that lies there."""
     added = layout.added.resolve()
     if path.is_relative_to(added):
@@ -213,6 +213,6 @@ def _hash_or_none(source: Source) -> str | None:
     """The hash of what was read, unless it has changed since."""
     try:
         digest = fingerprint(source)
-        return digest if os.stat(source.path).st_mtime_ns == source.mtime_ns else None
+        return digest if looked_up(source.place)[1].mtime_ns == source.mtime_ns else None
     except (OSError, Unreadable):
         return None
