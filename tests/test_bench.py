@@ -18,8 +18,8 @@ from test_cli import Run, run
 
 import gentus
 from gentus import building, static
-from gentus.bench import Retriever, TfidfChars, TfidfWords, ablation, machine, ours
-from gentus.bench.baselines import MiniLMColumns, best, distinct
+from gentus.bench import ablation, machine, ours
+from gentus.bench.baselines import MiniLMColumns, Retriever, TfidfChars, TfidfWords, best, distinct
 from gentus.bench.benchmarks import recognise
 from gentus.bench.cold import cold_search
 from gentus.bench.everything import Plan, run_all

@@ -349,6 +349,51 @@ def union(
         print(markdown(document))
 
 
+@bench_app.command()
+def scale(
+    index: Annotated[Path, typer.Option(help="An index folder; lakes are made up after its own.")],
+    size: Annotated[
+        list[int] | None,
+        typer.Option(min=10, help="How many identifiers. Default: 10,000, 100,000, a million, ten million."),
+    ] = None,
+    queries: Annotated[int, typer.Option(min=1, help="How many, of tables that are in no tree.")] = 200,
+    beam: Annotated[int, typer.Option(min=1, help="Width of the search.")] = 100,
+    threads: Annotated[list[int] | None, typer.Option(min=1, help="Of torch. Default: 1 and 2.")] = None,
+    usual_most: Annotated[
+        int, typer.Option(min=0, help="Identifiers up to which transformers' own way is tried; 0: never.")
+    ] = 10**6,
+    usual_memory: Annotated[float, typer.Option(min=0.5, help="GB of memory that it may take.")] = 4.0,
+    usual_time: Annotated[float, typer.Option(min=0, help="Minutes that each trie and size may take.")] = 20,
+    seed: Annotated[int, typer.Option(help="Of what is made up.")] = 0,
+    out: Out = Path("results"),
+    as_json: AsJson = False,
+) -> None:
+    """Measure prefix trees of up to ten million identifiers: size, opening, decoding; beside the usual way.
+
+    The trees stay in the results, so that a run that was stopped goes on; afterwards they may be deleted.
+    """
+    from gentus.bench.results import Results
+    from gentus.bench.scale import SIZES, ScaleSettings, measure_scale
+    from gentus.bench.scale_telling import markdown
+    from gentus.progress import terminal_progress
+
+    settings = ScaleSettings(
+        sizes=size or SIZES,
+        queries=queries,
+        beam=beam,
+        threads=threads or (1, 2),
+        seed=seed,
+        usual_most=usual_most,
+        usual_gigabytes=usual_memory,
+        usual_seconds=60 * usual_time,
+    )
+    document = measure_scale(index, Results(out), settings, terminal_progress())
+    if as_json:
+        emit(document)
+    else:
+        print(markdown(document))
+
+
 @bench_app.command("make-lake")
 def make_lake(
     base: Annotated[

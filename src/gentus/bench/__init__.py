@@ -1,5 +1,1 @@
-"""Measurements against baselines: `quality` scores rankings on lakes with a ground truth."""
-
-from gentus.bench.baselines import Retriever, TfidfChars, TfidfWords
-
-__all__ = ["Retriever", "TfidfChars", "TfidfWords"]
+"""Measurements: quality against baselines on lakes with a ground truth, time, memory and size."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import gentus
+from gentus.bench.memory import peak_bytes
 from gentus.table import Table
 
 _EVERY = 0.25  # seconds between two looks at the memory of the build
@@ -114,18 +115,6 @@ def _memory(pid: int) -> int:
     return 0
 
 
-def _own_peak() -> int:
-    """Return the most memory that this process has had. Unlike `getrusage`, not that of its parent."""
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/self/status").read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-    import resource
-
-    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return used if sys.platform == "darwin" else used * 1024
-
-
 def main() -> None:
     """Build what the first argument says, as JSON, and print what it took."""
     task = json.loads(sys.argv[1])
@@ -133,7 +122,7 @@ def main() -> None:
     with contextlib.redirect_stdout(sys.stderr):  # ours is for the answer
         gentus.build(task["lake"], task["index"], **task["options"])
     seconds = time.perf_counter() - started
-    print(json.dumps({"seconds": seconds, "peak": _own_peak()}))
+    print(json.dumps({"seconds": seconds, "peak": peak_bytes()}))
 
 
 if __name__ == "__main__":

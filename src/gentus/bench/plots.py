@@ -150,7 +150,7 @@ def bars(axes: Any, values: Mapping[str, float], log: bool = False, **labels: An
 
 def logarithmic(axes: Any, values: Iterable[float]) -> None:
     """Let x grow by factors, with plain numbers at the ticks; values that hardly differ stay as they are."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+    from matplotlib.ticker import LogLocator
 
     listed = list(values)
     if not listed or max(listed) < 8 * min(listed):
@@ -158,8 +158,15 @@ def logarithmic(axes: Any, values: Iterable[float]) -> None:
     axes.set_xscale("log")
     few = max(listed) < 200 * min(listed)
     axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,)))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
-    axes.xaxis.set_minor_formatter(NullFormatter())
+    plain_numbers(axes.xaxis)
+
+
+def plain_numbers(axis: Any) -> None:
+    """No powers at the ticks of a logarithmic axis, and nothing between them."""
+    from matplotlib.ticker import FuncFormatter, NullFormatter
+
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _written(value: float) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gentus.bench.machine import sentence
+from gentus.bench.memory import peak_bytes
 from gentus.bench.results import Results, markdown_table
 from gentus.lake.typed import file_literal
 from gentus.union import OutputColumn, Placement, PlannedTable, UnionPlan
@@ -106,19 +107,6 @@ def _run(folder: Path, plan: UnionPlan, *options: str) -> dict[str, Any]:
     }
 
 
-def _peak_mb() -> float:
-    """The most memory this process ever held. Linux tells it of this program alone."""
-    try:
-        for line in Path("/proc/self/status").read_text().splitlines():
-            if line.startswith("VmHWM"):
-                return round(int(line.split()[1]) / 1000, 1)
-    except OSError:
-        pass
-    import resource
-
-    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000, 1)
-
-
 def markdown(document: Mapping[str, Any]) -> str:
     """The document as a table."""
     what = document["what"]
@@ -156,4 +144,4 @@ if __name__ == "__main__":  # the process that is measured
     except SystemExit as end:
         if end.code:
             raise
-    print(json.dumps({"peak_mb": _peak_mb()}))
+    print(json.dumps({"peak_mb": round(peak_bytes() / 1e6, 1)}))
