@@ -17,6 +17,7 @@ from gentus.features import (
     Features,
     concatenate,
     featurize,
+    featurize_all,
 )
 from gentus.static import load_tokenizer
 from gentus.table import Column, Table
@@ -122,3 +123,16 @@ def test_idf_counts_tables_not_columns() -> None:
 
 def test_normalize_leaves_zero_rows() -> None:
     assert np.array_equal(normalize(np.zeros((2, 3), np.float32)), np.zeros((2, 3), np.float32))
+
+
+def test_tables_together_have_the_features_that_each_has_alone() -> None:
+    some = [
+        table(["Oslo", "Rome", "Oslo"], ["1,200", "7", "-3.5"], []),
+        table([], []),
+        table(["é ü", "x" * 300, "2020-01-01"]),
+        table(*[[f"{n} word", "same"] for n in range(40)]),
+    ]
+    together, alone = featurize_all(some), concatenate([featurize(one) for one in some])
+    for name in Features.__dataclass_fields__:
+        np.testing.assert_array_equal(getattr(together, name), getattr(alone, name), strict=True)
+    assert len(featurize_all([])) == 0

@@ -9,7 +9,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -32,6 +32,7 @@ from gentus.index import Hit, Index
 from gentus.lake import Limits, Source, Unreadable, parallel, reader
 from gentus.progress import Progress, Tick
 from gentus.store import IndexFolderError, Layout, next_generation, read_config, write_lock
+from gentus.table import Table
 
 
 def build(lake: Path, index: Path, labels: Path | None = None, **options: object) -> Index:
@@ -57,9 +58,9 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
     examine = reading.examine
 
-    def counting(source: Source, table: gentus.table.Table) -> object:
-        names.append(table.name)
-        return examine(source, table)
+    def counting(found: Sequence[tuple[Source, Table]]) -> object:
+        names.extend(table.name for _, table in found)
+        return examine(found)
 
     monkeypatch.setattr(reading, "examine", counting)
     return names
@@ -409,7 +410,10 @@ def test_the_cache_may_be_deleted_or_damaged(small: Path, tmp_path: Path, read: 
     build(small, tmp_path / "index").close()
 
 
-def test_a_build_goes_on_where_it_stopped(small: Path, tmp_path: Path, read: list[str]) -> None:
+def test_a_build_goes_on_where_it_stopped(
+    small: Path, tmp_path: Path, read: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parallel, "_CHUNK", 2)  # what is worked on together is stored or not
     with pytest.raises(KeyboardInterrupt):
         build(small, tmp_path / "index", progress=Interrupting("Reading tables", 4))
     assert len(read) == 4

@@ -66,7 +66,7 @@ def test_the_order_is_that_of_names_wherever_they_are_sorted(
     tables = {one.name for one in found if isinstance(one, Source)}
     assert tables - {"caf\\xe9.csv"} == {*ODD, *plain, "link.csv"}
     assert {one.name for one in found if isinstance(one, Skipped)} == {"pipe.csv", "linked"}
-    assert all(one.path.is_file() for one in found if isinstance(one, Source))
+    assert all(one.file.is_file() for one in found if isinstance(one, Source))
 
 
 def test_memory_does_not_grow_with_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -187,9 +188,9 @@ def test_sync_follows_a_lake(lake: Path, path: Path, monkeypatch: pytest.MonkeyP
     read: list[str] = []
     examine = reading.examine
 
-    def noted(source: Source, table: Table) -> reading.Examined:
-        read.append(table.name)
-        return examine(source, table)
+    def noted(found: Sequence[tuple[Source, Table]]) -> list[reading.Examined]:
+        read.extend(table.name for _, table in found)
+        return examine(found)
 
     monkeypatch.setattr(reading, "examine", noted)
     with gentus.open(path) as index:
@@ -333,7 +334,7 @@ def test_refit_learns_anew_without_reading(
         index.remove(["cities_0.csv"])
         before = sids(index)
         read: list[str] = []
-        monkeypatch.setattr(reading, "examine", lambda source, table: read.append(table.name))
+        monkeypatch.setattr(reading, "examine", lambda found: read.extend(table.name for _, table in found))
         ran = run("refit", path, "--json")
         assert ran.code == 0, ran.err
         assert read == []

@@ -14,7 +14,7 @@ from itertools import chain, islice
 from typing import Literal, Protocol, TypeVar, get_args
 
 from gentus.lake import Limits, Place, Skipped, Source, each, scan
-from gentus.table import Table
+from gentus.lake.parallel import Work
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -30,7 +30,7 @@ class Engine(Protocol):
         """Yield the tables of a lake sorted by name, and what of it cannot be read."""
 
     def each(
-        self, sources: Iterable[Source], work: Callable[[Source, Table], R], limits: Limits
+        self, sources: Iterable[Source], work: Work[R], limits: Limits
     ) -> Iterator[tuple[Source, R | Skipped]]:
         """Read every source and yield what `work` makes of it, in order; what cannot be read yields why."""
 
@@ -67,7 +67,7 @@ class LocalEngine:
         return scan(lake)
 
     def each(
-        self, sources: Iterable[Source], work: Callable[[Source, Table], R], limits: Limits
+        self, sources: Iterable[Source], work: Work[R], limits: Limits
     ) -> Iterator[tuple[Source, R | Skipped]]:
         """Read in several processes, unless there are only a few tables."""
         left = iter(sources)

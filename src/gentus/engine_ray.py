@@ -20,9 +20,8 @@ from gentus import __version__
 from gentus.features import VERSION as FEATURES
 from gentus.lake import Limits, Place, Remote, Skipped, Source, scan
 from gentus.lake.base import explain
-from gentus.lake.parallel import batches, portable, read_one
+from gentus.lake.parallel import Work, batches, portable, read_all
 from gentus.lake.parts import Found, Part, list_part
-from gentus.table import Table
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -123,7 +122,7 @@ class RayEngine:
                 first.task, ahead = self._run.remote(work, first.part), ahead + 1
 
     def each(
-        self, sources: Iterable[Source], work: Callable[[Source, Table], R], limits: Limits
+        self, sources: Iterable[Source], work: Work[R], limits: Limits
     ) -> Iterator[tuple[Source, R | Skipped]]:
         """Read batches by tasks. One that was lost is read table by table, to find the one that kills."""
         job = partial(_read_all, work, limits)
@@ -236,8 +235,8 @@ def _run(work: Callable[[A], R], item: A) -> tuple[bool, R | Exception]:
         return False, portable(error)
 
 
-def _read_all(work: Callable[[Source, Table], R], limits: Limits, sources: list[Source]) -> list[R | Skipped]:
-    return [read_one(source, work, limits) for source in sources]
+def _read_all(work: Work[R], limits: Limits, sources: list[Source]) -> list[R | Skipped]:
+    return read_all(sources, work, limits)
 
 
 def _seen_here(source: Source, result: R | Skipped) -> R | Skipped:

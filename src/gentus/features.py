@@ -100,8 +100,15 @@ def _chain(offsets: Sequence[NDArray[np.integer[Any]]]) -> NDArray[np.int64]:
 
 def featurize(table: Table) -> Features:
     """Evidence of every non-empty column of a table."""
-    places = [place for place, column in enumerate(table.columns) if column.cells]
-    columns = [table.columns[place].cells for place in places]
+    return featurize_all([table])
+
+
+def featurize_all(tables: Sequence[Table]) -> Features:
+    """Evidence of every non-empty column of some tables; of small ones it is made sooner together."""
+    filled = [[place for place, column in enumerate(table.columns) if column.cells] for table in tables]
+    columns = [
+        table.columns[place].cells for table, places in zip(tables, filled, strict=True) for place in places
+    ]
     values = [_distinct(cells) for cells in columns]
     owners: list[NDArray[np.int64]] = []
     ids: list[NDArray[np.int64]] = []
@@ -110,10 +117,13 @@ def featurize(table: Table) -> Features:
             owners.append(column_ids)
             ids.append(hashed)
     starts, flat_ids, counts = counted(owners, ids, len(columns))
-    profile = _profile(columns)
-    before = np.array(places, np.int64).reshape(-1, 1)
-    around = np.minimum(np.hstack([before, len(table.columns) - 1 - before]), 0xFFFF).astype(np.uint16)
-    return Features(np.array([0, len(columns)], np.int32), starts, flat_ids, counts, profile, around)
+    widths = [len(places) for places in filled]
+    before = np.array([place for places in filled for place in places], np.int64)
+    last = np.repeat([len(table.columns) - 1 for table in tables], widths).astype(np.int64)
+    around = np.minimum(np.stack([before, last - before], 1), 0xFFFF).astype(np.uint16)
+    return Features(
+        np.cumsum([0, *widths]).astype(np.int32), starts, flat_ids, counts, _profile(columns), around
+    )
 
 
 def _distinct(cells: list[str]) -> list[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from itertools import islice, takewhile
@@ -18,7 +18,7 @@ from gentus.catalogue import Catalogue, Entry
 from gentus.comparing import GONE, Work, compare, effort
 from gentus.engine import Engine
 from gentus.features import VERSION as FEATURES
-from gentus.features import Features, concatenate, featurize
+from gentus.features import Features, concatenate, featurize_all
 from gentus.lake import Limits, Place, Remote, Skipped, Source, Unreadable, fingerprint, scan, table_name
 from gentus.lake.files import looked_up
 from gentus.progress import Progress
@@ -184,9 +184,13 @@ def refusals(skipped: Iterable[Skipped]) -> Iterator[Entry]:
     return (Entry(item.name, str(item.path), skipped=item.reason) for item in skipped)
 
 
-def examine(source: Source, table: Table) -> Examined:
-    """Run where the table was read, as all that costs time is."""
-    return Examined(featurize(table), table.rows, len(table.columns), _hash_or_none(source))
+def examine(found: Sequence[tuple[Source, Table]]) -> list[Examined]:
+    """Run where the tables were read, as all that costs time is."""
+    features = featurize_all([table for _, table in found])
+    return [
+        Examined(features.take([at]), table.rows, len(table.columns), _hash_or_none(source))
+        for at, (source, table) in enumerate(found)
+    ]
 
 
 def _store(batch: list[_Result], layout: Layout, catalogue: Catalogue, number: int, stored: Stored) -> None:

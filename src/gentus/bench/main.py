@@ -99,8 +99,8 @@ class AtHand:
         }
 
 
-def _same(source: Source, table: Table) -> Table:
-    return table
+def _same(found: Sequence[tuple[Source, Table]]) -> list[Table]:
+    return [table for _, table in found]
 
 
 def index_folder(results: Results, lake: str, method: str, seed: int = 0) -> Path:

@@ -5,39 +5,42 @@ from __future__ import annotations
 import multiprocessing
 import signal
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from typing import Any, Generic, TypeVar
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from gentus.lake.base import Limits, Skipped, Source, Unreadable
 from gentus.lake.reader import read
 from gentus.table import Table
 
 R = TypeVar("R")
+Work: TypeAlias = Callable[[Sequence[tuple[Source, Table]]], Sequence[R]]  # some tables at once, for speed
+_Batch: TypeAlias = list[tuple[int, Source]]
 
 _CHUNK = 32  # sources sent to a worker at once, so that small files cost little ...
 _CHUNK_BYTES = 4 << 20  # ... unless they are large together
+_CELLS = 200_000  # that are worked on together, or those of one table
+_QUEUE = 2  # batches a worker may have: while the parent stores results, it goes on with the next
 _PATIENCE = 5.0  # seconds that a worker may take to end
 _AHEAD = 4  # chunks a worker may be ahead of the consumer
 
 
 def each(
-    sources: Iterable[Source],
-    work: Callable[[Source, Table], R],
-    workers: int = 1,
-    limits: Limits | None = None,
+    sources: Iterable[Source], work: Work[R], workers: int = 1, limits: Limits | None = None
 ) -> Iterator[tuple[Source, R | Skipped]]:
-    """Read every source and yield `work(source, table)` in order; what cannot be read yields why.
+    """Read every source and yield what `work` makes of its table, in order; what cannot be read yields why.
 
     With several workers `work` and what it returns have to be picklable. An error in `work` itself is raised.
     """
     limits = limits or Limits()
     if workers <= 1:
-        for source in sources:
-            yield source, read_one(source, work, limits)
+        for batch in batches(iter(sources)):
+            yield from zip(batch, read_all(batch, work, limits), strict=True)
         return
     pool: _Pool[R] = _Pool(work, limits, workers)
     try:
@@ -46,30 +49,53 @@ def each(
         pool.stop()
 
 
-def read_one(source: Source, work: Callable[[Source, Table], R], limits: Limits) -> R | Skipped:
-    """What `work` makes of a source, or why it cannot be read."""
-    try:
-        table = read(source, limits)
-    except Unreadable as error:
-        return Skipped(source.name, source.path, error.reason)
-    return work(source, table)
+def read_all(sources: Iterable[Source], work: Work[R], limits: Limits) -> list[R | Skipped]:
+    """What `work` makes of sources, or why one cannot be read; it is never given too many cells at once."""
+    results: list[R | Skipped] = []
+    found: list[tuple[Source, Table] | Skipped] = []
+    room = _CELLS
+    for source in sources:
+        try:
+            table = read(source, limits)
+        except Unreadable as error:
+            found.append(Skipped(source.name, source.path, error.reason))
+            continue
+        found.append((source, table))
+        room -= sum(len(column.cells) for column in table.columns)
+        if room <= 0:
+            results += _worked(found, work)
+            found, room = [], _CELLS
+    return results + _worked(found, work)
 
 
-def _serve(connection: Connection, work: Callable[[Source, Table], Any], limits: Limits) -> None:
-    """Run in a worker: read the sources that come in, send each result as soon as it is there."""
+def _worked(found: list[tuple[Source, Table] | Skipped], work: Work[R]) -> list[R | Skipped]:
+    tables = [one for one in found if not isinstance(one, Skipped)]
+    made = iter(work(tables) if tables else [])
+    return [one if isinstance(one, Skipped) else next(made) for one in found]
+
+
+def _serve(connection: Connection, work: Work[Any], limits: Limits) -> None:
+    """Run in a worker: read the batches that come in, and send the results of each."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
-    try:
+    waiting: SimpleQueue[list[Source] | None] = SimpleQueue()
+
+    def take_in() -> None:
+        """Batches are taken in at once, or both sides might wait for the other to do so."""
+        with suppress(EOFError, OSError):
+            while True:
+                waiting.put(connection.recv())
+        waiting.put(None)
+
+    with suppress(BrokenPipeError, ConnectionResetError):  # the parent is done, or gone
         connection.send(None)  # ready
-        while True:
-            for source in connection.recv():
-                try:
-                    connection.send((True, read_one(source, work, limits)))
-                except BrokenPipeError:
-                    raise
-                except Exception as error:
-                    connection.send((False, portable(error)))
-    except (EOFError, BrokenPipeError, ConnectionResetError):
-        return  # the parent is done, or gone
+        Thread(target=take_in, daemon=True).start()
+        while (batch := waiting.get()) is not None:
+            answer: tuple[bool, object]
+            try:
+                answer = True, read_all(batch, work, limits)
+            except Exception as error:
+                answer = False, portable(error)
+            connection.send(answer)
 
 
 def portable(error: Exception) -> Exception:
@@ -86,17 +112,17 @@ class _Worker:
     process: BaseProcess
     connection: Connection
     ready: bool = False
-    waiting: deque[tuple[int, Source]] = field(default_factory=deque)  # sent, and not answered yet
+    waiting: deque[_Batch] = field(default_factory=deque)  # sent, and not answered yet
 
 
 class _Pool(Generic[R]):
     """Workers, what each is busy with, and the results that wait for their turn."""
 
-    def __init__(self, work: Callable[[Source, Table], R], limits: Limits, workers: int) -> None:
+    def __init__(self, work: Work[R], limits: Limits, workers: int) -> None:
         self.context = multiprocessing.get_context("spawn")  # threads and open files must not be forked along
         self.work, self.limits, self.wanted = work, limits, workers
         self.workers: list[_Worker] = []
-        self.again: deque[tuple[int, Source]] = deque()  # what a worker that died had not come to
+        self.again: deque[_Batch] = deque()  # what a worker that died had not answered
         self.done: dict[int, tuple[Source, R | Skipped]] = {}
 
     def run(self, sources: Iterator[Source]) -> Iterator[tuple[Source, R | Skipped]]:
@@ -106,18 +132,16 @@ class _Pool(Generic[R]):
         exhausted = False
         while True:
             for worker in self._idle():
-                chunk = self._retry() if self.again else []
-                if not chunk and not exhausted and sent - given < self.wanted * _AHEAD * _CHUNK:
-                    chunk = list(enumerate(next(left, []), sent))
-                    exhausted = not chunk
-                    sent += len(chunk)
-                if not chunk:
+                batch = self.again.popleft() if self.again else []
+                if not batch and not exhausted and sent - given < self.wanted * _AHEAD * _CHUNK:
+                    batch = list(enumerate(next(left, []), sent))
+                    exhausted = not batch
+                    sent += len(batch)
+                if not batch:
                     break
-                worker.waiting.extend(chunk)
-                with suppress(
-                    BrokenPipeError, ConnectionResetError
-                ):  # it died while idle: `_listen` will see
-                    worker.connection.send([source for _, source in chunk])
+                worker.waiting.append(batch)
+                with suppress(BrokenPipeError, ConnectionResetError):  # it died: `_listen` will see
+                    worker.connection.send([source for _, source in batch])
             if given == sent and exhausted:
                 return
             self._listen(block=given not in self.done)
@@ -137,8 +161,13 @@ class _Pool(Generic[R]):
         self.workers.clear()
 
     def _idle(self) -> Iterator[_Worker]:
-        """Yield workers that have nothing to do; new ones are started only while there is need of them."""
-        yield from [worker for worker in self.workers if not worker.waiting]
+        """Yield workers that can take a batch; new ones are started only while there is need of them."""
+        for queued in range(_QUEUE):
+            yield from [worker for worker in self.workers if len(worker.waiting) == queued]
+            if queued == 0:
+                yield from self._started()
+
+    def _started(self) -> Iterator[_Worker]:
         while len(self.workers) < self.wanted:
             ours, theirs = self.context.Pipe()
             process = self.context.Process(target=_serve, args=(theirs, self.work, self.limits), daemon=True)
@@ -146,11 +175,6 @@ class _Pool(Generic[R]):
             theirs.close()
             self.workers.append(_Worker(process, ours))
             yield self.workers[-1]
-
-    def _retry(self) -> list[tuple[int, Source]]:
-        chunk = list(self.again)
-        self.again.clear()
-        return chunk
 
     def _listen(self, block: bool) -> None:
         """Take in what workers have sent; with `block`, wait until one has."""
@@ -166,14 +190,14 @@ class _Pool(Generic[R]):
             if message is None:
                 worker.ready = True
                 continue
-            good, result = message
+            good, answer = message
             if not good:
-                raise result
-            number, source = worker.waiting.popleft()
-            self.done[number] = (source, result)
+                raise answer
+            for (number, source), result in zip(worker.waiting.popleft(), answer, strict=True):
+                self.done[number] = (source, result)
 
     def _bury(self, worker: _Worker) -> None:
-        """Lay a dead worker's file aside, and have another one do the rest of what it was given."""
+        """Have others do what a dead worker was given, one file at a time: that which kills is laid aside."""
         worker.process.join()
         code = worker.process.exitcode
         worker.connection.close()
@@ -183,11 +207,16 @@ class _Pool(Generic[R]):
                 f"reading processes could not be started (exit code {code}); call this from a script that is "
                 "guarded by `if __name__ == '__main__':`, or use one worker"
             )
-        if worker.waiting:
-            number, source = worker.waiting.popleft()
+        if not worker.waiting:
+            return
+        suspect = worker.waiting.popleft()
+        if len(suspect) == 1:
+            ((number, source),) = suspect
             reason = f"the process reading it died (exit code {code}), perhaps out of memory; split the file"
             self.done[number] = (source, Skipped(source.name, source.path, reason))
-            self.again.extend(worker.waiting)
+        else:
+            self.again.extend([one] for one in suspect)
+        self.again.extend(worker.waiting)
 
 
 def batches(sources: Iterator[Source]) -> Iterator[list[Source]]:
