@@ -96,7 +96,7 @@ def index(
         str, typer.Option(help="Where tables are read and coded: local, or ray for a Ray cluster.")
     ] = "local",
     address: Annotated[
-        str | None, typer.Option(help="Of the Ray cluster (HOST:PORT, or auto). Default: one on this machine.")
+        str | None, typer.Option(help="The Ray cluster: HOST:PORT, or auto. Default: one on this machine.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

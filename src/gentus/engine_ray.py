@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -28,6 +29,7 @@ R = TypeVar("R")
 
 ATTEMPTS = 3  # how often a task may lose its process before it is taken to be the cause
 AHEAD = 4  # tasks a core may be ahead of whoever takes the results
+_PATIENCE = 10.0  # seconds for a cluster to answer
 _ROOM = 256 << 20  # bytes of the object store of a cluster of our own; beyond, Ray goes on on the disk
 _GONE = explain(FileNotFoundError())
 
@@ -45,6 +47,8 @@ def ray_engine(address: str | None = None, workers: int | None = None) -> Iterat
         if address is None:
             quiet |= {"num_cpus": workers or os.cpu_count(), "object_store_memory": _ROOM}
             quiet |= {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
+        else:
+            _knock(address)
         try:
             ray.init(address or "local", **quiet)
         except ConnectionError as error:
@@ -54,6 +58,16 @@ def ray_engine(address: str | None = None, workers: int | None = None) -> Iterat
     finally:
         if ours:
             ray.shutdown()
+
+
+def _knock(address: str) -> None:
+    """Refuse an address where nobody is; Ray would try for a quarter of an hour."""
+    host, colon, port = address.rpartition("://")[2].rpartition(":")
+    if colon and port.isdecimal():  # else it is a word that Ray knows, such as auto
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), _PATIENCE).close()
+        except OSError as error:
+            raise ValueError(f"There is no Ray cluster at {address}: {error.strerror or error}") from error
 
 
 def _import_ray() -> Any:
