@@ -337,12 +337,12 @@ def test_a_damaged_file_is_named(run: Run, copied: Path, lake: Path, file: str) 
 
 
 def test_arrays_that_do_not_fit_are_noticed(run: Run, copied: Path, lake: Path) -> None:
-    shutil.copy(copied / "trie-1" / "suffixes.npy", copied / "trie-1" / "children.npy")
+    shutil.copy(copied / "trie-1" / "suffixes.npy", copied / "trie-1" / "starts.npy")
     with pytest.raises(ValueError, match="do not fit each other"):
         Trie.load(copied / "trie-1")
     ran = run("search", copied, lake / "fish_0.csv")
     assert ran.code == 1
-    assert "children.npy is damaged" in ran.err
+    assert "starts.npy is damaged" in ran.err
 
 
 def test_an_index_of_another_format(run: Run, copied: Path, lake: Path) -> None:

@@ -62,12 +62,10 @@ def reachable(tree: Tree) -> dict[Sid, int]:
     """Every table that the root leads to, by the symbols on the way."""
     if not len(tree):
         return {}
-    nodes, written = np.array([tree.root]), np.zeros((1, 0), np.int64)
+    nodes, counts, written = np.array([tree.root]), np.array([len(tree)]), np.zeros((1, 0), np.int64)
     for level in range(tree.levels + 1):
-        parent, nodes = tree.expand(nodes)
-        rows = tree.row(nodes)
-        symbol = tree.code(rows, level) if level < tree.levels else tree.suffix(rows)
-        written = np.hstack([written[parent], symbol[:, None].astype(np.int64)])
+        parent, nodes, counts, symbols = tree.expand(nodes, counts, level)
+        written = np.hstack([written[parent], symbols[:, None]])
     assert len(np.unique(written, axis=0)) == len(written)
     return dict(zip(map(tuple, written.tolist()), tree.table(tree.row(nodes)).tolist(), strict=True))
 

@@ -50,28 +50,33 @@ def test_a_full_beam_scores_every_identifier_as_brute_force_does(
 
 
 @settings(max_examples=80, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=40))
-def test_the_tree_holds_exactly_its_identifiers(base: list[tuple[int, int, int]]) -> None:
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=40),
+    st.integers(1, 10),
+)
+def test_the_tree_holds_exactly_its_identifiers(base: list[tuple[int, int, int]], scanned: int) -> None:
     codes = np.array(base, np.uint8)
     suffixes = assign_suffixes(codes, np.zeros(len(codes), np.float32))
-    trie = build_trie(codes, suffixes, np.arange(len(codes)))
-    found = []
-
-    def walk(node: int, depth: int) -> None:
-        first, last = int(trie.children[node]), int(trie.children[node + 1])
-        if first == last:
-            found.append(int(trie.rows[node]))
-            return
-        for child in range(first, last):
-            prefix = trie.codes[trie.rows[node], :depth]
-            assert np.array_equal(trie.codes[trie.rows[child], :depth], prefix)
-            walk(child, depth + 1)
-
-    walk(0, 0)
-    assert sorted(found) == list(range(len(codes)))
-    for row in range(len(codes)):
+    trie = build_trie(codes, suffixes, np.arange(len(codes)), scanned)
+    rows = np.arange(len(trie))
+    written = [(*code, suffix) for code, suffix in zip(trie.codes.tolist(), trie.suffix(rows), strict=True)]
+    assert written == sorted((*base[table], suffixes[table]) for table in range(len(codes)))
+    for row in rows:
         assert tuple(trie.codes[row]) == base[trie.tables[row]]
-        assert trie.suffixes[row] == suffixes[trie.tables[row]]
+        assert trie.suffix(rows[row : row + 1])[0] == suffixes[trie.tables[row]]
+
+    def walk(prefix: tuple[int, ...], node: int, count: int) -> None:
+        """Every child is the run of rows that share one more symbol, and nothing else is a child."""
+        below = [row for row, sid in enumerate(written) if sid[: len(prefix)] == prefix]
+        assert below == list(range(node, node + count))
+        if len(prefix) == len(written[0]):
+            return
+        children = trie.expand(np.array([node]), np.array([count]), len(prefix))
+        assert children.symbols.tolist() == sorted({written[row][len(prefix)] for row in below})
+        for child, rows_below, symbol in zip(*map(np.ndarray.tolist, children[1:]), strict=True):
+            walk((*prefix, symbol), child, rows_below)
+
+    walk((), trie.root, len(trie))
     sids = {format_sid(c, int(s)) for c, s in zip(codes, suffixes, strict=True)}
     assert len(sids) == len(codes)
 
@@ -146,7 +151,7 @@ def test_a_saved_tree_is_the_same_and_mapped(tmp_path: Path) -> None:
     *_, trie = world(3, 200, 4, 5)
     trie.save(tmp_path)
     again = Trie.load(tmp_path)
-    for name in ("codes", "suffixes", "tables", "rows", "children"):
+    for name in ("codes", "tables", "suffixed", "suffixes", "marks", "symbols", "starts"):
         assert np.array_equal(getattr(trie, name), getattr(again, name))
     with pytest.raises(ValueError, match="read-only"):
         again.codes[0, 0] = 1

@@ -142,7 +142,7 @@ def test_beam_search_sums_what_targets_score() -> None:
     random = np.random.default_rng(4)
     codes = random.integers(0, 3, (40, LEVELS)).astype(np.uint8)
     trie = build_trie(codes, assign_suffixes(codes, np.zeros(40, np.float32)), np.arange(40))
-    suffixes = int(trie.suffixes.max())
+    suffixes = trie.highest_suffix
     generator = Generator.create(SMALL, codewords(), suffixes, STATES)
     for parameter in (generator.aim.weight, generator.ending.weight):
         torch.nn.init.normal_(parameter)

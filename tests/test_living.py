@@ -381,7 +381,7 @@ def test_refit_keeps_the_labels_it_was_built_with(tmp_path: Path) -> None:
     [
         ("config.json", True),
         ("trie-1/codes.npy", True),
-        ("trie-1/children.npy", True),
+        ("trie-1/starts.npy", True),
         ("cache/features-000000.npz", True),
         ("model-1.safetensors", False),
     ],

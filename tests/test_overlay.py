@@ -20,11 +20,14 @@ sids = st.lists(
 )
 
 
-def tree_of(tables: dict[Sid, int]) -> Trie:
+def tree_of(tables: dict[Sid, int], scanned: int = 4) -> Trie:
     listed = sorted(tables)
     array = np.array(listed, np.int64).reshape(len(listed), LEVELS + 1)
     return build_trie(
-        array[:, :LEVELS].astype(np.uint8), array[:, LEVELS], np.array([tables[sid] for sid in listed])
+        array[:, :LEVELS].astype(np.uint8),
+        array[:, LEVELS],
+        np.array([tables[sid] for sid in listed]),
+        scanned,
     )
 
 
@@ -32,22 +35,20 @@ def contents(tree: Tree) -> dict[Sid, int]:
     """Everything that can be reached from the root, and only by its own symbols."""
     if not len(tree):
         return {}
-    nodes, written = np.array([tree.root]), np.zeros((1, 0), np.int64)
-    counts = np.array([len(tree)])
+    nodes, counts, written = np.array([tree.root]), np.array([len(tree)]), np.zeros((1, 0), np.int64)
     for level in range(LEVELS + 1):
-        parent, nodes = tree.expand(nodes)
+        parent, nodes, counts, symbols = tree.expand(nodes, counts, level)
+        assert (np.diff(parent) >= 0).all()
         rows = tree.row(nodes)
-        symbol = tree.code(rows, level) if level < LEVELS else tree.suffix(rows)
-        written = np.hstack([written[parent], symbol[:, None].astype(np.int64)])
-        counts = tree.split(parent, nodes, counts)
+        assert np.array_equal(symbols, tree.code(rows, level) if level < LEVELS else tree.suffix(rows))
+        written = np.hstack([written[parent], symbols[:, None]])
         entry, below = tree.below(nodes, counts)
         assert np.array_equal(np.bincount(entry, minlength=len(nodes)), counts)
-        assert np.array_equal(tree.count(nodes), counts)
         assert len(below) == len(tree)
+        assert np.isin(rows, below).all()  # what stands for a node has not gone itself
         for at in range(level + 1):  # and all that is below a node begins as it does
             assert at == LEVELS or np.array_equal(tree.code(below, at), written[entry, at])
-    assert tree.single(nodes).all()
-    rows = tree.row(nodes)
+    assert (counts == 1).all()
     assert np.array_equal(np.sort(below), np.sort(rows))
     for level in range(LEVELS):  # a row is what was written on the way to it
         assert np.array_equal(tree.code(rows, level), written[:, level])
@@ -101,4 +102,4 @@ def test_one_change_makes_few_nodes_anew() -> None:
     tree = lay_over(base, added, gone)
     assert isinstance(tree, Overlay)
     assert len(tree.rows) < 20
-    assert len(tree.edges) < 2_000  # a list of at most 256 children for each
+    assert len(tree.edges.nodes) < 2_000  # a list of at most 256 children for each

@@ -11,6 +11,7 @@ from gentus.evidence import F32
 
 U8 = NDArray[np.uint8]
 _BLOCK = 8192
+_CROSSED = 6  # levels whose codewords' products with each other are kept: 256 KB a pair of levels
 
 
 @dataclass(slots=True)
@@ -19,6 +20,7 @@ class Codebooks:
 
     words: F32  # (L, K, d)
     squares: F32 = field(init=False, repr=False)  # (L, K) their squared lengths
+    _crossed: list[list[F32]] | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Square once what every search needs."""
@@ -34,6 +36,14 @@ class Codebooks:
         """K."""
         return int(self.words.shape[1])
 
+    @property
+    def crossed(self) -> list[list[F32]]:
+        """Products (K, K) of the codewords of a level with those of each before it; of the first levels."""
+        if self._crossed is None:
+            some = self.words[:_CROSSED]
+            self._crossed = [[before @ book.T for before in some[:level]] for level, book in enumerate(some)]
+        return self._crossed
+
     def encode(self, latents: F32) -> U8:
         """(N, L) codes, each level the nearest codeword to what the levels before left over."""
         codes = np.empty((len(latents), self.levels), np.uint8)
@@ -45,11 +55,11 @@ class Codebooks:
                 rest -= book[nearest]
         return codes
 
-    def decode(self, codes: U8) -> F32:
-        """(N, d) sums of the codewords."""
+    def decode(self, codes: NDArray[np.integer]) -> F32:
+        """(N, d) sums of the codewords, of all levels or the first ones."""
         total = np.zeros((len(codes), self.words.shape[2]), np.float32)
-        for level, book in enumerate(self.words):
-            total += book[codes[:, level]]
+        for code, book in zip(codes.T, self.words, strict=False):
+            total += book.take(code, axis=0)
         return total
 
 

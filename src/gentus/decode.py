@@ -7,7 +7,7 @@ the query and the table, because the levels telescope. A beam is therefore order
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,17 @@ from gentus.trie import I64, Tree
 FIRST = 2  # tables that a query is drawn towards
 NEAR = 20  # tables that one leans towards which comes later ...
 SHARPLY = 0.05  # ... those most that are nearest: a temperature of cosines
-AT_ONCE = 4  # so many rows a beam are not worth going down to code by code ...
+AT_ONCE = 16  # so many rows a beam are not worth going down to node by node ...
 ROUGHLY = 4  # ... and after so many more codes it shows which of them the beam would hold
+
+
+class _Entrance(NamedTuple):
+    """All M nodes behind the first two codes. Every search begins here, so what it needs is kept."""
+
+    pairs: I64  # (M,) first code * K + second code
+    nodes: I64  # (M,)
+    counts: I64  # (M,) rows below each
+    squares: F32  # (M,) squared lengths of the sums of the two codewords
 
 
 class Decoder:
@@ -28,6 +37,7 @@ class Decoder:
 
     def __init__(self, trie: Tree, codebooks: Codebooks) -> None:
         self.trie, self.codebooks = trie, codebooks
+        self._entrance: _Entrance | None = None
 
     def search(self, latent: F32, beam: int) -> tuple[I64, F32]:
         """Rows of the nearest identifiers and their squared distances, nearest first."""
@@ -73,34 +83,81 @@ class Decoder:
 
     def _find(self, latent: F32, beam: int) -> tuple[I64, F32]:
         """Rows of identifiers near the latent, and the (n, d) rest that each leaves of it."""
-        trie, words = self.trie, self.codebooks.words
-        rest = latent[None]  # (B, d) what the codes written so far leave over
+        trie, levels = self.trie, self.codebooks.levels
         if not len(trie):
-            return np.zeros(0, np.int64), rest[:0]
-        nodes, counts = np.array([trie.root]), np.array([len(trie)])  # (B,) and the rows below each
-        left = _squared(rest)  # (B,)
-        written = 0
-        while written < len(words) and counts.sum() > AT_ONCE * beam:
-            parent, nodes = trie.expand(nodes)
-            counts = trie.split(parent, nodes, counts)
-            code = trie.code(trie.row(nodes), written)
-            left = left[parent] - 2 * _products(rest, parent, words[written], code)
-            left += self.codebooks.squares[written, code]
+            return np.zeros(0, np.int64), np.zeros((0, len(latent)), np.float32)
+        nodes, counts, said, left = self._enter(latent, beam)
+        level = said.shape[1]
+        while level < levels and counts.sum() > AT_ONCE * beam:
+            parent, nodes, counts, code = trie.expand(nodes, counts, level)
+            left = self._left(latent, left, said, parent, code)
             if len(nodes) > beam:
-                best = np.argpartition(left, beam)[:beam]
+                best = _least(left, beam)
                 parent, nodes, counts = parent[best], nodes[best], counts[best]
                 code, left = code[best], left[best]
-            rest = rest[parent] - words[written][code]
-            written += 1
+            said = np.concatenate([said[parent], code[:, None]], axis=1)
+            level += 1
         parent, rows = trie.below(nodes, counts)  # few are left: no choice any more, so no beam
-        rest = rest[parent]
-        codes = trie.written(rows).astype(np.int64)  # (n, L)
-        for level in range(written, len(words)):
-            if level == written + ROUGHLY and len(rows) > beam:
-                best = np.argpartition(_squared(rest), beam)[:beam]
-                rows, rest, codes = rows[best], rest[best], codes[best]
-            rest -= words[level].take(codes[:, level], axis=0)
-        return rows, rest
+        codes = trie.written(rows)  # (n, L)
+        left = left[parent]
+        for ahead in range(level, min(level + ROUGHLY, levels)):
+            if len(rows) <= beam:
+                break
+            said = codes[:, : ahead + 1].astype(np.int64)
+            left = self._left(latent, left, said[:, :-1], np.arange(len(rows)), said[:, -1])
+            best = _least(left, max(beam, len(rows) // 2) if ahead < level + ROUGHLY - 1 else beam)
+            rows, codes, left = rows[best], codes[best], left[best]
+        return rows, latent - self.codebooks.decode(codes)
+
+    def _enter(self, latent: F32, beam: int) -> tuple[I64, I64, I64, F32]:
+        """The best nodes behind two codes: (B,) nodes, rows below, (B, 2) the codes, (B,) what is left."""
+        words, squared = self.codebooks.words, latent @ latent
+        if len(words) < 2:
+            root, count = np.array([self.trie.root]), np.array([len(self.trie)])
+            return root, count, np.zeros((1, 0), np.int64), np.array([squared])
+        if self._entrance is None:
+            self._entrance = _entrance(self.trie, self.codebooks)
+        pairs, nodes, counts, squares = self._entrance
+        first, second = words[:2] @ latent  # (K,) each
+        left = squared + squares - 2 * (first[:, None] + second).ravel().take(pairs)
+        best = _least(left, beam)
+        return nodes[best], counts[best], np.stack(np.divmod(pairs[best], len(first)), axis=1), left[best]
+
+    def _left(self, latent: F32, left: F32, said: I64, parent: I64, code: I64) -> F32:
+        """(n,) the squared length of what one more code each leaves, behind those `said` (B, l) before it.
+
+        Products with a rest are products with the latent, less those with codewords: the latter are known.
+        """
+        books, level = self.codebooks, said.shape[1]
+        book, squares = books.words[level], books.squares[level]
+        if level >= len(books.crossed):
+            products = pair_products(latent - books.decode(said), parent, book, code)
+        else:
+            products = (book @ latent).take(code)
+            for before, crossed in zip(said.T, books.crossed[level], strict=True):
+                products -= crossed.ravel().take(before.take(parent) * len(book) + code)
+        after: F32 = left.take(parent) + squares.take(code) - 2 * products
+        return after
+
+
+def _entrance(trie: Tree, codebooks: Codebooks) -> _Entrance:
+    root = trie.expand(np.array([trie.root]), np.array([len(trie)]), 0)
+    parent, nodes, counts, second = trie.expand(root.nodes, root.counts, 1)
+    first = root.symbols[parent]
+    squares = codebooks.squares[0, first] + codebooks.squares[1, second]
+    squares += 2 * codebooks.crossed[1][0][first, second]
+    return _Entrance(first * codebooks.size + second, nodes, counts, squares)
+
+
+def _least(values: F32, count: int) -> I64:
+    """Where the `count` least of some values are, in any order."""
+    if len(values) <= count:
+        return np.arange(len(values))
+    step = len(values) // (8 * count)
+    if step > 1:  # what is above the least of a part is not among the least of all
+        near = np.flatnonzero(values <= np.partition(values[::step], count)[count])
+        return near[np.argpartition(values[near], count)[:count]]
+    return np.argpartition(values, count)[:count]
 
 
 def _in_order(rows: I64, distance: F32) -> tuple[I64, F32]:
@@ -113,14 +170,6 @@ def _squared(vectors: F32) -> F32:
     """(n,) squared lengths."""
     lengths: F32 = np.einsum("nd,nd->n", vectors, vectors)
     return lengths
-
-
-def _products(rest: F32, parent: I64, book: F32, codes: NDArray[np.integer[Any]]) -> F32:
-    """(n,) rest[parent] · book[codes]: all pairs where many are asked for, else those only."""
-    if 8 * len(parent) > len(rest) * len(book):
-        products: F32 = (rest @ book.T)[parent, codes]
-        return products
-    return pair_products(rest, parent, book, codes)
 
 
 def pair_products(rest: F32, parent: I64, book: F32, codes: NDArray[np.integer[Any]]) -> F32:

@@ -82,14 +82,14 @@ def generate(
     logits = scorer.begin()  # (Q, V)
     eos = _eos(trie, codes, logits.shape[1] - codes - 1)
     owner = np.arange(queries)  # (n,) the query of each beam
-    nodes = np.full(queries, trie.root)
+    nodes, counts = np.full(queries, trie.root), np.full(queries, len(trie))  # (n,) and the rows below
     slot = np.arange(queries)  # (n,) its row in the scorer, -1 once its log-probability is final
     generator = np.zeros(queries, np.float32)
     rest = prior.latents if prior else np.zeros((queries, 0), np.float32)  # (n, d) not yet written
     left = (rest**2).sum(1)  # (n,)
     for level in range(levels + 2):
-        parent, nodes = trie.expand(nodes)
-        symbols = _symbols(trie, trie.row(nodes), level, codes, eos)
+        parent, nodes, counts, symbols = trie.expand(nodes, counts, level)
+        symbols = _symbols(symbols, level - levels, codes, eos)
         owner, slot, generator, left = owner[parent], slot[parent], generator[parent], left[parent]
         asks = slot >= 0
         generator[asks] += _log_probabilities(logits, slot[asks], symbols[asks], softmax)
@@ -98,11 +98,11 @@ def generate(
         if book is not None:
             left = left - 2 * pair_products(rest, parent, book, symbols) + (book**2).sum(1)[symbols]
         keep = _best(weight * generator - left, owner, queries, beam)
-        parent, nodes, symbols, owner = parent[keep], nodes[keep], symbols[keep], owner[keep]
-        slot, generator, left = slot[keep], generator[keep], left[keep]
+        parent, nodes, counts, symbols = parent[keep], nodes[keep], counts[keep], symbols[keep]
+        owner, slot, generator, left = owner[keep], slot[keep], generator[keep], left[keep]
         if book is not None:
             rest = rest[parent] - book[symbols]
-        asks = (slot >= 0) & (symbols != eos if softmax == "vocabulary" else ~trie.single(nodes))
+        asks = (slot >= 0) & (symbols != eos if softmax == "vocabulary" else counts > 1)
         if not asks.any():
             break
         logits = scorer.step(_tensor(slot[asks], logits), _tensor(symbols[asks], logits))  # (n, V)
@@ -176,20 +176,20 @@ def paths(trie: Trie, rows: I64, codes: int, suffixes: int, *, trim: bool = Fals
     """
     eos = _eos(trie, codes, suffixes)
     depth = trie.levels + 2
-    written = np.stack([_symbols(trie, rows, level, codes, eos) for level in range(depth)], axis=1)
+    written = np.column_stack([trie.written(rows), trie.suffix(rows), trie.suffix(rows)]).astype(np.int64)
+    for late in range(2):
+        written[:, trie.levels + late] = _symbols(written[:, trie.levels + late], late, codes, eos)
     valid = np.zeros((len(rows), depth, eos + 1), bool)
     decisive = np.zeros(len(rows), np.int64)
-    nodes = np.zeros(len(rows), np.int64)
+    nodes, counts = np.full(len(rows), trie.root), np.full(len(rows), len(trie))
     for level in range(depth):
-        if trie.single(nodes).all():
+        if (counts == 1).all():
             break
-        parent, below = trie.expand(nodes)
-        first = trie.row(below)
-        valid[parent, level, _symbols(trie, first, level, codes, eos)] = True
+        parent, below, under, symbols = trie.expand(nodes, counts, level)
+        valid[parent, level, _symbols(symbols, level - trie.levels, codes, eos)] = True
         decisive[np.bincount(parent, minlength=len(rows)) > 1] = level + 1
-        # The child a row lies in is the last that begins at or before it; rows rise within a node.
-        before = np.bincount(parent[first <= rows[parent]], minlength=len(rows))
-        nodes = below[np.searchsorted(parent, np.arange(len(rows))) + before - 1]
+        own = (below <= rows[parent]) & (rows[parent] < below + under)  # the child that a row lies in
+        nodes, counts = below[own], under[own]
     # Where a row has become the only one, its own symbol is the only valid one.
     row, position = np.nonzero(written >= 0)
     valid[row, position, written[row, position]] = True
@@ -210,19 +210,17 @@ def _eos(trie: Tree, codes: int, suffixes: int) -> int:
     return codes + suffixes
 
 
-def _symbols(trie: Tree, rows: I64, level: int, codes: int, eos: int) -> I64:
-    """(n,) what each row's identifier has at one position, -1 after its end.
+def _symbols(symbols: I64, late: int, codes: int, eos: int) -> I64:
+    """(n,) what an identifier has at one position: its code, or `late` positions behind the last of these.
 
-    A lake that grows may come to suffixes that the generator never met: they share its last symbol for one.
+    There its suffix is given. A lake that grows may come to suffixes that the generator never met: they share
+    its last symbol for one. -1 after the end.
     """
-    levels = trie.levels
-    if level < levels:
-        code: I64 = trie.code(rows, level).astype(np.int64)
-        return code
-    suffix = trie.suffix(rows)
-    if level == levels:
-        return np.where(suffix > 0, np.minimum(codes + suffix, eos) - 1, eos)
-    return np.where(suffix > 0, eos, -1)
+    if late < 0:
+        return symbols
+    if late == 0:
+        return np.where(symbols > 0, np.minimum(codes + symbols, eos) - 1, eos)
+    return np.where(symbols > 0, eos, -1)
 
 
 def _log_probabilities(logits: Tensor, row: I64, symbols: I64, softmax: Softmax) -> F32:

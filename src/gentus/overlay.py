@@ -14,22 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gentus.codes import U8
-from gentus.trie import I64, Tree, Trie, ranges
-
-_ABSENT = -1
+from gentus.trie import I64, Children, Tree, Trie, in_order, ranges
 
 
 @dataclass(frozen=True, slots=True)
 class Overlay:
-    """Nodes of the snapshot, then those of the tree of what was added, then V made anew; rows likewise."""
+    """Rows of the snapshot, then those of the tree of what was added: both are nodes; then V made anew."""
 
     base: Trie
     added: Trie
     gone: int  # rows of the snapshot that are not reached any more
     first: I64  # (V + 1,) where the children of each node made anew begin
-    edges: I64  # their children; the list has no gaps, but its nodes lie anywhere
-    rows: I64  # (V,) a row of the snapshot that shares the node's prefix
-    counts: I64  # (V,) how many rows there are below it
+    edges: Children  # (E,) all of these children; `parent` is the node made anew, counted from 0
+    rows: I64  # (V,) a row below each node made anew
 
     @property
     def root(self) -> int:
@@ -48,75 +45,49 @@ class Overlay:
 
     @property
     def _made(self) -> int:
-        return len(self.base.rows) + len(self.added.rows)
+        return len(self.base) + len(self.added)
 
     def __len__(self) -> int:
         """How many identifiers there are."""
         return len(self.base) + len(self.added) - self.gone
 
-    def single(self, nodes: I64) -> NDArray[np.bool_]:
-        """Whether each node is one row, whose remaining codes need no tree."""
-        old, new, _ = self._kinds(nodes)
-        alone = np.zeros(len(nodes), bool)
-        alone[old] = self.base.single(nodes[old])
-        alone[new] = self.added.single(nodes[new] - len(self.base.rows))
-        return alone
-
-    def expand(self, nodes: I64) -> tuple[I64, I64]:
-        """All children of some nodes, and the entry each comes from; a single row is its own child."""
+    def expand(self, nodes: I64, counts: I64, level: int) -> Children:
+        """All children of some nodes of one level; a node of one row leads to nothing but it."""
         old, new, made = self._kinds(nodes)
-        parents, children = [], []
+        parts = []
         if len(old):
-            parent, child = self.base.expand(nodes[old])
-            parents.append(old[parent])
-            children.append(child)
+            found = self.base.expand(nodes[old], counts[old], level)
+            parts.append(found._replace(parent=old[found.parent]))
         if len(new):
-            offset = len(self.base.rows)
-            parent, child = self.added.expand(nodes[new] - offset)
-            parents.append(new[parent])
-            children.append(child + offset)
+            found = self.added.expand(nodes[new] - len(self.base), counts[new], level)
+            parts.append(found._replace(parent=new[found.parent], nodes=found.nodes + len(self.base)))
         if len(made):
-            own = nodes[made] - self._made
-            parent, edge = ranges(self.first[own], self.first[own + 1] - self.first[own])
-            parents.append(made[parent])
-            children.append(self.edges[edge])
-        parent, child = np.concatenate(parents), np.concatenate(children)
-        order = np.argsort(parent, kind="stable")
-        return parent[order], child[order]
+            found = self._made_anew(nodes[made])
+            parts.append(found._replace(parent=made[found.parent]))
+        return parts[0] if len(parts) == 1 else in_order(parts)
 
-    def row(self, nodes: I64) -> I64:
-        """A row below each node; of a single node, the row that it is."""
-        old, new, made = self._kinds(nodes)
-        rows = np.empty(len(nodes), np.int64)
-        rows[old] = self.base.rows[nodes[old]]
-        rows[new] = self.added.rows[nodes[new] - len(self.base.rows)] + np.int64(len(self.base))
-        rows[made] = self.rows[nodes[made] - self._made]
-        return rows
-
-    def count(self, nodes: I64) -> I64:
-        """(n,) how many rows there are below each node."""
-        old, new, made = self._kinds(nodes)
-        counts = np.empty(len(nodes), np.int64)
-        counts[old] = self.base.count(nodes[old])
-        counts[new] = self.added.count(nodes[new] - len(self.base.rows))
-        counts[made] = self.counts[nodes[made] - self._made]
-        return counts
-
-    def split(self, parent: I64, nodes: I64, counts: I64) -> I64:
-        """(n,) rows below what `expand` has led to; they lie anywhere, so each is counted."""
-        return self.count(nodes)
+    def _made_anew(self, nodes: I64) -> Children:
+        own = nodes - self._made
+        parent, edge = ranges(self.first[own], self.first[own + 1] - self.first[own])
+        return Children(*(column[edge] for column in self.edges))._replace(parent=parent)
 
     def below(self, nodes: I64, counts: I64) -> tuple[I64, I64]:
-        """All rows below some nodes, so many below each, and the entry each comes from."""
+        """All rows below some nodes, and the entry each comes from."""
         entry = np.arange(len(nodes))
-        while (nodes >= self._made).any():  # below all other nodes nothing has changed
-            parent, nodes = self.expand(nodes)
-            entry = entry[parent]
-        old, new, _ = self._kinds(nodes)
-        base, added = nodes[old], nodes[new] - len(self.base.rows)
-        first, rows = self.base.below(base, self.base.count(base))
-        then, late = self.added.below(added, self.added.count(added))
-        return entry[np.concatenate([old[first], new[then]])], np.concatenate([rows, late + len(self.base)])
+        while (made := nodes >= self._made).any():  # below all other nodes nothing has changed
+            found = self._made_anew(nodes[made])
+            entry = np.concatenate([entry[~made], entry[made][found.parent]])
+            nodes = np.concatenate([nodes[~made], found.nodes])
+            counts = np.concatenate([counts[~made], found.counts])
+        parent, rows = ranges(nodes, counts)
+        return entry[parent], rows
+
+    def row(self, nodes: I64) -> I64:
+        """A row below each node."""
+        rows = nodes.copy()
+        made = nodes >= self._made
+        rows[made] = self.rows[nodes[made] - self._made]
+        return rows
 
     def code(self, rows: I64, level: int) -> NDArray[np.unsignedinteger[Any]]:
         """The code each row has at one level."""
@@ -128,7 +99,11 @@ class Overlay:
 
     def suffix(self, rows: I64) -> I64:
         """The suffix of each row, 0 where codes alone say which table."""
-        return self._of(rows, self.base.suffixes, self.added.suffixes).astype(np.int64)
+        late = rows >= len(self.base)
+        found = np.empty(len(rows), np.int64)
+        found[~late] = self.base.suffix(rows[~late])
+        found[late] = self.added.suffix(rows[late] - len(self.base))
+        return found
 
     def table(self, rows: I64) -> I64:
         """The table of each row."""
@@ -136,22 +111,21 @@ class Overlay:
 
     def find(self, codes: U8, suffixes: NDArray[np.integer]) -> I64:
         """(n,) the row of each identifier, -1 where there is none, or none any more."""
-        found = np.full(len(codes), self.root)  # the way down from the root, -1 once it is lost
+        found = np.full(len(codes), self.root)  # the way down from the root
+        counts = np.full(len(codes), len(self))  # 0 once it is lost
         for level in range(self.levels + 1):
-            going = np.flatnonzero(found >= 0)
-            parent, child = self.expand(found[going])
-            rows = self.row(child)
-            symbol = self.code(rows, level) if level < self.levels else self.suffix(rows)
+            going = np.flatnonzero(counts)
+            children = self.expand(found[going], counts[going], level)
             wanted = codes[:, level] if level < self.levels else suffixes
-            right = symbol == wanted[going[parent]]
-            found[going] = _ABSENT
-            found[going[parent[right]]] = child[right]
-        found[found >= 0] = self.row(found[found >= 0])
-        return found
+            right = children.symbols == wanted[going[children.parent]]
+            counts[going] = 0
+            owner = going[children.parent[right]]
+            found[owner], counts[owner] = children.nodes[right], children.counts[right]
+        return np.where(counts > 0, found, -1)
 
     def _kinds(self, nodes: I64) -> tuple[I64, I64, I64]:
         """Which of the nodes are of the snapshot, which of the tree of what was added, which made anew."""
-        old = nodes < len(self.base.rows)
+        old = nodes < len(self.base)
         made = nodes >= self._made
         return np.flatnonzero(old), np.flatnonzero(~(old | made)), np.flatnonzero(made)
 
@@ -177,61 +151,47 @@ def lay_over(base: Trie, added: Trie, gone: Trie) -> Tree:
     if not len(added) and not len(gone):
         return base
     trees = (base, added, gone)
-    offset = len(base.rows) + len(added.rows)  # of nodes made anew
-    front = [np.array([0 if len(tree) else _ABSENT]) for tree in trees]  # nodes of each on the same prefix
+    offset = len(base) + len(added)  # of nodes made anew
+    nodes = np.zeros((3, 1), np.int64)  # of each tree, on the same prefixes ...
+    counts = np.array([[len(tree)] for tree in trees])  # ... and the rows below, 0 where there is none
     made = 0
-    rows, counts, owners, children = [], [], [], []  # a list a level
+    levels: list[Children] = []  # the children of nodes made anew
     for level in range(base.levels + 1):
-        rows.append(base.row(front[0]))
-        has, gets, loses = (_count(tree, nodes) for tree, nodes in zip(trees, front, strict=True))
-        counts.append(has + gets - loses)
-        found = [_children(tree, nodes, level) for tree, nodes in zip(trees, front, strict=True)]
-        shared = np.unique(np.concatenate([key for key, _ in found]))
-        old, new, dead = (np.full(len(shared), _ABSENT, np.int64) for _ in trees)
-        for column, (key, child) in zip((old, new, dead), found, strict=True):
-            column[np.searchsorted(shared, key)] = child
-        # All that is gone was in the snapshot: a single row there, with one gone on its way, is that one.
-        lost = (old >= 0) & (dead >= 0) & base.single(np.maximum(old, 0))
-        old[lost] = dead[lost] = _ABSENT
-        both = (old >= 0) & ((new >= 0) | (dead >= 0))
-        child = np.where(new >= 0, new + len(base.rows), old)
-        child[both] = offset + made + len(front[0]) + np.arange(both.sum())
-        left = child >= 0
-        owners.append(offset + made + (shared[left] >> 32))
-        children.append(child[left])
-        made += len(front[0])
-        front = [column[both] for column in (old, new, dead)]
-        if not both.any():
+        found = [_children(*one, level) for one in zip(trees, nodes, counts, strict=True)]
+        keys = [(one.parent << 32) + one.symbols for one in found]
+        shared = np.unique(np.concatenate(keys))
+        width, at_level = len(nodes[0]), made
+        nodes, counts = np.zeros((3, len(shared)), np.int64), np.zeros((3, len(shared)), np.int64)
+        for tree, (key, one) in enumerate(zip(keys, found, strict=True)):
+            place = np.searchsorted(shared, key)
+            nodes[tree, place], counts[tree, place] = one.nodes, one.counts
+        stays = counts[0] - counts[2]
+        mixed = (stays > 0) & ((counts[1] > 0) | (counts[2] > 0))
+        made += width
+        child = np.where(stays > 0, nodes[0], nodes[1] + len(base))
+        child[mixed] = offset + made + np.arange(mixed.sum())
+        left = stays + counts[1]
+        kept = left > 0
+        parent = at_level + (shared[kept] >> 32)
+        levels.append(Children(parent, child[kept], left[kept], shared[kept] & 0xFFFFFFFF))
+        nodes, counts = nodes[:, mixed], counts[:, mixed]
+        if not mixed.any():
             break
-    owner, edges = _without_empty(owners, children, offset)
-    first = np.searchsorted(owner, offset + np.arange(made + 1))
-    return Overlay(base, added, len(gone), first, edges, np.concatenate(rows), np.concatenate(counts))
+    edges = Children(*map(np.concatenate, zip(*levels, strict=True)))
+    first = np.searchsorted(edges.parent, np.arange(made + 1))
+    return Overlay(base, added, len(gone), first, edges, _rows(edges, first, offset))
 
 
-def _count(tree: Trie, nodes: I64) -> I64:
-    """(n,) rows below each node, 0 where there is none."""
-    counts = np.zeros(len(nodes), np.int64)
-    there = nodes >= 0
-    counts[there] = tree.count(nodes[there])
-    return counts
+def _children(tree: Trie, nodes: I64, counts: I64, level: int) -> Children:
+    """Children of the nodes that are there."""
+    there = np.flatnonzero(counts)
+    found = tree.expand(nodes[there], counts[there], level)
+    return found._replace(parent=there[found.parent])
 
 
-def _children(tree: Trie, nodes: I64, level: int) -> tuple[I64, I64]:
-    """(key, node) of all children of the nodes that are there; a key is which node, and the symbol."""
-    there = np.flatnonzero(nodes >= 0)
-    parent, child = tree.expand(nodes[there])
-    rows = tree.row(child)
-    symbol = tree.code(rows, level) if level < tree.levels else tree.suffix(rows)
-    return (there[parent] << 32) + symbol.astype(np.int64), child
-
-
-def _without_empty(owners: list[I64], children: list[I64], offset: int) -> tuple[I64, I64]:
-    """Edges of all levels, without those to nodes made anew below which nothing is left."""
-    kept: list[tuple[I64, I64]] = []
-    alive = np.zeros(0, np.int64)  # nodes made anew, of the level below, that have children
-    for owner, child in zip(reversed(owners), reversed(children), strict=True):
-        leads = (child < offset) | np.isin(child, alive)
-        kept.append((owner[leads], child[leads]))
-        alive = np.unique(owner[leads])
-    kept.reverse()
-    return np.concatenate([owner for owner, _ in kept]), np.concatenate([child for _, child in kept])
+def _rows(edges: Children, first: I64, offset: int) -> I64:
+    """(V,) a row below each node made anew: follow the first child until it is one."""
+    rows = edges.nodes[first[:-1]]
+    while (made := rows >= offset).any():
+        rows[made] = edges.nodes[first[rows[made] - offset]]
+    return rows

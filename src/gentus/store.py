@@ -25,7 +25,7 @@ import numpy as np
 
 from gentus.features import Features
 
-FORMAT = 4
+FORMAT = 5
 HASHED_AT_OPEN = 64 << 20  # larger trees are only hashed by `gentus check`; opening them is to be instant
 _FEATURES = tuple(field.name for field in fields(Features))
 _NEEDED = (

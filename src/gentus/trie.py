@@ -1,15 +1,15 @@
-"""The prefix tree of all identifiers, as flat arrays that are memory-mapped and never unpacked.
+"""The prefix tree of all identifiers: their codes, sorted, memory-mapped and never unpacked.
 
-Identifiers are sorted; a node is a run of rows that share a prefix. Only runs of two or more rows need
-children: once a prefix belongs to one table, its remaining codes are read off its row. So the tree holds
-about one node a table, however long identifiers are.
+A node is a run of rows that share a prefix: its first row, and how many there are. Its children are the runs
+of equal codes at the next level. Most runs are short, and looking at their rows is enough; where one is long,
+the rows at which its children begin are noted as marks. So the tree costs little more than the identifiers.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +19,20 @@ from gentus.store import replacing
 
 I64 = NDArray[np.int64]
 
+SCANNED = 256  # rows of a run that are looked at sooner than marks are looked up
+
+
+class Children(NamedTuple):
+    """The n children of some nodes, in the order of the nodes and then of their symbols."""
+
+    parent: I64  # (n,) the entry each comes from
+    nodes: I64  # (n,)
+    counts: I64  # (n,) rows below each
+    symbols: I64  # (n,) the code that leads to each; behind the last code, the suffix
+
 
 class Tree(Protocol):
-    """What decoding needs of a prefix tree: nodes lead to children, single nodes to rows, rows to tables."""
+    """What decoding needs of a prefix tree: nodes with counts of rows lead to children, and to rows."""
 
     @property
     def root(self) -> int:
@@ -42,28 +53,16 @@ class Tree(Protocol):
         """How many identifiers there are."""
         ...
 
-    def single(self, nodes: I64) -> NDArray[np.bool_]:
-        """Whether each node is one row, whose remaining codes need no tree."""
-        ...
-
-    def expand(self, nodes: I64) -> tuple[I64, I64]:
-        """All children of some nodes, and the entry each comes from; a single row is its own child."""
-        ...
-
-    def row(self, nodes: I64) -> I64:
-        """A row below each node; of a single node, the row that it is."""
-        ...
-
-    def count(self, nodes: I64) -> I64:
-        """(n,) how many rows there are below each node."""
-        ...
-
-    def split(self, parent: I64, nodes: I64, counts: I64) -> I64:
-        """(n,) rows below what `expand` has led to, from the `counts` of rows below what it was led by."""
+    def expand(self, nodes: I64, counts: I64, level: int) -> Children:
+        """All children of some nodes of one level; a node of one row leads to nothing but it."""
         ...
 
     def below(self, nodes: I64, counts: I64) -> tuple[I64, I64]:
-        """All rows below some nodes, so many below each, and the entry each comes from."""
+        """All rows below some nodes, and the entry each comes from."""
+        ...
+
+    def row(self, nodes: I64) -> I64:
+        """A row below each node."""
         ...
 
     def code(self, rows: I64, level: int) -> NDArray[np.unsignedinteger[Any]]:
@@ -89,13 +88,16 @@ class Tree(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Trie:
-    """N identifiers of L codes in M nodes, numbered level by level; node 0 is the root."""
+    """N identifiers of L codes. A node is the first of its rows, so the root is 0."""
 
     codes: U8  # (N, L) sorted
-    suffixes: NDArray[np.unsignedinteger]  # (N,) 0 where the codes alone say which table
     tables: NDArray[np.int32]  # (N,) the table of each row
-    rows: NDArray[np.int32]  # (M,) the first row of each node
-    children: NDArray[np.int32]  # (M + 1,) where each node's children begin; none: a single row
+    suffixed: NDArray[np.int32]  # (S,) rows whose codes do not say alone which table
+    suffixes: NDArray[np.unsignedinteger]  # (S,) what tells them apart
+    marks: NDArray[np.int32]  # (M,) level by level, the rows where children of long runs begin
+    symbols: U8  # (M,) the codes there, so that the rows themselves need no look
+    starts: NDArray[np.int64]  # (L + 1,) where the marks of each level begin
+    scanned: NDArray[np.int64]  # () rows up to which a run has none
 
     def __len__(self) -> int:
         """How many identifiers there are."""
@@ -121,46 +123,48 @@ class Trie:
         """Bytes of all arrays."""
         return sum(getattr(self, field.name).nbytes for field in fields(self))
 
-    def single(self, nodes: I64) -> NDArray[np.bool_]:
-        """Whether each node is one row, whose remaining codes need no tree."""
-        alone: NDArray[np.bool_] = self.children[nodes] == self.children[nodes + 1]
-        return alone
+    def expand(self, nodes: I64, counts: I64, level: int) -> Children:
+        """All children of some nodes of one level; a node of one row leads to nothing but it."""
+        if level >= self.levels:  # only suffixes are left: every row is a child
+            parent, rows = ranges(nodes, counts)
+            return Children(parent, rows, np.ones_like(rows), self.suffix(rows))
+        long = counts > self.scanned
+        if not long.any():
+            return self._scan(nodes, counts, level)
+        if long.all():
+            return self._look_up(nodes, counts, level)
+        parts = []
+        for some, children in ((~long, self._scan), (long, self._look_up)):
+            found = children(nodes[some], counts[some], level)
+            parts.append(found._replace(parent=np.flatnonzero(some)[found.parent]))
+        return in_order(parts)
 
-    def expand(self, nodes: I64) -> tuple[I64, I64]:
-        """All children of some nodes, and the entry each comes from; a single row is its own child."""
-        first = self.children[nodes].astype(np.int64)
-        count = self.children[nodes + 1] - first
-        alone = count == 0
-        first = np.where(alone, nodes, first)
-        count = np.where(alone, 1, count)
-        return ranges(first, count)
+    def _scan(self, nodes: I64, counts: I64, level: int) -> Children:
+        parent, rows = ranges(nodes, counts)
+        codes = self.codes[rows, level]
+        begins = np.empty(len(rows), bool)
+        begins[:1] = True
+        begins[1:] = (codes[1:] != codes[:-1]) | (parent[1:] != parent[:-1])
+        at = np.flatnonzero(begins)
+        return Children(parent[at], rows[at], np.diff(at, append=len(rows)), codes[at].astype(np.int64))
+
+    def _look_up(self, nodes: I64, counts: I64, level: int) -> Children:
+        here = slice(*self.starts[level : level + 2])
+        marks, ends = self.marks[here], nodes + counts
+        first, last = np.searchsorted(marks, np.stack([nodes, ends]).astype(np.int32))
+        parent, at = ranges(first, last - first)
+        rows = marks[at].astype(np.int64)
+        following = np.append(rows[1:], 0)
+        following[np.cumsum(last - first) - 1] = ends
+        return Children(parent, rows, following - rows, self.symbols[here][at].astype(np.int64))
+
+    def below(self, nodes: I64, counts: I64) -> tuple[I64, I64]:
+        """All rows below some nodes, and the entry each comes from."""
+        return ranges(nodes, counts)
 
     def row(self, nodes: I64) -> I64:
         """The first row below each node."""
-        first: I64 = self.rows[nodes].astype(np.int64)
-        return first
-
-    def count(self, nodes: I64) -> I64:
-        """(n,) how many rows there are below each node: up to the last row of its last child's last child."""
-        last = nodes
-        while True:
-            end = self.children[last + 1]
-            inner = end > self.children[last]
-            if not inner.any():
-                return self.row(last) + 1 - self.row(nodes)
-            last = np.where(inner, end - 1, last)
-
-    def split(self, parent: I64, nodes: I64, counts: I64) -> I64:
-        """(n,) rows below what `expand` has led to: up to its next sibling, or to where their parent ends."""
-        rows = self.row(nodes)
-        first = np.flatnonzero(np.diff(parent, prepend=-1))  # every node leads somewhere
-        ends = np.append(rows[1:], 0)
-        ends[np.append(first[1:], len(rows)) - 1] = rows[first] + counts
-        return ends - rows
-
-    def below(self, nodes: I64, counts: I64) -> tuple[I64, I64]:
-        """All rows below some nodes, so many below each, and the entry each comes from."""
-        return ranges(self.row(nodes), counts)
+        return nodes
 
     def code(self, rows: I64, level: int) -> NDArray[np.unsignedinteger[Any]]:
         """The code each row has at one level."""
@@ -174,8 +178,12 @@ class Trie:
 
     def suffix(self, rows: I64) -> I64:
         """The suffix of each row, 0 where codes alone say which table."""
-        suffixes: I64 = self.suffixes[rows].astype(np.int64)
-        return suffixes
+        found = np.zeros(len(rows), np.int64)
+        if len(self.suffixed):
+            at = np.minimum(np.searchsorted(self.suffixed, rows.astype(np.int32)), len(self.suffixed) - 1)
+            has = self.suffixed[at] == rows
+            found[has] = self.suffixes[at[has]]
+        return found
 
     def table(self, rows: I64) -> I64:
         """The table of each row."""
@@ -183,12 +191,20 @@ class Trie:
         return tables
 
     def find(self, codes: U8, suffixes: NDArray[np.integer]) -> I64:
-        """(n,) the row of each identifier, -1 where there is none."""
-        if not len(self) or not len(codes):
-            return np.full(len(codes), -1, np.int64)
-        known, wanted = _keys(self.codes, self.suffixes), _keys(codes.astype(self.codes.dtype), suffixes)
-        rows = np.minimum(np.searchsorted(known, wanted), len(self) - 1)
-        return np.where(known[rows] == wanted, rows, -1)
+        """(n,) the row of each identifier, -1 where there is none: by halving, all of them at once."""
+        wanted = np.column_stack([codes, suffixes]).astype(np.int64)
+        low, high = np.zeros(len(codes), np.int64), np.full(len(codes), len(self))
+        while (open_ := low < high).any():
+            middle = (low + high) // 2
+            before = open_ & _before(self._identifiers(np.minimum(middle, len(self) - 1)), wanted)
+            low, high = np.where(before, middle + 1, low), np.where(open_ & ~before, middle, high)
+        there = low < len(self)
+        there[there] = (self._identifiers(low[there]) == wanted[there]).all(1)
+        return np.where(there, low, -1)
+
+    def _identifiers(self, rows: I64) -> I64:
+        """(n, L + 1) codes and suffix."""
+        return np.column_stack([self.codes[rows].astype(np.int64), self.suffix(rows)])
 
     def save(self, folder: Path) -> None:
         """Write one `.npy` an array."""
@@ -201,20 +217,24 @@ class Trie:
     def load(cls, folder: Path) -> Trie:
         """Map the arrays from a folder; one that is damaged or does not fit raises `ValueError`."""
         trie = cls(*(_load(folder / f"{field.name}.npy") for field in fields(cls)))
-        count, nodes = len(trie.codes), len(trie.rows)
-        sizes = (len(trie.suffixes), len(trie.tables), len(trie.children))
-        if trie.codes.ndim != 2 or trie.codes.dtype.kind != "u" or sizes != (count, count, nodes + 1):
+        lengths: list[tuple[NDArray[Any], NDArray[Any]]] = [
+            (trie.codes, trie.tables),
+            (trie.suffixed, trie.suffixes),
+            (trie.marks, trie.symbols),
+        ]
+        fit = trie.codes.ndim == 2 and trie.codes.dtype.kind == "u" and len(trie.starts) == trie.levels + 1
+        fit = fit and all(len(one) == len(other) for one, other in lengths)
+        if not fit or trie.starts[0] != 0 or trie.starts[-1] != len(trie.marks):
             raise ValueError(f"the arrays in {folder} do not fit each other")
         return trie
 
 
-def _keys(codes: U8, suffixes: NDArray[np.integer]) -> NDArray[np.void]:
-    """(n,) identifiers as strings of bytes, which sort as the rows of a tree do."""
-    # Big-endian: bytes in order of value.
-    head = np.ascontiguousarray(codes.astype(codes.dtype.newbyteorder(">"))).view(np.uint8)
-    tail = suffixes.astype(">u4").view(np.uint8).reshape(-1, 4)
-    keys = np.ascontiguousarray(np.concatenate([head.reshape(len(codes), -1), tail], axis=1))
-    return keys.view(f"V{keys.shape[1]}")[:, 0]
+def _before(some: I64, others: I64) -> NDArray[np.bool_]:
+    """(n,) whether each row of some (n, m) numbers sorts before that of others."""
+    differs = some != others
+    at = differs.argmax(1)[:, None]
+    less: NDArray[np.bool_] = np.take_along_axis(some < others, at, 1)[:, 0]
+    return less
 
 
 def _load(path: Path) -> NDArray[Any]:
@@ -225,48 +245,47 @@ def _load(path: Path) -> NDArray[Any]:
     return array
 
 
-def build_trie(codes: U8, suffixes: NDArray[np.integer], tables: NDArray[np.integer]) -> Trie:
-    """Sort identifiers and lay out their tree, level by level without a loop over nodes."""
+def build_trie(
+    codes: U8, suffixes: NDArray[np.integer], tables: NDArray[np.integer], scanned: int = SCANNED
+) -> Trie:
+    """Sort identifiers and mark where the children of long runs begin, level by level."""
     count, levels = codes.shape
     order = np.lexsort((suffixes, *codes.T[::-1]))
-    codes, suffixes, tables = codes[order], suffixes[order], tables[order]
+    codes, suffixes, tables = np.ascontiguousarray(codes[order]), suffixes[order], tables[order]
     # The level at which a row parts from the row before it; `levels` where only the suffix differs.
-    parts = np.full(count, levels, np.int64)
-    differs = codes[1:] != codes[:-1]
-    parts[1:] = np.where(differs.any(1), differs.argmax(1), levels)
-    rows = [np.zeros(1, np.int64)]
-    widths = []  # children of the nodes of each level
-    begins, ends = np.zeros(1, np.int64), np.array([count])
-    for level in range(levels + 1):
-        # Children of the nodes [begins, ends) that have more than one row.
-        inner = ends - begins > 1
-        inside = np.zeros(count + 1, np.int64)
-        np.add.at(inside, begins[inner], 1)
-        np.add.at(inside, ends[inner], -1)
-        first = np.zeros(count, bool)
-        first[begins[inner]] = True
-        first |= parts == level
-        starts = np.flatnonzero(first & (np.cumsum(inside[:-1]) > 0))
-        low = np.searchsorted(starts, begins)
-        width = np.where(inner, np.searchsorted(starts, ends) - low, 0)
-        widths.append(width)
-        owner_end = np.repeat(ends[inner], width[inner])
-        following = np.append(starts[1:], count)
-        begins, ends = starts, np.minimum(following, owner_end)
-        rows.append(starts)
-        if not len(starts):
+    parts = np.full(count, levels, np.uint16)
+    for level in reversed(range(levels)):
+        parts[1:][codes[1:, level] != codes[:-1, level]] = level
+    marks: list[I64] = []
+    runs = np.zeros(min(count, 1), np.int64)  # where the runs of the level begin
+    for level in range(levels):
+        long = np.diff(runs, append=count) > scanned
+        if not long.any():
             break
-    widths.append(np.zeros(len(begins), np.int64))
-    all_rows = np.concatenate(rows)
-    # A level's children lie behind the level itself, so offsets are a running sum that begins at node 1.
-    children = np.concatenate([[1], 1 + np.cumsum(np.concatenate(widths))])[: len(all_rows) + 1]
+        begins = parts <= level
+        begins[0] = True
+        runs, before = np.flatnonzero(begins), runs
+        inside = long[np.searchsorted(before, runs, "right") - 1]
+        marks.append(runs[inside])
+    widths = [len(some) for some in marks] + [0] * (levels - len(marks))
+    suffixed = np.flatnonzero(suffixes)
     return Trie(
-        np.ascontiguousarray(codes),
-        suffixes.astype(np.uint16 if suffixes.max(initial=0) <= 0xFFFF else np.uint32),
+        codes,
         tables.astype(np.int32),
-        all_rows.astype(np.int32),
-        children.astype(np.int32),
+        suffixed.astype(np.int32),
+        suffixes[suffixed].astype(np.uint16 if suffixes.max(initial=0) <= 0xFFFF else np.uint32),
+        np.concatenate([np.zeros(0, np.int32), *marks]).astype(np.int32),
+        np.concatenate([np.zeros(0, codes.dtype), *(codes[rows, at] for at, rows in enumerate(marks))]),
+        np.concatenate([[0], np.cumsum(widths, dtype=np.int64)]),
+        np.array(scanned, np.int64),
     )
+
+
+def in_order(parts: list[Children]) -> Children:
+    """Children found in several ways, in the order of their parents."""
+    together = Children(*map(np.concatenate, zip(*parts, strict=True)))
+    order = np.argsort(together.parent, kind="stable")
+    return Children(*(column[order] for column in together))
 
 
 def ranges(first: I64, count: I64) -> tuple[I64, I64]:
