@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +96,7 @@ class Listed:
 
 
 _FIELDS = tuple(Entry.__dataclass_fields__)
+_rest = attrgetter(*_FIELDS[2:])
 _AT_ONCE = 500  # values in one statement; older SQLites allow 999
 _RETIRE = (
     "UPDATE tables SET size = NULL, mtime_ns = NULL, hash = NULL, chunk = NULL, slot = NULL, skipped = NULL"
@@ -146,23 +149,19 @@ class Catalogue:
         columns = (*_FIELDS, "real")
         updates = ", ".join(f"{column} = excluded.{column}" for column in columns[1:])
         updates += ", pending = pending OR chunk IS NOT excluded.chunk OR slot IS NOT excluded.slot"
+        real = self._reals()
         self.db.executemany(
             f"INSERT INTO tables ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))}) "
             f"ON CONFLICT (name) DO UPDATE SET {updates}",
-            (
-                (entry.name, self._stored(entry.path), *astuple(entry)[2:], self._real(entry.path))
-                for entry in entries
-            ),
+            ((entry.name, self._stored(entry.path), *_rest(entry), real(entry.path)) for entry in entries),
         )
 
     def touch(self, sources: Iterable[Source]) -> None:
         """Note that tables have another date, or lie elsewhere, with the same content."""
+        real = self._reals()
         self.db.executemany(
             "UPDATE tables SET path = ?, real = ?, mtime_ns = ? WHERE name = ?",
-            (
-                (self._stored(str(one.path)), self._real(str(one.path)), one.mtime_ns, one.name)
-                for one in sources
-            ),
+            ((self._stored(str(one.path)), real(str(one.path)), one.mtime_ns, one.name) for one in sources),
         )
 
     def count(self) -> int:
@@ -482,6 +481,18 @@ class Catalogue:
     def _real(self, path: Place | str) -> str | bytes:
         """What tells whether two paths are one file."""
         return self._stored(identity(path))
+
+    def _reals(self) -> Callable[[str], str | bytes]:
+        """The same for many paths in a row: links to their folders are followed once."""
+        folder_of = lru_cache(maxsize=64)(os.path.realpath)
+
+        def real(path: str) -> str | bytes:
+            if is_url(path) or os.path.islink(path):
+                return self._real(path)
+            folder, name = os.path.split(path)
+            return self._stored(os.path.join(folder_of(folder), name))
+
+        return real
 
     def _stored(self, path: str) -> str | bytes:
         """A path as SQLite takes it: as text, or as bytes if they are no Unicode; in the folder, relative."""

@@ -65,9 +65,10 @@ class Features:
 
     def take(self, tables: Iterable[int]) -> Features:
         """The features of some of the tables, in the order asked for."""
-        return concatenate([self._slice(int(table)) for table in tables])
+        return concatenate([self.one(int(table)) for table in tables])
 
-    def _slice(self, table: int) -> Features:
+    def one(self, table: int) -> Features:
+        """The features of one of the tables, not copied."""
         first, last = self.tables[table], self.tables[table + 1]
         begin, end = self.starts[first], self.starts[last]
         return Features(

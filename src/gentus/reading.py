@@ -128,7 +128,7 @@ def stream_features(tables: Iterable[tuple[int, int, int]], layout: Layout) -> I
                 if len(recent) >= 8:
                     recent.pop(next(iter(recent)))
                 recent[chunk] = read_chunk(layout.chunk(chunk))
-            parts.append(recent[chunk].take([slot]))
+            parts.append(recent[chunk].one(slot))
         yield concatenate(parts)
 
 
@@ -188,7 +188,7 @@ def examine(found: Sequence[tuple[Source, Table]]) -> list[Examined]:
     """Run where the tables were read, as all that costs time is."""
     features = featurize_all([table for _, table in found])
     return [
-        Examined(features.take([at]), table.rows, len(table.columns), _hash_or_none(source))
+        Examined(features.one(at), table.rows, len(table.columns), _hash_or_none(source))
         for at, (source, table) in enumerate(found)
     ]
 
