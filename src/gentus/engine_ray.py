@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -40,7 +41,7 @@ def ray_engine(address: str | None = None, workers: int | None = None) -> Iterat
 
     If this process is connected to a cluster already, that one is used and left as it is.
     """
-    ray = _import_ray()
+    ray = _import_ray(alone=address is None)
     ours = not ray.is_initialized()
     if ours:
         quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
@@ -70,11 +71,10 @@ def _knock(address: str) -> None:
             raise ValueError(f"There is no Ray cluster at {address}: {error.strerror or error}") from error
 
 
-def _import_ray() -> Any:
+def _import_ray(alone: bool = False) -> Any:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    # Unless a cluster is joined, Ray on Linux listens on all addresses of the machine; so it does not. Its
-    # name is that of two other systems, where this is the rule.
-    os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+    if alone:  # then nobody else is to be listened to, as is the rule on the systems this is named after
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     try:
         import ray
     except ImportError as error:
@@ -168,8 +168,8 @@ class RayEngine:
         running: deque[tuple[A, Any]] = deque()
         try:
             while True:
-                room = self._window() - len(running)
-                for item, _ in zip(left, range(room), strict=False) if room > 0 else ():
+                room = max(0, self._window() - len(running))
+                for item in islice(left, room):
                     running.append((item, self._run.remote(stored, item)))
                 if not running:
                     return
