@@ -350,6 +350,28 @@ def union(
 
 
 @bench_app.command()
+def files(
+    count: Annotated[int, typer.Option(min=1000, help="How many files.")] = 10**6,
+    folder: Annotated[
+        Path | None, typer.Option("--dir", help="Where they go. Default: the folder for temporary files.")
+    ] = None,
+    out: Out = Path("results"),
+    as_json: AsJson = False,
+) -> None:
+    """Read a lake of very many small files, killed once: speed, memory, and how honest time left is."""
+    from gentus.bench.files import markdown, measure_files
+    from gentus.bench.results import Results
+
+    results = Results(out)
+    document = measure_files(results, count, folder)
+    results.write_table(document["name"], markdown(document))
+    if as_json:
+        emit(document)
+    else:
+        print(markdown(document))
+
+
+@bench_app.command()
 def scale(
     index: Annotated[Path, typer.Option(help="An index folder; lakes are made up after its own.")],
     size: Annotated[

@@ -18,10 +18,10 @@ def peak_bytes() -> int:
     return used if sys.platform == "darwin" else used * 1024
 
 
-def resident_bytes() -> int:
-    """What it has now; where the system does not tell, the most it had."""
-    told = _status("VmRSS")
-    return peak_bytes() if told is None else told
+def resident_bytes(process: int | None = None) -> int:
+    """What it has now, or another process; where the system does not tell, the most it had, and 0."""
+    told = _status("VmRSS", "self" if process is None else str(process))
+    return (peak_bytes() if process is None else 0) if told is None else told
 
 
 def mapped_bytes(folder: Path) -> int:
@@ -36,9 +36,9 @@ def mapped_bytes(folder: Path) -> int:
     return total
 
 
-def _status(field: str) -> int | None:
+def _status(field: str, process: str = "self") -> int | None:
     with contextlib.suppress(OSError):
-        for line in Path("/proc/self/status").read_text().splitlines():
+        for line in Path(f"/proc/{process}/status").read_text().splitlines():
             if line.startswith(f"{field}:"):
                 return int(line.split()[1]) * 1024
     return None
