@@ -99,13 +99,13 @@ def s3(server: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Counting]:
 
 def _anew() -> None:
     """Forget file systems that were made for another server."""
-    from s3fs import S3FileSystem  # type: ignore[import-untyped]
+    from s3fs import S3FileSystem
 
     S3FileSystem.clear_instance_cache()
 
 
 def _client(url: str) -> Any:
-    import boto3  # type: ignore[import-untyped]
+    import boto3
 
     return boto3.client("s3", endpoint_url=url)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import BinaryIO, cast
 
 from gentus.lake.base import Unreadable
+from gentus.lake.kinds import kind_of
 from gentus.lake.place import Place, Remote, State
 
 GZIP = b"\x1f\x8b"
@@ -66,14 +67,23 @@ def size_of(file: BinaryIO) -> int:
 
 
 def looked_up(path: Place) -> tuple[Place, State]:
-    """How large a file is and when it was changed; with a URL goes what its store said just now."""
+    """How large a table is and when it was changed; with a URL goes what its store said just now."""
     if isinstance(path, Remote):
         from gentus.lake.remote import state_of
 
-        state = state_of(path)
+        folder = path.state is None and kind_of(path.name) is None
+        state = _state_of_folder(path) if folder else state_of(path)
         return Remote(path.url, state), state
     found = os.stat(path)
+    if stat.S_ISDIR(found.st_mode):
+        return path, _state_of_folder(path)
     return path, State(found.st_size, found.st_mtime_ns)
+
+
+def _state_of_folder(path: Place) -> State:
+    from gentus.lake.lakehouse import state_of_folder
+
+    return state_of_folder(path)
 
 
 def magic(path: Place) -> bytes:

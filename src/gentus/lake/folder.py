@@ -13,9 +13,10 @@ from pathlib import Path
 from gentus.lake.base import Limits, Skipped, Source, Unreadable, explain
 from gentus.lake.files import looked_up, magic, opened
 from gentus.lake.kinds import Kind, is_database, kind_inside, kind_of
+from gentus.lake.lakehouse import folder_kind, state_of_folder
 from gentus.lake.listing import Listed, listing, readable
 from gentus.lake.place import Place, Remote, State, as_place, is_url
-from gentus.lake.reader import parts_of
+from gentus.lake.reader import kind_at, parts_of
 
 _WHOLE = 16 << 20  # files up to this are hashed whole
 _BLOCK = 256 << 10
@@ -34,10 +35,10 @@ def scan(lake: str | os.PathLike[str] | Remote) -> Iterator[Source | Skipped]:
         return
     try:
         root = lake.resolve(strict=True)
-        if root.is_dir():
+        if root.is_dir() and folder_kind(root) is None:
             yield from _walk(root)
             return
-        kind = Kind.DATABASE if is_database(magic(root)) else kind_inside(root, magic(root))
+        kind = kind_at(root)
         _, state = looked_up(root)
     except (OSError, RuntimeError, Unreadable) as error:
         yield Skipped(readable(lake.name), lake, explain(error))
@@ -66,7 +67,9 @@ def locate(
     inside = not isinstance(lake, Remote) and lake.is_dir() and full.is_relative_to(lake)
     name = table_name(full, None, lake)
     try:
-        if full.is_dir():
+        if full.is_dir() and folder_kind(full) is not None:
+            yield from folder_table(full, name)
+        elif full.is_dir():
             for item in scan(full):
                 yield replace(item, name=f"{name}/{item.name}")
         elif (kind := kind_of(full.name)) is None:
@@ -112,7 +115,7 @@ def fingerprint(source: Source) -> str:
     """
     try:
         place, state = looked_up(source.place)
-        if not isinstance(place, Remote):
+        if isinstance(place, Path) and not state.version:
             digest = _digest(place, state.size, state.mtime_ns)
         elif state.telling:
             digest = hashlib.blake2b(repr(state).encode(), digest_size=16).hexdigest()
@@ -166,10 +169,22 @@ def tables_at(entry: Listed, folder: Path, prefix: str, root: Path) -> Iterator[
     try:
         if entry.link:
             yield from _link(path, root, name)
+        elif entry.table:
+            yield from folder_table(path, name)
         elif kind := kind_of(entry.file):
             yield from _file(path, name, kind)
     except OSError as error:
         yield Skipped(name, path, explain(error))
+
+
+def folder_table(path: Place, name: str) -> Iterator[Source | Skipped]:
+    """Yield a folder that is one table."""
+    try:
+        state = state_of_folder(path)
+    except (OSError, Unreadable) as error:
+        yield Skipped(name, path, explain(error))
+    else:
+        yield Source(name, path, None, state.size, state.mtime_ns, state.version)
 
 
 def _link(path: Path, root: Path, name: str) -> Iterator[Source | Skipped]:

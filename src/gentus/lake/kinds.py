@@ -18,6 +18,8 @@ class Kind(Enum):
     ARROW = "Arrow"
     EXCEL = "Excel"
     DATABASE = "a database"
+    DELTA = "a Delta table"  # these two are folders
+    ICEBERG = "an Iceberg table"
 
 
 _BY_SUFFIX = {

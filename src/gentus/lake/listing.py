@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gentus.lake.kinds import Kind, kind_of
-from gentus.scratch import Scratch
+from gentus.lake.lakehouse import folder_kind
 
 MANY = 20_000  # names up to this are sorted in memory, where they take 3 MB; more of them on the disk
 
@@ -21,6 +21,7 @@ class Listed(NamedTuple):
     file: str  # what it is called on the disk
     folder: bool
     link: bool
+    table: bool = False  # a folder, and one table
 
     @property
     def name(self) -> str:
@@ -45,18 +46,22 @@ def _listed(entry: os.DirEntry[str]) -> Listed | None:
     kind, folder, link = kind_of(entry.name), entry.is_dir(follow_symlinks=False), entry.is_symlink()
     if not (kind or folder or link):
         return None  # most files of some folders: they need not be sorted
+    if folder and folder_kind(Path(entry.path)):
+        return Listed(readable(entry.name), entry.name, False, False, table=True)
     inner = folder or kind in (Kind.DATABASE, Kind.EXCEL)
     return Listed(readable(entry.name) + ("/" if inner else ""), entry.name, folder, link)
 
 
 def _sorted_on_disk(found: Iterable[Listed]) -> Iterator[Listed]:
     """All of them are taken now, so that an error of the folder is one of its listing."""
-    rows = Scratch("key", "file", "folder", "link")
-    rows.extend((one.key, os.fsencode(one.file), one.folder, one.link) for one in found)
+    from gentus.scratch import Scratch  # and SQLite with it, which few lakes need
+
+    rows = Scratch("key", "file", "folder", "link", "table_")
+    rows.extend((one.key, os.fsencode(one.file), *one[2:]) for one in found)
     # SQLite sorts text by its bytes in UTF-8, which is the order of code points, and so Python's.
     return (
-        Listed(key, os.fsdecode(file), bool(folder), bool(link))
-        for key, file, folder, link in rows.run("SELECT * FROM rows ORDER BY key, file")
+        Listed(key, os.fsdecode(file), *map(bool, rest))
+        for key, file, *rest in rows.run("SELECT * FROM rows ORDER BY key, file")
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from gentus.lake.base import Limits, Source, Unreadable, explain, spread
 from gentus.lake.files import looked_up, magic
 from gentus.lake.kinds import Kind, kind_inside
+from gentus.lake.lakehouse import folder_kind, may_be_folder
 from gentus.lake.place import Place, Remote, as_place
 from gentus.table import Table
 
@@ -29,8 +30,9 @@ def only_table(path: str | os.PathLike[str] | Remote, limits: Limits | None = No
     try:
         if not path.exists():
             raise Unreadable(f"there is no file {path}")
+        kind = kind_at(path)
         path, state = looked_up(path)
-        parts = parts_of(path, kind_inside(path, magic(path)), limits or Limits())
+        parts = parts_of(path, kind, limits or Limits())
     except Exception as error:
         raise Unreadable(explain(error)) from error
     if len(parts) > 1:
@@ -63,12 +65,26 @@ def parts_of(path: Place, kind: Kind, limits: Limits) -> list[str] | list[None]:
     return [None]
 
 
+def kind_at(path: Place) -> Kind:
+    """Tell what lies at a place."""
+    if may_be_folder(path):
+        kind = folder_kind(path)
+        if kind is None:
+            raise Unreadable("it is a folder, and neither a Delta nor an Iceberg table")
+        return kind
+    return kind_inside(path, magic(path))
+
+
 def _read(path: Place, part: str | None, name: str, limits: Limits) -> Table:
     # The readers run three parsers over files from anywhere: what they raise is not to be foreseen, and one
     # bad file must never stop a scan of thousands.
     try:
-        kind = kind_inside(path, magic(path))
+        kind = kind_at(path)
         match kind, part:
+            case (Kind.DELTA | Kind.ICEBERG, _):
+                from gentus.lake.lakehouse import read_folder
+
+                return read_folder(path, kind, name, limits)
             case (Kind.DATABASE, str()):
                 from gentus.lake.database import read_database
 

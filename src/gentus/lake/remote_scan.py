@@ -9,12 +9,15 @@ from typing import Any
 
 from gentus.lake.base import Skipped, Source, Unreadable
 from gentus.lake.files import magic
-from gentus.lake.folder import tables_in
+from gentus.lake.folder import folder_table, tables_in
 from gentus.lake.kinds import Kind, is_database, kind_inside, kind_of
-from gentus.lake.place import Remote
+from gentus.lake.lakehouse import DELTA_LOG, METADATA, folder_kind
+from gentus.lake.place import Remote, State
 from gentus.lake.remote import asked, info_of, state_in
 
 _ODD = "its key has a part that is . or .., which some programs would follow out of the lake; rename it"
+
+_TABLE = "gentus: a folder that is one table"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -37,6 +40,9 @@ def scan_remote(lake: Remote) -> Iterator[Source | Skipped]:
     A listing that breaks off is an error: what is behind it must not be taken for vanished.
     """
     try:
+        if _is_folder(lake) and folder_kind(lake) is not None:
+            yield from folder_table(lake, lake.name)
+            return
         if _is_folder(lake):
             for one in _in_order(_listing(lake)):
                 yield from _object(lake / one.name, one.name, one.info)
@@ -53,7 +59,9 @@ def scan_remote(lake: Remote) -> Iterator[Source | Skipped]:
 def locate_remote(place: Remote, name: str) -> Iterator[Source | Skipped]:
     """Yield the tables of an object or folder that a person names, under that name."""
     try:
-        if _is_folder(place):
+        if _is_folder(place) and folder_kind(place) is not None:
+            yield from folder_table(place, name)
+        elif _is_folder(place):
             for item in scan_remote(place):
                 yield replace(item, name=f"{name}/{item.name}")
         elif kind_of(place.name) is None:
@@ -72,6 +80,9 @@ def _is_folder(place: Remote) -> bool:
 
 
 def _object(place: Remote, name: str, info: dict[str, Any]) -> Iterator[Source | Skipped]:
+    if info.get(_TABLE):
+        yield from folder_table(place, name)
+        return
     kind = kind_of(place.name)
     if kind is None:
         return
@@ -79,9 +90,7 @@ def _object(place: Remote, name: str, info: dict[str, Any]) -> Iterator[Source |
         yield Skipped(name, place, _ODD)
         return
     try:
-        if info.get("size") is None:  # pages with links do not say
-            info = info_of(place)
-        state = state_in(info)
+        state = _state(place, info)
     except Unreadable as error:
         yield Skipped(name, place, error.reason)
         return
@@ -104,10 +113,31 @@ def _in_order(listed: Iterator[_Listed]) -> Iterator[_Listed]:
 
 def _listing(lake: Remote) -> Iterator[_Listed]:
     """All objects that may be tables, sorted by name; hidden ones are left out."""
-    pages = _s3_pages if lake.scheme in ("s3", "s3a") else _folders
-    for one in pages(lake):
+    s3 = lake.scheme in ("s3", "s3a")
+    for one in _with_tables(lake, _s3_pages(lake)) if s3 else _folders(lake):
         hidden = any(part.startswith(".") and part not in (".", "..") for part in one.name.split("/"))
-        if not hidden and not one.name.endswith("/") and kind_of(one.name.rsplit("/", 1)[-1]):
+        table = one.info.get(_TABLE) or kind_of(one.name.rsplit("/", 1)[-1])
+        if table and not hidden and not one.name.endswith("/"):
+            yield one
+
+
+def _with_tables(lake: Remote, listed: Iterator[_Listed]) -> Iterator[_Listed]:
+    """Put one table in the place of all objects below a folder that is one.
+
+    Which folder is one is only asked where it has Parquet in it, or what looks like a log.
+    """
+    known: dict[str, bool] = {}  # of the folders on the way to the last object
+    for one in listed:
+        above = [one.name[:at] for at, sign in enumerate(one.name) if sign == "/"]
+        known = {folder: is_one for folder, is_one in known.items() if folder in above}
+        telling = kind_of(one.name) is Kind.PARQUET or {DELTA_LOG, METADATA} & set(one.name.split("/"))
+        for folder in above if telling else []:
+            if folder not in known and folder and kind_of(folder.rsplit("/", 1)[-1]) is None:
+                known[folder] = folder_kind(lake / folder) is not None
+                if known[folder]:
+                    yield _Listed(folder, folder, {_TABLE: True})
+                    break
+        if not any(known.values()):
             yield one
 
 
@@ -136,16 +166,33 @@ def _folders(lake: Remote) -> Iterator[_Listed]:
         one = next(branch[-1], None)
         if one is None:
             branch.pop()
+        elif one.info is None and folder_kind(lake / one.name) is not None:
+            yield _Listed(one.name, one.name, {_TABLE: True})
         elif one.info is None:
             branch.append(_folder(lake, one.key))
         else:
             yield one
 
 
+def files_in(folder: Remote) -> dict[str, State]:
+    """The objects of a folder, by name; none if there is no such folder."""
+    listed = _s3_pages(folder) if folder.scheme in ("s3", "s3a") else _folder(folder, "")
+    inner = (one for one in listed if one.info is not None and one.name and "/" not in one.name)
+    return {one.name: _state(folder / one.name, one.info) for one in inner}
+
+
+def _state(place: Remote, info: dict[str, Any]) -> State:
+    """What the store says of an object; pages with links do not say much."""
+    return state_in(info if info.get("size") is not None else info_of(place))
+
+
 def _folder(lake: Remote, prefix: str) -> Iterator[_Listed]:
     def look(store: Any, path: str) -> list[dict[str, Any]]:
         below = f"{path.rstrip('/')}/{prefix}"
-        return list(store.ls(below if http else below.rstrip("/") or "/", detail=True))
+        try:
+            return list(store.ls(below if http else below.rstrip("/") or "/", detail=True))
+        except FileNotFoundError:
+            return []
 
     http = lake.scheme in ("http", "https")
     listed = []

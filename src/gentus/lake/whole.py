@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 
 from gentus.lake.base import Limits, Source, Unreadable, clean_names, explain
-from gentus.lake.files import magic
-from gentus.lake.kinds import Kind, kind_inside
+from gentus.lake.kinds import Kind
 from gentus.lake.place import Place
+from gentus.lake.reader import kind_at
 
 if TYPE_CHECKING:
     import duckdb
@@ -77,8 +77,10 @@ def open_whole(source: Source, duck: duckdb.DuckDBPyConnection, limits: Limits |
 def _open(path: Place, part: str | None, duck: duckdb.DuckDBPyConnection, limits: Limits) -> Whole:
     from gentus.lake import whole_typed as typed
 
-    kind = kind_inside(path, magic(path))
+    kind = kind_at(path)
     match kind, part:
+        case (Kind.DELTA | Kind.ICEBERG, _):
+            return typed.whole_folder(path, kind, duck, limits)
         case (Kind.DATABASE, str()):
             return typed.whole_database(path, part, duck, limits)
         case (Kind.EXCEL, str()):

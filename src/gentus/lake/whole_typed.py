@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from itertools import count, islice
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,8 @@ from gentus.lake.database import duckdb_tables, open_sqlite, sqlite_columns, sql
 from gentus.lake.download import on_disk
 from gentus.lake.excel import sheet_rows
 from gentus.lake.files import magic, opened
-from gentus.lake.kinds import SQLITE
+from gentus.lake.kinds import SQLITE, Kind
+from gentus.lake.lakehouse import batches_of
 from gentus.lake.place import Place, Remote
 from gentus.lake.typed import ROW_NUMBER, parquet_literal, quoted
 from gentus.lake.whole import AT_ONCE, Piece, Tally, Whole, streamed, text_array, whole_of_text
@@ -136,6 +137,26 @@ def whole_arrow(path: Place, duck: duckdb.DuckDBPyConnection, limits: Limits) ->
     """An Arrow IPC (Feather) file or stream."""
     with _mapped(path) as mapped:
         schema, _ = _opened(mapped)
+    return _whole_batches(schema, lambda places: _arrow_pieces(path, places), duck, limits)
+
+
+def whole_folder(path: Place, kind: Kind, duck: duckdb.DuckDBPyConnection, limits: Limits) -> Whole:
+    """A Delta or Iceberg table."""
+    table = batches_of(path, kind, limits)
+
+    def pieces(places: Sequence[int]) -> Iterator[Piece]:
+        for batch in table.every([table.schema.names[place] for place in places]):
+            yield batch.num_rows, batch.columns
+
+    return _whole_batches(table.schema, pieces, duck, limits)
+
+
+def _whole_batches(
+    schema: pa.Schema,
+    pieces: Callable[[Sequence[int]], Iterator[Piece]],
+    duck: duckdb.DuckDBPyConnection,
+    limits: Limits,
+) -> Whole:
     numbered = pa.schema([field.with_name(f"c{place}") for place, field in enumerate(schema)])
     columns = _described_arrow(duck, numbered)
 
@@ -143,7 +164,7 @@ def whole_arrow(path: Place, duck: duckdb.DuckDBPyConnection, limits: Limits) ->
         duck: duckdb.DuckDBPyConnection, places: Sequence[int], tally: Tally
     ) -> AbstractContextManager[str]:
         wanted = pa.schema([*(numbered.field(place) for place in places), ("row", pa.int64())])
-        return streamed(duck, wanted, _arrow_pieces(path, places), tally)
+        return streamed(duck, wanted, pieces(places), tally)
 
     return _typed(columns, schema.names, scan, limits)
 
