@@ -105,7 +105,7 @@ def test_no_room_for_the_list_is_no_empty_lake(tmp_path: Path, monkeypatch: pyte
             super().__init__(*columns)
             self._db.execute("PRAGMA max_page_count = 2")
 
-    monkeypatch.setattr(listing, "Scratch", Small)
+    monkeypatch.setattr("gentus.scratch.Scratch", Small)
     fill(tmp_path, [f"deep/{'x' * 200}{n}.csv" for n in range(100)])
     with pytest.raises(NoRoomError, match=r"database or disk is full.*SQLITE_TMPDIR"):
         list(scan(tmp_path))
