@@ -162,24 +162,21 @@ class RayEngine:
     def _stream(
         self, work: Callable[[A], R], items: Iterable[A], attempts: int
     ) -> Iterator[tuple[A, R | _Lost]]:
-        """Items with what `work` makes of them, in order."""
+        """Items with what `work` makes of them, in order.
+
+        Left early, what runs is let run out: it is little, and cancelling tasks that are just done ends
+        this process by a failed check in Ray 2.60.
+        """
         stored = self._ray.put(work)
         left = iter(items)
         running: deque[tuple[A, Any]] = deque()
-        try:
-            while True:
-                room = max(0, self._window() - len(running))
-                for item in islice(left, room):
-                    running.append((item, self._run.remote(stored, item)))
-                if not running:
-                    return
-                item, task = running[0]
-                result = self._result(task, stored, item, attempts)
-                running.popleft()
-                yield item, result
-        finally:
-            for _, task in running:
-                self._ray.cancel(task)
+        while True:
+            for item in islice(left, max(0, self._window() - len(running))):
+                running.append((item, self._run.remote(stored, item)))
+            if not running:
+                return
+            item, task = running.popleft()
+            yield item, self._result(task, stored, item, attempts)
 
     def _result(self, task: Any, work: Any, item: Any, attempts: int) -> Any:
         """What came of a task, begun again if it was lost; its own error is raised."""
