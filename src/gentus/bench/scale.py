@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from gentus.bench.results import Results
 from gentus.bench.scale_decoding import measure_decoding
@@ -13,6 +15,7 @@ from gentus.bench.scale_identifiers import fit_model, real_codes, skew
 from gentus.bench.scale_telling import claims, draw, markdown
 from gentus.bench.scale_trees import Workshop, measure_tree
 from gentus.bench.scale_usual import MAKERS, Task, measure_usual
+from gentus.codes import U8
 from gentus.index import Index
 from gentus.progress import Progress
 from gentus.supervision import SPARE_SUFFIXES
@@ -103,12 +106,19 @@ def _identifiers(
             "levels": codebooks.levels,
             "codes": codebooks.size,
             "real": skew(real, codebooks.size),
+            "real_parts": [skew(part, codebooks.size) for part in _parts(real, settings)],
             "made_up": skew(model.trial(), codebooks.size),
         }
 
     what = {**about, "largest": settings.sizes[-1], "queries": settings.queries}
     fresh = results.fresh or not workshop.codes.is_file()
     return replace(results, fresh=fresh).measured(f"{name}-identifiers", what, measure)
+
+
+def _parts(real: U8, settings: ScaleSettings) -> Iterator[U8]:
+    """As many of the real tables as there are in the smaller lakes that are made up."""
+    mixed = np.random.default_rng(settings.seed).permutation(real)
+    yield from (mixed[:size] for size in settings.sizes if size < len(real))
 
 
 def _tree(results: Results, name: str, what: dict[str, Any], workshop: Workshop) -> dict[str, Any]:

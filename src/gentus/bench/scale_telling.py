@@ -113,9 +113,11 @@ def markdown(document: Document) -> str:
 
 def _identifiers(document: Document) -> Iterable[str]:
     lake = document["identifiers"]
+    name = lake["what"]["index"]
     rows = [
-        [f"{lake['what']['index']} itself", *_skew_row(lake["real"])],
+        [name, *_skew_row(lake["real"])],
         ["made up, as large", *_skew_row(lake["made_up"])],
+        *([f"a part of {name}", *_skew_row(part)] for part in lake["real_parts"]),
         *(["made up", *_skew_row(tree["skew"])] for tree in document["trees"].values()),
     ]
     header = ["lake", "tables", "perplexity, level 1 / 2 / last", "different first 2 / 3 / 4 codes"]
