@@ -42,8 +42,9 @@ def cluster() -> Iterator[Any]:
     from ray import cloudpickle
     from ray.cluster_utils import Cluster
 
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot import tests
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **SMALL})
+    pickling: Any = cloudpickle
+    pickling.register_pickle_by_value(sys.modules[__name__])  # workers cannot import tests
+    made: Any = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **SMALL})
     try:
         add_node(made)
         yield made
