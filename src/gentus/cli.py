@@ -22,7 +22,8 @@ from gentus.cli_serve import add_serve
 from gentus.cli_union import add_union
 
 if TYPE_CHECKING:
-    from gentus.index import Hit
+    from gentus.index import Hit, Index
+    from gentus.lake import Place
 
 app = typer.Typer(
     name="gentus",
@@ -191,9 +192,7 @@ def _learnt(info: dict[str, Any]) -> Iterator[str]:
 @app.command()
 def search(
     index: IndexPath,
-    queries: Annotated[
-        list[str], typer.Argument(metavar="QUERY", help="Tables to find unionable ones for.")
-    ],
+    queries: Annotated[list[str], typer.Argument(metavar="QUERY", help="Tables to find unionable ones for.")],
     k: Count = 10,
     beam: Beam = None,
     explain: Annotated[
@@ -203,31 +202,53 @@ def search(
     as_json: AsJson = False,
 ) -> None:
     """Find the tables whose rows can be appended to yours, best first."""
-    from gentus.lake import Unreadable, as_place
+    from gentus.lake import as_place
 
     places = [as_place(query) for query in queries]  # refuses URLs that must not be shown
     opened = open_index(index)
     answers: list[dict[str, Any]] = []
     failed = False
-    for query in places:
-        started = time.perf_counter()
-        try:
-            hits: list[Hit] = opened.search(query, k=k, beam=beam, explain=explain)
-        except Unreadable as error:
+    for query, hits, milliseconds in _answered(opened, places, k, beam, explain):
+        if isinstance(hits, str):
             failed = True
-            say(f"{query}: {error.reason}")
-            answers.append({"query": str(query), "error": error.reason, "results": []})
+            say(f"{query}: {hits}")
+            answers.append({"query": query, "error": hits, "results": []})
             continue
-        milliseconds = (time.perf_counter() - started) * 1000
         answers.append(
-            {"query": str(query), "ms": round(milliseconds, 2), "results": [hit.to_dict() for hit in hits]}
+            {"query": query, "ms": round(milliseconds, 2), "results": [hit.to_dict() for hit in hits]}
         )
         if not as_json:
-            _show_hits(str(query), hits, milliseconds, explain)
+            _show_hits(query, hits, milliseconds, explain)
     if as_json:
         emit(answers[0] if len(queries) == 1 else {"queries": answers})
     if failed:
         raise typer.Exit(1)
+
+
+def _answered(
+    opened: Index, places: list[Place], k: int, beam: int | None, explain: bool
+) -> Iterator[tuple[str, list[Hit] | str, float]]:
+    """Every query with its hits, or why it cannot be read, and how many milliseconds it took.
+
+    Many are read in several processes; then it is the time since the answer before.
+    """
+    from gentus.engine import FEW
+    from gentus.lake import Skipped, Unreadable
+
+    started = time.perf_counter()
+    if len(places) >= FEW and not explain:
+        for query, found in opened.search_many(map(str, places), k, beam):
+            now = time.perf_counter()
+            yield query, found.reason if isinstance(found, Skipped) else found, (now - started) * 1000
+            started = now
+        return
+    for place in places:
+        started = time.perf_counter()
+        try:
+            hits: list[Hit] | str = opened.search(place, k=k, beam=beam, explain=explain)
+        except Unreadable as error:
+            hits = error.reason
+        yield str(place), hits, (time.perf_counter() - started) * 1000
 
 
 def _show_hits(query: str, hits: list[Hit], milliseconds: float, explain: bool = False) -> None:

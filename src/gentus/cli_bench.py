@@ -267,6 +267,28 @@ def serve(
 
 
 @bench_app.command()
+def batch(
+    index: IndexPath,
+    queries: Annotated[Path, typer.Option(help="A folder of tables to search for.")],
+    count: Annotated[int, typer.Option(min=1, help="How many of them, at most.")] = 5000,
+    k: Count = 10,
+    out: Out = Path("results"),
+    as_json: AsJson = False,
+) -> None:
+    """Search for very many tables at once: queries a second of one process, and of all cores."""
+    from gentus.bench.batch import markdown, measure_batch
+    from gentus.bench.results import Results
+
+    results = Results(out)
+    document = measure_batch(results, index, queries, count, k)
+    results.write_table(document["name"], markdown(document))
+    if as_json:
+        emit(document)
+    else:
+        print(markdown(document))
+
+
+@bench_app.command()
 def incremental(
     data: Data,
     lake: Lakes = None,

@@ -7,7 +7,7 @@ import logging
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
@@ -37,7 +37,7 @@ from gentus.lake import (
     read_path,
 )
 from gentus.overlay import lay_over
-from gentus.searching import Found, Moment, rank
+from gentus.searching import Found, Moment, Seen, rank, read_many
 from gentus.store import (
     HASHED_AT_OPEN,
     IndexFolderError,
@@ -321,15 +321,39 @@ class Index:
             answers += map(self._explained, tables, found) if explain else found
         return answers if several else answers[0]
 
+    def search_many(
+        self,
+        queries: Iterable[str | os.PathLike[str]],
+        k: int = 10,
+        beam: int | None = None,
+        workers: int | None = None,
+    ) -> Iterator[tuple[str, list[Hit] | Skipped]]:
+        """Search with very many files or URLs: read in several processes, some at a time; answers in order.
+
+        One that cannot be read gives why, and the others go on. Call it from a script that is guarded by
+        `if __name__ == "__main__":`, or with one worker.
+        """
+        now = self._moment()
+        whole = now.encoder.states is not None or self._generator_of(now) is not None
+        found = read_many(map(as_place, queries), whole, workers or os.cpu_count() or 1, self.limits)
+        while some := list(islice(found, AT_ONCE)):
+            good = [seen for _, seen in some if not isinstance(seen, Skipped)]
+            sources, tables = zip(*good, strict=True) if good else ((), ())
+            hits = iter(self._search(now, sources, tables, k, beam))
+            for place, seen in some:
+                yield str(place), seen if isinstance(seen, Skipped) else next(hits)
+
     def search_as(
         self, queries: Sequence[Query], tables: Sequence[Table], k: int = 10, beam: int | None = None
     ) -> list[list[Hit]]:
         """The same for queries that were read before, all at once."""
+        return self._search(self._moment(), queries, tables, k, beam)
+
+    def _search(
+        self, now: Moment, queries: Sequence[Query], tables: Sequence[Seen], k: int, beam: int | None
+    ) -> list[list[Hit]]:
         if k < 1:
             raise ValueError(f"k is {k}; ask for at least one table")
-        self.refresh()
-        now = self._now  # what others change from here on is for the next search
-        self._prepare(now)
         itself = [self._itself(query) for query in queries]
         ranked = rank(now, self._generator_of(now), tables, itself, k, beam)
         trie = now.decoder.trie
@@ -452,13 +476,19 @@ class Index:
                 self._generator = generation, Generator.load(folder)
             return self._generator[1]
 
-    def _prepare(self, now: Moment) -> None:
-        """Load the language model that reads columns, if this index was made with one."""
+    def _moment(self) -> Moment:
+        """The index as it is; what others change from here on is for the next search.
+
+        If it was made with a language model that reads columns, that is loaded by now.
+        """
+        self.refresh()
+        now = self._now
         checkpoint = now.config["settings"]["bert"]
         if checkpoint is not None and now.encoder.states is None:
             from gentus.bert import BertColumns
 
             now.encoder.states = BertColumns.load(checkpoint).states
+        return now
 
     def read(self, query: Query) -> Table:
         """A query as the pipeline sees it."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gentus.decode import Decoder
 from gentus.encoder import Encoder
+from gentus.engine import LocalEngine
 from gentus.evidence import F32
-from gentus.features import concatenate, featurize
+from gentus.features import Features, concatenate, featurize_all
+from gentus.lake import Limits, Place, Skipped, Source, Unreadable, only_table
 from gentus.table import Table
 from gentus.trie import Trie
 
@@ -41,28 +44,82 @@ class Found:
     generator: float | None = None
 
 
+Seen = Table | Features  # a query: all of its sample, or as much as the prior asks for
+
+
 def rank(
     now: Moment,
     generator: Generator | None,
-    tables: Sequence[Table],
+    queries: Sequence[Seen],
     itself: Sequence[set[int]],
     k: int,
     beam: int | None,
 ) -> list[list[Found]]:
     """For every query the `k` best rows, best first, and as many more as the lake has of the query itself."""
     if generator is not None:
-        several = [_by_generator(now, generator, table, k, beam) for table in tables]
+        several = [_by_generator(now, generator, _whole(query), k, beam) for query in queries]
         return [found[: k + len(own)] for found, own in zip(several, itself, strict=True)]
     return [
         _by_prior(now, latent, k, beam, own)
-        for latent, own in zip(_latents(now.encoder, tables), itself, strict=True)
+        for latent, own in zip(_latents(now.encoder, queries), itself, strict=True)
     ]
 
 
-def _latents(encoder: Encoder, tables: Sequence[Table]) -> list[F32]:
-    if encoder.states is not None or len(tables) == 1:
-        return [encoder.read(table)[1] for table in tables]
-    return list(encoder.encode(concatenate([featurize(table) for table in tables])))
+def read_many(
+    places: Iterable[Place], whole: bool, workers: int, limits: Limits
+) -> Iterator[tuple[Place, tuple[Source, Seen] | Skipped]]:
+    """Read queries in several processes, in order: `whole`, or only what the prior asks for."""
+    waiting: deque[tuple[Place, Skipped | None]] = deque()  # all that was asked for and not given yet
+
+    def sources() -> Iterator[Source]:
+        for place in places:
+            try:
+                source = only_table(place, limits)
+            except Unreadable as error:
+                waiting.append((place, Skipped(str(place), place, error.reason)))
+                continue
+            waiting.append((place, None))
+            yield source
+
+    work = whole_tables if whole else features_alone
+    for source, seen in LocalEngine(workers).each(sources(), work, limits):
+        yield from _refused(waiting)
+        place, _ = waiting.popleft()
+        yield place, seen if isinstance(seen, Skipped) else (source, seen)
+    yield from _refused(waiting)
+
+
+def _refused(waiting: deque[tuple[Place, Skipped | None]]) -> Iterator[tuple[Place, Skipped]]:
+    while waiting and waiting[0][1] is not None:
+        place, why = waiting.popleft()
+        assert why is not None
+        yield place, why
+
+
+def whole_tables(found: Sequence[tuple[Source, Table]]) -> list[Seen]:
+    """Queries for a generator, which reads cells."""
+    return [table for _, table in found]
+
+
+def features_alone(found: Sequence[tuple[Source, Table]]) -> list[Seen]:
+    """Queries for the prior, made where they were read: most of the work of a search."""
+    features = featurize_all([table for _, table in found])
+    return [features.one(at) for at in range(len(found))]
+
+
+def _whole(query: Seen) -> Table:
+    if isinstance(query, Features):
+        raise TypeError("a generator reads tables, not features")
+    return query
+
+
+def _latents(encoder: Encoder, queries: Sequence[Seen]) -> list[F32]:
+    tables = [query for query in queries if isinstance(query, Table)]
+    if encoder.states is not None or len(tables) == 1 == len(queries):
+        return [encoder.read(_whole(query))[1] for query in queries]
+    if len(tables) == len(queries):
+        return list(encoder.encode(featurize_all(tables)))
+    return list(encoder.encode(concatenate([query for query in queries if isinstance(query, Features)])))
 
 
 def _by_prior(now: Moment, latent: F32, k: int, beam: int | None, itself: set[int]) -> list[Found]:

@@ -1,0 +1,48 @@
+"""Very many queries: read in several processes, answered in order as one by one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from test_cli import Run, run
+
+from gentus.engine import FEW
+from gentus.index import Index
+from gentus.lake import Skipped
+
+__all__ = ["run"]
+
+
+@pytest.fixture
+def queries(lake: Path, tmp_path: Path) -> list[str]:
+    """More than are worth a second process, with two among them that cannot be read."""
+    (tmp_path / "empty.csv").write_text("")
+    good = [str(path) for path in sorted(lake.glob("*.csv"))]
+    several = (good * (FEW // len(good) + 2))[: FEW + 50]
+    return [str(tmp_path / "none.csv"), *several[:30], str(tmp_path / "empty.csv"), *several[30:]]
+
+
+def test_many_queries_are_answered_in_order_as_one_by_one(index: Index, queries: list[str]) -> None:
+    answers = list(index.search_many(iter(queries), k=3, workers=2))
+    assert [query for query, _ in answers] == queries
+    alone: dict[str, object] = {}
+    for query, found in answers:
+        if isinstance(found, Skipped):
+            assert (Path(query).name, found.reason.split()[0]) in (("none.csv", "there"), ("empty.csv", "it"))
+            continue
+        if query not in alone:
+            alone[query] = [hit.table for hit in index.search(query, k=3)]
+        assert [hit.table for hit in found] == alone[query]
+    assert sum(isinstance(found, Skipped) for _, found in answers) == 2
+
+
+def test_the_command_line_goes_on_behind_what_it_cannot_read(
+    run: Run, index_path: Path, queries: list[str]
+) -> None:
+    ran = run("search", index_path, *queries, "-k", 2, "--json")
+    assert ran.code == 1
+    said = ran.json()["queries"]
+    assert [one["query"] for one in said] == queries
+    assert [len(one["results"]) for one in said].count(0) == 2
+    assert ran.err.count("it is empty") == 1
