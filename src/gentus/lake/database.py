@@ -75,14 +75,14 @@ def duckdb_tables(duck: duckdb.DuckDBPyConnection, database: str = "source") -> 
         [database],
     )
     return {
-        _dotted(schema, table): (f"{quoted(database)}.{quoted(schema)}.{quoted(table)}", int(size or 0))
+        dotted(schema, table): (f"{quoted(database)}.{quoted(schema)}.{quoted(table)}", int(size or 0))
         for schema, table, size in found.fetchall()
     }
 
 
-def _dotted(schema: str, table: str) -> str:
+def dotted(schema: str, table: str, usual: str = "main") -> str:
     """Name a table for people; the usual schema goes without saying, names with dots are quoted."""
-    pieces = [table] if schema == "main" else [schema, table]
+    pieces = [table] if schema == usual else [schema, table]
     return ".".join(quoted(piece) if "." in piece or '"' in piece else piece for piece in pieces)
 
 

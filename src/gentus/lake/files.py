@@ -13,7 +13,7 @@ from typing import BinaryIO, cast
 
 from gentus.lake.base import Unreadable
 from gentus.lake.kinds import kind_of
-from gentus.lake.place import Place, Remote, State
+from gentus.lake.place import POSTGRES, Place, Remote, State
 
 GZIP = b"\x1f\x8b"
 ZSTD = b"\x28\xb5\x2f\xfd"
@@ -71,6 +71,8 @@ def looked_up(path: Place) -> tuple[Place, State]:
     if isinstance(path, Remote):
         from gentus.lake.remote import state_of
 
+        if path.state is None and path.scheme in POSTGRES:
+            return path, State(0)  # a server does not say
         folder = path.state is None and kind_of(path.name) is None
         state = _state_of_folder(path) if folder else state_of(path)
         return Remote(path.url, state), state

@@ -20,6 +20,7 @@ class Kind(Enum):
     DATABASE = "a database"
     DELTA = "a Delta table"  # these two are folders
     ICEBERG = "an Iceberg table"
+    POSTGRES = "a table of a Postgres server"
 
 
 _BY_SUFFIX = {

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://", re.ASCII)
+POSTGRES = ("postgresql", "postgres")
 _WRAPPERS = ("reference", "filecache", "simplecache", "blockcache", "cached")  # they open other URLs
 
 
@@ -76,6 +77,10 @@ class Remote:
 
     def exists(self) -> bool:
         """Whether there is anything; raises `Unreadable` where that cannot be found out."""
+        if self.scheme in POSTGRES:
+            from gentus.lake.postgres import exists as has_table
+
+            return has_table(self)
         from gentus.lake.remote import exists
 
         return exists(self)
@@ -102,6 +107,10 @@ def as_place(where: str | os.PathLike[str] | Remote) -> Place:
     scheme, rest = found[1].lower(), text[found.end() :]
     if scheme == "file":
         return Path(url2pathname(urlsplit(text).path))
+    if scheme in POSTGRES:
+        from gentus.lake.postgres import without_password
+
+        scheme, rest = POSTGRES[0], without_password(rest)
     _check(scheme, rest)
     return Remote(f"{scheme}://{rest.rstrip('/')}")
 

@@ -9,7 +9,7 @@ from gentus.lake.base import Limits, Source, Unreadable, explain, spread
 from gentus.lake.files import looked_up, magic
 from gentus.lake.kinds import Kind, kind_inside
 from gentus.lake.lakehouse import folder_kind, may_be_folder
-from gentus.lake.place import Place, Remote, as_place
+from gentus.lake.place import POSTGRES, Place, Remote, as_place
 from gentus.table import Table
 
 
@@ -67,6 +67,8 @@ def parts_of(path: Place, kind: Kind, limits: Limits) -> list[str] | list[None]:
 
 def kind_at(path: Place) -> Kind:
     """Tell what lies at a place."""
+    if isinstance(path, Remote) and path.scheme in POSTGRES:
+        return Kind.POSTGRES
     if may_be_folder(path):
         kind = folder_kind(path)
         if kind is None:
@@ -85,6 +87,10 @@ def _read(path: Place, part: str | None, name: str, limits: Limits) -> Table:
                 from gentus.lake.lakehouse import read_folder
 
                 return read_folder(path, kind, name, limits)
+            case (Kind.POSTGRES, _):
+                from gentus.lake.postgres import read_postgres
+
+                return read_postgres(Remote(str(path)), name, limits)
             case (Kind.DATABASE, str()):
                 from gentus.lake.database import read_database
 

@@ -12,7 +12,8 @@ from gentus.lake.files import magic
 from gentus.lake.folder import folder_table, tables_in
 from gentus.lake.kinds import Kind, is_database, kind_inside, kind_of
 from gentus.lake.lakehouse import DELTA_LOG, METADATA, folder_kind
-from gentus.lake.place import Remote, State
+from gentus.lake.place import POSTGRES, Remote, State
+from gentus.lake.postgres import scan_postgres
 from gentus.lake.remote import asked, info_of, state_in
 
 _ODD = "its key has a part that is . or .., which some programs would follow out of the lake; rename it"
@@ -39,6 +40,9 @@ def scan_remote(lake: Remote) -> Iterator[Source | Skipped]:
 
     A listing that breaks off is an error: what is behind it must not be taken for vanished.
     """
+    if lake.scheme in POSTGRES:
+        yield from scan_postgres(lake)
+        return
     try:
         if _is_folder(lake) and folder_kind(lake) is not None:
             yield from folder_table(lake, lake.name)
@@ -59,7 +63,10 @@ def scan_remote(lake: Remote) -> Iterator[Source | Skipped]:
 def locate_remote(place: Remote, name: str) -> Iterator[Source | Skipped]:
     """Yield the tables of an object or folder that a person names, under that name."""
     try:
-        if _is_folder(place) and folder_kind(place) is not None:
+        if place.scheme in POSTGRES:
+            for item in scan_postgres(place):
+                yield replace(item, name=item.path.url if isinstance(item.path, Remote) else item.name)
+        elif _is_folder(place) and folder_kind(place) is not None:
             yield from folder_table(place, name)
         elif _is_folder(place):
             for item in scan_remote(place):

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from gentus.lake.base import Limits, Source, Unreadable, clean_names, explain
 from gentus.lake.kinds import Kind
-from gentus.lake.place import Place
+from gentus.lake.place import Place, Remote
 from gentus.lake.reader import kind_at
 
 if TYPE_CHECKING:
@@ -81,6 +81,10 @@ def _open(path: Place, part: str | None, duck: duckdb.DuckDBPyConnection, limits
     match kind, part:
         case (Kind.DELTA | Kind.ICEBERG, _):
             return typed.whole_folder(path, kind, duck, limits)
+        case (Kind.POSTGRES, _):
+            from gentus.lake.postgres import whole_postgres
+
+            return whole_postgres(Remote(str(path)), limits)
         case (Kind.DATABASE, str()):
             return typed.whole_database(path, part, duck, limits)
         case (Kind.EXCEL, str()):
