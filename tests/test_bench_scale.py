@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -130,12 +131,26 @@ def test_a_stopwatch_does_not_count_twice(monkeypatch: pytest.MonkeyPatch) -> No
     assert Work.inner is plain
 
 
+def test_ways_are_looked_at_in_turn_and_told_by_medians() -> None:
+    asked: list[tuple[str, int]] = []
+
+    def way(name: str) -> Callable[[int], stopwatch.Facts]:
+        def one(query: int) -> stopwatch.Facts:
+            asked.append((name, query))
+            return {"ms": {"part": query**2}, "steps": query}
+
+        return one
+
+    found = stopwatch.profiled({"a": way("a"), "b": way("b")}, range(3))
+    assert asked == [("a", 0), ("b", 0), ("a", 1), ("b", 1), ("a", 2), ("b", 2)]
+    assert found == {name: {"ms": {"part": 1}, "steps": 1} for name in "ab"}
+
+
 def test_the_parts_of_decoding_are_all_seen(codebooks: Codebooks) -> None:
     tree, generator = some_tree(), comparable_generator(codebooks, SUFFIXES)
-    inputs = made_up_inputs(np.zeros((2, 8), np.float32))
-    facts = profile(
-        lambda at: write_alone(generator, inputs[at], tree, codebooks, BEAM, "vocabulary"), range(2), Trie
-    )
+    inputs = made_up_inputs(np.zeros((1, 8), np.float32))
+    way = profile(lambda at: write_alone(generator, inputs[at], tree, codebooks, BEAM, "vocabulary"), Trie)
+    facts = stopwatch.profiled({"ours": way}, range(1))["ours"]
     assert facts["ms"].keys() == {"reading", "generator", "tree", "children", "pruning", "rest"}
     assert all(taken > 0 for taken in facts["ms"].values())
     assert LEVELS + 1 <= facts["steps"] <= LEVELS + 2

@@ -15,7 +15,7 @@ import torch
 from gentus import generate
 from gentus.answer import decode
 from gentus.bench.clock import PASSES, conditions
-from gentus.bench.stopwatch import Place, Stopwatch
+from gentus.bench.stopwatch import Facts, Place, Stopwatch, profiled
 from gentus.codes import Codebooks
 from gentus.decode import Decoder
 from gentus.evidence import F32
@@ -112,10 +112,10 @@ def measure_decoding(
             many = in_turn(
                 {size: writing(tree, batches) for size, tree in trees.items()}, range(len(batches))
             )
-            parts = {
-                size: profile(writing(tree, inputs), queries[:PROFILED], type(tree))
-                for size, tree in trees.items()
-            }
+            parts = profiled(
+                {size: profile(writing(tree, inputs), type(tree)) for size, tree in trees.items()},
+                queries[:PROFILED],
+            )
         document["generator"][str(count)] = {
             str(size): {
                 **one[size].facts(),
@@ -141,15 +141,14 @@ def torch_threads(count: int) -> Iterator[None]:
 # --- where the time goes -------------------------------------------------------------------------------
 
 
-def profile(work: Callable[[int], object], queries: Sequence[int], tree: type[Trie]) -> dict[str, Any]:
-    """Milliseconds a query of each part of constrained decoding, and what the constraint costs.
+def profile(work: Callable[[int], object], tree: type[Trie]) -> Callable[[int], Facts]:
+    """How long each part of constrained decoding takes of a query, and what the constraint costs.
 
     `tree`: calls of the prefix tree, and making symbols of what it says. `children`: picking the children's
     logits, and softmax over them. Both are the constraint's; `generator` is the decoder's own steps. Beside
     them, `reading` is the generator's encoder, once a query, and `pruning` is choosing beams, which any beam
     search does.
     """
-    watch = Stopwatch()
     places: list[Place] = [
         ("reading", Generator, "encode"),
         ("generator", DecodingSession, "begin"),
@@ -159,15 +158,19 @@ def profile(work: Callable[[int], object], queries: Sequence[int], tree: type[Tr
         ("children", generate, "_log_probabilities"),
         ("pruning", generate, "_best"),
     ]
-    watch.watch(places, lambda: [work(query) for query in queries])
-    seconds = watch.seconds
-    constraint = seconds["tree"] + seconds["children"]
-    return {
-        "ms": {part: 1000 * taken / len(queries) for part, taken in seconds.items()},
-        "steps": watch.calls["generator"] / len(queries),
-        "constraint_ms": 1000 * constraint / len(queries),
-        "constraint_share": constraint / seconds["generator"],
-    }
+
+    def one(query: int) -> Facts:
+        watch = Stopwatch()
+        watch.watch(places, lambda: work(query))
+        constraint = watch.seconds["tree"] + watch.seconds["children"]
+        return {
+            "ms": watch.milliseconds(),
+            "steps": watch.calls["generator"],
+            "constraint_ms": 1000 * constraint,
+            "constraint_share": constraint / watch.seconds["generator"],
+        }
+
+    return one
 
 
 def _methods(protocol: type) -> list[str]:

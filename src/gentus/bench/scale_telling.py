@@ -89,9 +89,9 @@ def markdown(document: Document) -> str:
         f" *generator* is prior + {WEIGHT} x an untrained generator of the default size, alone and"
         f" {BATCH} queries at once.",
         _decoding(document["decoding"]),
-        "Where the generator's time goes, ms a query, by clocks around functions: *tree* is calls of the"
-        " prefix tree, *children* picking their logits and softmax over them; these two are the constraint."
-        " The *generator* is its decoder's steps, *reading* its encoder.",
+        "Where the generator's time goes, ms a query, by clocks around functions, medians: *tree* is calls of"
+        " the prefix tree, *children* picking their logits and softmax over them; these two are the"
+        " constraint. The *generator* is its decoder's steps, *reading* its encoder.",
         _parts(document["decoding"]["generator"]),
         *_usual(document["usual"]),
         "### What it must show",

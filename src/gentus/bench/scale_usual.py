@@ -11,7 +11,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -32,7 +32,7 @@ from gentus.bench.scale_decoding import (
     write_alone,
 )
 from gentus.bench.scale_trees import Workshop
-from gentus.bench.stopwatch import Place, Stopwatch
+from gentus.bench.stopwatch import Facts, Place, Stopwatch, profiled
 from gentus.generate import Softmax
 from gentus.generator import Generator, Inputs
 from gentus.trie import Trie
@@ -232,11 +232,11 @@ def _measure(task: Task) -> dict[str, Any]:
     runs = {}
     for count in task.threads:
         with torch_threads(count):
-            runs[str(count)] = {
-                "times": {way: times.facts() for way, times in in_turn(ways, queries).items()},
-                "ours": profile(ours("children"), some, type(tree)),
-                "usual": _profile(theirs("children"), some),
-            }
+            times = in_turn(ways, queries)
+            parts = profiled(
+                {"ours": profile(ours("children"), type(tree)), "usual": _profile(theirs("children"))}, some
+            )
+        runs[str(count)] = {"times": {way: clock.facts() for way, clock in times.items()}, **parts}
     return {
         "timing": conditions(),
         "queries": len(inputs),
@@ -246,19 +246,22 @@ def _measure(task: Task) -> dict[str, Any]:
     }
 
 
-def _profile(work: Callable[[int], object], queries: Sequence[int]) -> dict[str, Any]:
-    """Milliseconds a query that the usual way spends in T5, and in asking the trie and masking logits."""
+def _profile(work: Callable[[int], object]) -> Callable[[int], Facts]:
+    """How many milliseconds the usual way spends in T5, and in asking the trie and masking logits."""
     from transformers import T5ForConditionalGeneration
     from transformers.generation.logits_process import PrefixConstrainedLogitsProcessor
 
-    watch = Stopwatch()
     places: list[Place] = [
         ("generator", T5ForConditionalGeneration, "forward"),
         ("constraint", PrefixConstrainedLogitsProcessor, "__call__"),
     ]
-    watch.watch(places, lambda: [work(query) for query in queries])
-    milliseconds = {part: 1000 * taken / len(queries) for part, taken in watch.seconds.items()}
-    return {"ms": milliseconds, "steps": watch.calls["generator"] / len(queries)}
+
+    def one(query: int) -> Facts:
+        watch = Stopwatch()
+        watch.watch(places, lambda: work(query))
+        return {"ms": watch.milliseconds(), "steps": watch.calls["generator"]}
+
+    return one
 
 
 if __name__ == "__main__":

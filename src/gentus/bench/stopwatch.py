@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, TypeVar
 from unittest import mock
+
+K = TypeVar("K")
+Facts = dict[str, Any]
 
 REST = "rest"
 Place = tuple[str, Any, str]  # a part, and the function that belongs to it: what has it, and its name
@@ -38,6 +42,10 @@ class Stopwatch:
 
         return timed
 
+    def milliseconds(self) -> dict[str, float]:
+        """Of each part."""
+        return {part: 1000 * taken for part, taken in self.seconds.items()}
+
     def watch(self, places: Iterable[Place], work: Callable[[], object]) -> None:
         """Do some work while functions are watched; what it does outside of them is the part `REST`."""
         with ExitStack() as stack:
@@ -45,3 +53,21 @@ class Stopwatch:
                 timed = self.watched(part, getattr(owner, name))
                 stack.enter_context(mock.patch.object(owner, name, timed))
             self.watched(REST, work)()
+
+
+def profiled(ways: Mapping[K, Callable[[int], Facts]], queries: Iterable[int]) -> dict[K, Facts]:
+    """Medians of what is found out about queries, each by all ways before the next one."""
+    found: dict[K, list[Facts]] = {name: [] for name in ways}
+    for query in queries:
+        for name, way in ways.items():
+            found[name].append(way(query))
+    return {name: _medians(several) for name, several in found.items()}
+
+
+def _medians(several: Sequence[Facts]) -> Facts:
+    return {
+        name: _medians([facts[name] for facts in several])
+        if isinstance(value, dict)
+        else statistics.median(facts[name] for facts in several)
+        for name, value in several[0].items()
+    }
