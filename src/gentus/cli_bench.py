@@ -289,6 +289,28 @@ def batch(
 
 
 @bench_app.command()
+def roofline(
+    index: IndexPath,
+    queries: Annotated[Path, typer.Option(help="A folder of tables to search for.")],
+    count: Annotated[int, typer.Option(min=1, help="How many of them, at most.")] = 150,
+    k: Count = 10,
+    out: Out = Path("results"),
+    as_json: AsJson = False,
+) -> None:
+    """FLOPs and bytes of every part of a search, and how near it is to what the machine could do."""
+    from gentus.bench.results import Results
+    from gentus.bench.roofline import markdown, measure_roofline
+
+    results = Results(out)
+    document = measure_roofline(results, index, queries, count, k)
+    results.write_table(document["name"], markdown(document))
+    if as_json:
+        emit(document)
+    else:
+        print(markdown(document))
+
+
+@bench_app.command()
 def incremental(
     data: Data,
     lake: Lakes = None,

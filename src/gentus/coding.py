@@ -61,6 +61,6 @@ def _one_thread() -> AbstractContextManager[Any]:
 
 @lru_cache(maxsize=1)
 def _pools() -> Any:
-    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+    from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()

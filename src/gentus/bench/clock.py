@@ -91,7 +91,7 @@ def conditions() -> dict[str, Any]:
 
     threads: dict[str, Any] = {"torch": torch.get_num_threads()}
     try:
-        from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
+        from threadpoolctl import threadpool_info
     except ImportError:  # it comes with scikit-learn, which only some baselines need
         pass
     else:
