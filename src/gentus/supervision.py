@@ -27,7 +27,7 @@ from gentus.labels import Labels
 from gentus.progress import Progress
 from gentus.records import Record, RecordSettings, View, count_records, mine_negatives, records
 from gentus.teacher import I32, I64
-from gentus.training import Batch, TrainingSettings, train
+from gentus.training import Batch, Helping, TrainingSettings, train
 from gentus.trie import Trie
 
 WEIGHTS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8)  # of the generator's log-probability against the prior
@@ -232,6 +232,7 @@ def teach(
     fingerprint: str,
     progress: Progress,
     download: bool = False,
+    team: Helping | None = None,
 ) -> Taught:
     """Train a generator and choose, on queries held out, how much of it counts."""
     settings = supervision.settings
@@ -267,6 +268,7 @@ def teach(
         time_budget,
         progress,
         fingerprint,
+        team,
     )
     with progress.stage("Weighing the generator", None):
         ways: tuple[float | None, ...] = (0.0, *WEIGHTS, None)

@@ -15,7 +15,7 @@ from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, Protocol, get_args
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -68,6 +68,32 @@ class Batch:
     negative_symbols: Tensor | None = None  # (m, T)
     negative_valid: Tensor | None = None  # (m, T, V)
     negative_of: Tensor | None = None  # (m,) the target each is to score below
+    whole: tuple[float, int] | None = None  # the totals of what this is a part of
+
+    @property
+    def totals(self) -> tuple[float, int]:
+        """What losses are divided by: the weight of all targets, and how many negatives there are."""
+        return self.whole or (
+            float(self.weight.sum()),
+            0 if self.negative_of is None else len(self.negative_of),
+        )
+
+    def part(self, at: int, of: int) -> Batch:
+        """One of so many parts, by queries; their losses add up to that of the whole."""
+        mine = self.owner % of == at  # (n,)
+        place = mine.cumsum(0) - 1  # (n,) what a target of this part is numbered in it
+        inputs = Inputs(self.inputs.content[at::of], self.inputs.mask[at::of], self.inputs.latents[at::of])
+        valid = None if self.valid is None else self.valid[mine]
+        part = Batch(inputs, self.owner[mine] // of, self.symbols[mine], valid, self.weight[mine])
+        if self.negative_symbols is not None and self.negative_of is not None:
+            kept = mine[self.negative_of]
+            part = replace(
+                part,
+                negative_symbols=self.negative_symbols[kept],
+                negative_valid=None if self.negative_valid is None else self.negative_valid[kept],
+                negative_of=place[self.negative_of[kept]],
+            )
+        return replace(part, whole=self.totals)
 
 
 @dataclass(slots=True)
@@ -89,17 +115,40 @@ class TrainingReport:
         return self.scores[self.best_epoch]
 
 
+class Helping(Protocol):
+    """Other processes that each work on a part of every batch."""
+
+    def begin(self, generator: Generator, settings: TrainingSettings, bfloat16: bool) -> None:
+        """Tell them what is to be trained, and how."""
+
+    def backward(self, batch: Batch, batches: int, seed: int) -> float:
+        """Add the gradients of one of the batches of a step to those that are there; its loss."""
+
+
 def batch_loss(generator: Generator, batch: Batch, margin: float, margin_weight: float) -> Tensor:
     """Cross-entropy of targets, a mean over their symbols, and how far negatives are within the margin."""
     memory = generator.encode(batch.inputs)
     owner, symbols, weight = (t.to(generator.device) for t in (batch.owner, batch.symbols, batch.weight))
     scores = _mean(generator.score(memory, owner, symbols, batch.valid), symbols)  # (n,)
-    loss = -(weight * scores).sum() / weight.sum().clamp_min(1e-12)
+    total, ranked = batch.totals
+    loss = -(weight * scores).sum() / max(total, 1e-12)
     if batch.negative_symbols is None or batch.negative_of is None or not len(batch.negative_of):
         return loss
     of, negatives = batch.negative_of.to(generator.device), batch.negative_symbols.to(generator.device)
     below = _mean(generator.score(memory, owner[of], negatives, batch.negative_valid), negatives)  # (m,)
-    return loss + margin_weight * (margin - scores[of] + below).clamp_min(0).mean()
+    return loss + margin_weight * (margin - scores[of] + below).clamp_min(0).sum() / ranked
+
+
+def gradients(
+    generator: Generator, batch: Batch, settings: TrainingSettings, bfloat16: bool, batches: int
+) -> float:
+    """Add the gradients of one of the batches of a step to those that are there; its loss."""
+    if not len(batch.owner):
+        return 0.0
+    with torch.autocast(generator.device.type, torch.bfloat16) if bfloat16 else nullcontext():
+        loss = batch_loss(generator, batch, settings.margin, settings.margin_weight)
+    (loss / batches).backward()  # type: ignore[no-untyped-call]
+    return loss.item()
 
 
 def _mean(log_p: Tensor, symbols: Tensor) -> Tensor:
@@ -117,6 +166,7 @@ def train(
     time_budget: float | None = None,
     progress: Progress | None = None,
     fingerprint: str = "",
+    team: Helping | None = None,
 ) -> TrainingReport:
     """Train, and leave the generator with the weights of its best epoch, on the device it was trained on.
 
@@ -124,9 +174,10 @@ def train(
     says how good the generator is now, higher is better. With a `folder`, a run that was stopped goes on
     there if its settings and its `fingerprint`, which stands for the data, are the same. With a
     `time_budget` of seconds, over all runs together, the learning rate is planned to come down in that time.
+    A `team` shares the work of every batch.
     """
     settings = settings or TrainingSettings()
-    run = _Run(generator, batches_per_epoch, settings, folder, time_budget, fingerprint)
+    run = _Run(generator, batches_per_epoch, settings, folder, time_budget, fingerprint, team)
     with torch.random.fork_rng(devices=[run.device] if run.device.type == "cuda" else []):
         return run.train(batches, validate, progress or Progress())
 
@@ -142,21 +193,24 @@ class _Run:
         folder: Path | None,
         budget: float | None,
         fingerprint: str,
+        team: Helping | None = None,
     ) -> None:
-        self.generator, self.settings, self.budget = generator, settings, budget
+        self.generator, self.settings, self.budget, self.team = generator, settings, budget, team
         self.per_epoch = batches_per_epoch
         self.path = folder and folder / "training.safetensors"
         self.device = best_device()
-        generator.to(self.device)
-        self.parameters = dict(generator.named_parameters())
-        self.optimizer = torch.optim.AdamW(
-            self.parameters.values(), settings.rate, fused=self.device.type != "mps"
-        )
         self.bfloat16 = settings.precision == "bfloat16" or (
             # Not on a CPU: measured with the hardware for it, a tenth faster at most, at half the digits.
             settings.precision == "auto"
             and self.device.type == "cuda"
             and torch.cuda.is_bf16_supported(False)
+        )
+        if team is not None:
+            team.begin(generator, settings, self.bfloat16)
+        generator.to(self.device)
+        self.parameters = dict(generator.named_parameters())
+        self.optimizer = torch.optim.AdamW(
+            self.parameters.values(), settings.rate, fused=self.device.type != "mps"
         )
         self.report = TrainingReport(
             device=self.device.type, precision="bfloat16" if self.bfloat16 else "float32"
@@ -226,15 +280,16 @@ class _Run:
         """One step of the optimizer."""
         settings = self.settings
         # Dropout depends on the number of a step, not on those before it: nothing to store.
-        torch.manual_seed((settings.seed << 32) + self.report.steps)
+        seed = (settings.seed << 32) + self.report.steps
+        torch.manual_seed(seed)
         for place in self.optimizer.param_groups:
             place["lr"] = settings.rate * self.pace()
         self.optimizer.zero_grad()
         for batch in group:
-            with self.autocast():
-                loss = batch_loss(self.generator, batch, settings.margin, settings.margin_weight)
-            (loss / len(group)).backward()  # type: ignore[no-untyped-call]
-            self.loss += loss.item()
+            if self.team is None:
+                self.loss += gradients(self.generator, batch, settings, self.bfloat16, len(group))
+            else:
+                self.loss += self.team.backward(batch, len(group), seed)
         if not math.isfinite(self.loss):
             raise FloatingPointError("the loss is not finite: is every target among its valid symbols?")
         torch.nn.utils.clip_grad_norm_(self.parameters.values(), settings.clip)
@@ -250,10 +305,6 @@ class _Run:
         if self.budget is not None:
             spent = max(spent, self.elapsed / max(self.budget - self.validating, 1e-9))
         return max(0.0, min(spent / warmup if warmup else 1.0, (1 - spent) / (1 - warmup)))
-
-    def autocast(self) -> Any:
-        """Multiply in bfloat16 if that pays."""
-        return torch.autocast(self.device.type, torch.bfloat16) if self.bfloat16 else nullcontext()
 
     def validate(self, validate: Callable[[], float]) -> None:
         """Score the generator, and keep its weights if it never was as good."""
