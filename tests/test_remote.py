@@ -18,12 +18,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from conftest import QUICK, make_lake, rows_of, subject_of, write_table
+from served import served
 from typer.testing import CliRunner
 
 import gentus
 from gentus.cli import app
-from gentus.lake import Remote, Skipped, Source, Unreadable, as_place, read, read_path, scan
+from gentus.lake import Limits, Remote, Skipped, Source, Unreadable, as_place, read, read_path, scan
 from gentus.lake.remote import scrubbed
+from gentus.serve.tables import first_rows
 
 pytest.importorskip("s3fs", reason="lakes by URL need gentus[remote]")
 moto_server = pytest.importorskip("moto.server", reason="the S3 server of these tests is moto's")
@@ -175,6 +177,14 @@ def test_a_bucket_is_indexed_searched_followed_and_unioned(
     assert rows.num_rows == 6 * 12
     assert set(rows["name"].to_pylist()) <= {row[0] for seed in range(6) for row in rows_of("fish", seed)}
 
+    with served(index) as api:
+        told = api.get("/api/table", params={"name": "typed/fish_3.parquet", "rows": 3})
+        assert len(told.json()["sample"]) == 3
+        assert "s3://" not in told.text  # where a table lies is the server's business
+        asked = {"query": {"table": "fish_0.csv"}, "tables": ["typed/fish_3.parquet"]}
+        plan = api.post_json("/api/union/plan", asked).json()
+        assert plan["tables"][0]["rows"] == 12
+
     s3.client.delete_object(Bucket="lake", Key="my data/cities_0.csv")
     write_table(tmp_path / "changed.csv", rows_of("films", 77))
     s3.client.upload_file(str(tmp_path / "changed.csv"), "lake", "my data/films_0.csv")
@@ -303,6 +313,9 @@ def test_large_objects_cost_little(s3: Any, tmp_path: Path) -> None:
         assert s3.seen.bytes_of(name) < most_bytes, (name, gets)
         assert len(gets) <= most_requests, (name, gets)
         assert {method for method, *_ in s3.seen} == {"GET"}  # what was listed is not asked for again
+        s3.seen.clear()
+        assert len(first_rows(source, [column.name for column in read(source).columns], 20, Limits())) == 20
+        assert s3.seen.bytes_of(name) < 12 << 20, (name, s3.seen)
 
 
 def test_a_small_object_is_one_request(s3: Any) -> None:
@@ -432,8 +445,6 @@ def test_what_is_wrong_with_a_bucket_is_said(
 def test_large_databases_are_refused_and_small_ones_leave_nothing(
     s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gentus.lake import Limits
-
     with sqlite3.connect(tmp_path / "data.db") as database:
         database.execute("CREATE TABLE t (a, b)")
         database.executemany("INSERT INTO t VALUES (?, ?)", [(number, "x" * 100) for number in range(2_000)])

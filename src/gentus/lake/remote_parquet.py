@@ -27,8 +27,6 @@ def shown_to(duck: duckdb.DuckDBPyConnection, place: Remote, whole: bool = False
     scheme = f"gentus-{next(_NUMBERS)}"
     duck.register_filesystem(_one_object(scheme, ranges))
     try:
-        if not whole:  # for a few rows it would fetch whole columns
-            duck.execute("SET disable_parquet_prefetching = true")
         yield f"{scheme}://object.parquet"
     except Exception as error:
         if ranges.failure is not None:  # DuckDB has put it into many more words
