@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, is_dataclass, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, Literal, get_args, get_type_hints
 
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gentus import __version__
-from gentus.catalogue import Catalogue
+from gentus.catalogue import Catalogue, Places
 from gentus.codes import U8, assign_suffixes, health
 from gentus.coding import Chunk, Coder
 from gentus.consensus import ConsensusSettings, usual_weights
@@ -48,6 +48,7 @@ from gentus.store import (
 from gentus.supervision import GenerationSettings, Reader, Supervision, Taught, teach
 from gentus.table import Table
 from gentus.teacher import Columns, TeacherSettings, weigh_evidence
+from gentus.team import Team, assist, leading
 from gentus.training import TrainingSettings
 from gentus.trie import Trie, build_trie
 from gentus.writing import publish, settle, writer
@@ -138,7 +139,10 @@ def build(
     With labels a generator is trained as well, for at most `time_budget` seconds; `preset` says otherwise.
     Interrupted, it goes on where it stopped when called again; files that did not change are not read again.
     The `engine` ray does the work on the Ray cluster at the `address`, by default one on this machine.
+    Of several processes that were launched together, the first builds and the others help to train.
     """
+    if assist():
+        return Index(Path(index))
     settings = settings or preset_settings(preset or ("fast" if labels is None else "trained"))
     if seed is not None:
         settings = replace(settings, seed=seed)
@@ -156,10 +160,14 @@ def build(
         )
     if not settings.teacher_weight and truth is None:
         raise ValueError("The preset paper learns from labels alone: give labels.")
-    with writer(layout, create=True) as catalogue, open_engine(engine, address, workers) as working:
+    with (
+        leading() as team,
+        writer(layout, create=True) as catalogue,
+        open_engine(engine, address, workers) as working,
+    ):
         read_lake(root, layout, catalogue, settings.limits, working, progress)
         given = None if truth is None or labels is None else Given(str(Path(labels).resolve()), truth)
-        fit(root, layout, catalogue, settings, given, time_budget, working, progress)
+        fit(root, layout, catalogue, settings, given, time_budget, working, team, progress)
     return Index(layout.root)
 
 
@@ -175,10 +183,12 @@ def refit(
 
     Labels are those of the build unless others are given. Files are only read where the cache has lost them.
     """
+    if assist():
+        return Index(Path(index))
     layout = Layout(Path(index))
     progress = progress or Progress()
     truth = load_groundtruth(labels) if labels is not None else None
-    with writer(layout) as catalogue:
+    with leading() as team, writer(layout) as catalogue:
         config = catalogue.config()
         assert config is not None
         settings = settings_of(config["settings"])
@@ -190,7 +200,7 @@ def refit(
             settings = replace(settings, generation=GenerationSettings())
         engine = LocalEngine(workers) if workers else LocalEngine()
         restore_features(layout, catalogue, settings.limits, engine, progress)
-        fit(as_place(config["lake"]), layout, catalogue, settings, given, time_budget, engine, progress)
+        fit(as_place(config["lake"]), layout, catalogue, settings, given, time_budget, engine, team, progress)
     return Index(layout.root)
 
 
@@ -236,13 +246,14 @@ def fit(
     given: Given | None,
     time_budget: float | None,
     engine: Engine,
+    team: Team | None,
     progress: Progress,
 ) -> None:
     """Learn encoder, codes and generator, give every table its identifier, and switch over."""
     import torch
 
     tables = catalogue.featurized()
-    if not tables:
+    if not len(tables):
         skipped = catalogue.skipped()
         why = f" ({len(skipped)} skipped, such as {skipped[0][0]}: {skipped[0][1]})" if skipped else ""
         hint = f" See why: gentus info {layout.root} --skipped" if skipped else ""
@@ -264,7 +275,8 @@ def fit(
     labels = None
     if given is not None:
         position = {table: at for at, table in enumerate(sample.ids)}
-        at = {name: position[table] for name, table in catalogue.ids().items() if table in position}
+        found = catalogue.ids(dict.fromkeys(chain(given.truth, *given.truth.values())))
+        at = {name: position[table] for name, table in found.items() if table in position}
         labels = Labels.split(given.truth, at, random)
     fitted = _fit_or_recall(sample, labels, settings, layout, progress)
     if fitted.evidence is not None:
@@ -275,13 +287,13 @@ def fit(
     with progress.stage("Writing identifiers", count) as tick:
         coder = Coder(replace(encoder, states=None), fitted.codebooks)
 
-        def code(some: list[tuple[int, int, int]], coder: Coder, toward: F32 | None) -> Iterator[Coded]:
+        def code(some: Places, coder: Coder, toward: F32 | None) -> Iterator[Coded]:
             for coded in engine.map(coder, _chunks(some, layout, bert, toward)):
                 tick(len(coded[0]))
                 yield coded
 
         codes, distance = _code(tables, sample.ids, code, coder, fitted.toward, settings.consensus.lean)
-    ids = np.array([i for i, _, _ in tables], np.int32)
+    ids = tables[:, 0].astype(np.int32)
     mean, usual = fitted.unseen or (None, None)
     report = {
         **asdict(health(codes, fitted.codebooks.size, distance)),
@@ -297,7 +309,7 @@ def fit(
             sample, encoder, named, ids, trie, labels, fitted, tables, layout, catalogue, settings
         )
         mark = hashlib.sha256(named.codes.tobytes() + lesson.labels.pairs.tobytes()).hexdigest()
-        taught = teach(lesson, layout.cache, time_budget, mark, progress, settings.download)
+        taught = teach(lesson, layout.cache, time_budget, mark, progress, settings.download, team)
     config = {
         "format": FORMAT,
         "version": __version__,
@@ -363,7 +375,7 @@ def _supervision(
     trie: Trie,
     labels: Labels | None,
     fitted: Fitted,
-    tables: list[tuple[int, int, int]],
+    tables: Places,
     layout: Layout,
     catalogue: Catalogue,
     settings: BuildSettings,
@@ -384,13 +396,7 @@ def _supervision(
     def opened(position: int) -> Table:
         return read(sources[sample.ids[position]], settings.limits)
 
-    # A table that no identifier leads to shares the row of the one that answers for it.
-    row_of = {int(table): row for row, table in enumerate(trie.tables)}
-    by_code = {named.codes[at].tobytes(): row_of[int(ids[at])] for at in np.flatnonzero(named.reachable)}
-    place = {int(table): at for at, table in enumerate(ids)}
-    rows = [row_of.get(table, by_code.get(named.codes[place[table]].tobytes(), 0)) for table in sample.ids]
-    chosen = set(sample.ids)
-    kept = [entry for entry in tables if entry[0] in chosen]
+    kept = tables[np.isin(tables[:, 0], sample.ids)]
     soft = fitted.soft if generation.soft else None
     random = np.random.default_rng(settings.seed)
     if labels is None:
@@ -402,7 +408,7 @@ def _supervision(
     return Supervision(
         reader,
         trie,
-        np.array(rows, np.int64),
+        _rows_of(np.array(sample.ids), ids, named, trie),
         named.codebooks,
         labels,
         np.diff(starts),
@@ -413,10 +419,27 @@ def _supervision(
     )
 
 
+def _rows_of(
+    wanted: NDArray[np.int64], ids: NDArray[np.int32], named: Identifiers, trie: Trie
+) -> NDArray[np.int64]:
+    """The rows of some tables in the tree. One that no identifier leads to has that of who answers for it."""
+    order = np.argsort(trie.tables)
+    at = np.searchsorted(trie.tables, wanted, sorter=order).clip(max=len(order) - 1)
+    rows: NDArray[np.int64] = order[at]
+    silent = np.flatnonzero(trie.tables[rows] != wanted)
+    if len(silent):
+        place = {int(table): at for at, table in enumerate(ids)}
+        row_of = {int(table): row for row, table in enumerate(trie.tables)}
+        by_code = {named.codes[at].tobytes(): row_of[int(ids[at])] for at in np.flatnonzero(named.reachable)}
+        for one in silent:
+            rows[one] = by_code.get(named.codes[place[int(wanted[one])]].tobytes(), 0)
+    return rows
+
+
 def _code(
-    tables: list[tuple[int, int, int]],
+    tables: Places,
     sampled: list[int],
-    code: Callable[[list[tuple[int, int, int]], Coder, F32 | None], Iterable[Coded]],
+    code: Callable[[Places, Coder, F32 | None], Iterable[Coded]],
     coder: Coder,
     toward: F32 | None,
     weight: float,
@@ -427,19 +450,19 @@ def _code(
     second, and lean towards the others.
     """
     seen = {table: at for at, table in enumerate(sampled)}
-    known = np.array([table in seen for table, _, _ in tables])
+    known = np.isin(tables[:, 0], sampled)
     codes = np.zeros((len(tables), coder.codebooks.levels), np.uint8)
     distance = np.zeros(len(tables), np.float32)
 
     def put(places: NDArray[np.intp], coder: Coder, toward: F32 | None) -> None:
         at = 0
-        for some, far in code([tables[place] for place in places], coder, toward):
+        for some, far in code(tables[places], coder, toward):
             part = places[at : at + len(some)]
             codes[part], distance[part] = some, far
             at += len(some)
 
     places = np.flatnonzero(known)
-    put(places, coder, None if toward is None else toward[[seen[tables[place][0]] for place in places]])
+    put(places, coder, None if toward is None else toward[[seen[table] for table in tables[places, 0]]])
     if known.all():
         return codes, distance
     if toward is not None:
@@ -451,7 +474,7 @@ def _code(
 
 
 def _chunks(
-    tables: list[tuple[int, int, int]], layout: Layout, bert: LakeStates | None, toward: F32 | None = None
+    tables: Places, layout: Layout, bert: LakeStates | None, toward: F32 | None = None
 ) -> Iterator[Chunk]:
     """Features of tables with what else they are coded by, some hundred at a time."""
     at = 0
@@ -463,7 +486,7 @@ def _chunks(
 
 
 def _sample(
-    tables: list[tuple[int, int, int]],
+    tables: Places,
     layout: Layout,
     evidence: Evidence,
     bert: LakeStates | None,
@@ -481,7 +504,7 @@ def _sample(
     places = np.empty((len(columns), 2), np.uint16)
     numbers = np.empty(len(columns), np.float32)
     at = 0
-    for chunk in _chunks([tables[i] for i in chosen], layout, bert):
+    for chunk in _chunks(tables[chosen], layout, bert):
         features = chunk.features
         pairs = pairwise(features.tables.tolist())
         seen = [first + i for first, last in pairs for i in spread(last - first, settings.fit_width)]
@@ -492,7 +515,7 @@ def _sample(
             inputs[at : at + len(seen)] = chunk.columns[seen]
         at += len(seen)
     starts = np.concatenate([[0], np.cumsum(widths[chosen])]).astype(np.int64)
-    return _Sample(Columns(columns, starts, places, numbers), inputs, [tables[i][0] for i in chosen])
+    return _Sample(Columns(columns, starts, places, numbers), inputs, tables[chosen, 0].tolist())
 
 
 def _switch(
@@ -514,7 +537,7 @@ def _switch(
     if taught is not None and taught.report["shipped"]:
         taught.generator.save(layout.generator(generation))
     with catalogue.transaction():
-        serial = catalogue.put_sids(ids.tolist(), named.codes, named.suffixes.tolist(), distance.tolist())
+        serial = catalogue.put_sids(ids, named.codes, named.suffixes, distance)
         catalogue.put_labels(given.truth if given else {})
         catalogue.purge()
         numbers = {"generation": generation, "snapshot": generation, "serial": serial, "fitted": serial}

@@ -107,8 +107,11 @@ def index(
     from gentus.generate import Softmax
     from gentus.identifiers import Variant
     from gentus.progress import terminal_progress
+    from gentus.team import assist
 
     started = time.perf_counter()
+    if assist():  # the first of several processes builds, and speaks
+        return
     usual = preset_settings(
         _one_of(preset or ("fast" if labels is None else "trained"), Preset, "preset"), seed, t5
     )
