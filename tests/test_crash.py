@@ -117,7 +117,7 @@ def holds_what_the_files_say(folder: Path, names: set[str]) -> None:
         sources, entries = index.sources(), index.catalogue.entries(names)
         for name in names:
             entry, source = entries[name], sources[name]
-            file = source.path.stat()
+            file = source.file.stat()
             assert (entry.size, entry.mtime_ns) == (file.st_size, file.st_mtime_ns)
             (kept,) = stream_features([(0, entry.chunk or 0, entry.slot or 0)], index.layout)
             assert alike(kept, examine([(source, read(source, index.limits))])[0].features)

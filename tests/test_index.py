@@ -30,7 +30,7 @@ from gentus.catalogue import Catalogue, Entry
 from gentus.evidence import F32
 from gentus.index import Hit, Index
 from gentus.lake import Limits, Source, Unreadable, parallel, reader
-from gentus.progress import Progress, Tick
+from gentus.progress import Progress, Step
 from gentus.store import IndexFolderError, Layout, next_generation, read_config, write_lock
 from gentus.table import Table
 
@@ -75,7 +75,7 @@ class Interrupting(Progress):
     @contextmanager
     def stage(
         self, title: str, total: int | None, unit: str = "tables", effort: float | None = None
-    ) -> Iterator[Tick]:
+    ) -> Iterator[Step]:
         def tick(done: int, effort: float | None = None, /) -> None:
             self.left -= done
             if self.left <= 0:

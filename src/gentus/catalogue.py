@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
+from itertools import chain, islice
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,6 +75,9 @@ class Entry:
     skipped: str | None = None
 
 
+Places: TypeAlias = NDArray[np.int64]  # (n, 3) tables by id, and chunk and slot of their features
+
+
 @dataclass(frozen=True, slots=True)
 class Identified:
     """Identifiers, and the tables that have them."""
@@ -101,6 +104,7 @@ _AT_ONCE = 500  # values in one statement; older SQLites allow 999
 _RETIRE = (
     "UPDATE tables SET size = NULL, mtime_ns = NULL, hash = NULL, chunk = NULL, slot = NULL, skipped = NULL"
 )
+_ROWS = 10_000  # that are held as Python objects on their way into arrays
 _CACHE_KB = 16_384  # of pages: names are looked up all over the file
 
 
@@ -219,11 +223,11 @@ class Catalogue:
             chunk for (chunk,) in self.db.execute("SELECT DISTINCT chunk FROM tables WHERE chunk IS NOT NULL")
         }
 
-    def featurized(self) -> list[tuple[int, int, int]]:
-        """(id, chunk, slot) of every table that was read, in the order of names."""
-        return self.db.execute(
-            "SELECT id, chunk, slot FROM tables WHERE chunk IS NOT NULL ORDER BY name"
-        ).fetchall()
+    def featurized(self) -> Places:
+        """Every table that was read, in the order of names."""
+        return _places(
+            self.db.execute("SELECT id, chunk, slot FROM tables WHERE chunk IS NOT NULL ORDER BY name")
+        )
 
     def ids(self, names: Iterable[str] | None = None) -> dict[str, int]:
         """The id of every table that was read, or of some, by name."""
@@ -316,7 +320,7 @@ class Catalogue:
             self.db.execute(
                 "SELECT id, codes, suffix FROM tables WHERE serial > ? AND serial <= ? AND codes IS NOT NULL",
                 (since, self.serial() if until is None else until),
-            ).fetchall(),
+            ),
             levels,
         )
 
@@ -332,15 +336,14 @@ class Catalogue:
         return _identified(
             self.db.execute(
                 "SELECT -1, codes, suffix FROM removed WHERE serial > ?1 AND born <= ?1", (since,)
-            ).fetchall(),
+            ),
             levels,
         )
 
-    def pending(self) -> list[tuple[int, int, int]]:
-        """(id, chunk, slot) of tables whose features are newer than their identifier."""
-        return self.db.execute(
-            "SELECT id, chunk, slot FROM tables WHERE pending AND chunk IS NOT NULL ORDER BY name"
-        ).fetchall()
+    def pending(self) -> Places:
+        """Tables whose features are newer than their identifier."""
+        chosen = "SELECT id, chunk, slot FROM tables WHERE pending AND chunk IS NOT NULL ORDER BY name"
+        return _places(self.db.execute(chosen))
 
     def drift(self, fitted: int, usual: float | None) -> dict[str, Any]:
         """What came and went since the change `fitted`, and how many exceed a `usual` error."""
@@ -552,13 +555,22 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
     return db
 
 
-def _identified(rows: list[tuple[int, bytes, int]], levels: int) -> Identified:
-    tables, codes, suffixes = zip(*rows, strict=True) if rows else ((), (), ())
-    width = len(codes[0]) // levels if rows else 1
+def _places(found: Iterable[tuple[int, int, int]]) -> Places:
+    """As an array, which takes a sixth of what tuples take."""
+    return np.fromiter(chain.from_iterable(found), np.int64).reshape(-1, 3)
+
+
+def _identified(rows: Iterable[tuple[int, bytes, int]], levels: int) -> Identified:
+    """As arrays, some thousand rows at a time."""
+    left = iter(rows)
+    codes, numbers = [], [np.zeros((0, 2), np.int64)]
+    while some := list(islice(left, _ROWS)):
+        codes.append(b"".join(code for _, code, _ in some))
+        numbers.append(np.array([(table, suffix) for table, _, suffix in some], np.int64))
+    tables, suffixes = np.concatenate(numbers).T.copy()
+    width = sum(map(len, codes)) // (levels * len(tables)) if len(tables) else 1
     flat = np.frombuffer(b"".join(codes), {1: np.uint8, 4: np.uint32}[width])
-    return Identified(
-        flat.reshape(len(rows), levels), np.array(suffixes, np.int64), np.array(tables, np.int64)
-    )
+    return Identified(flat.reshape(-1, levels), suffixes, tables)
 
 
 def _settled(path: Path) -> bool:

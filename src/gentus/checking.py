@@ -113,7 +113,7 @@ def _config_problems(layout: Layout, config: dict[str, Any]) -> Iterator[Problem
 
 def _name_problems(layout: Layout, catalogue: Catalogue, lake: Place) -> Iterator[Problem]:
     """Rows whose name and path do not fit each other: SQLite does not notice a letter that was altered."""
-    for entry in catalogue.entries().values():
+    for entry in catalogue.each_entry():
         expected = name_at(as_place(entry.path), entry.part, lake, layout)
         if entry.name != expected:
             what = f"the table {entry.name} has the path {entry.path}, which is that of {expected}"

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gentus.bert import BertColumns
-from gentus.catalogue import Catalogue
+from gentus.catalogue import Catalogue, Places
 from gentus.evidence import F32
 from gentus.lake import Limits, read
 from gentus.progress import Progress
 from gentus.store import IndexFolderError, Layout, write_file
 from gentus.table import Table
 
-Entry = tuple[int, int, int]  # catalogue id, chunk, slot
+Entry = Sequence[int]  # catalogue id, chunk, slot
 
 
 class LakeStates:
@@ -36,7 +36,7 @@ class LakeStates:
         """Where the states of a chunk are kept."""
         return self.layout.cache / f"features-{chunk:06d}.{self.key}.npz"
 
-    def read(self, tables: Sequence[Entry], progress: Progress) -> None:
+    def read(self, tables: Iterable[Entry] | Places, progress: Progress) -> None:
         """Compute what is not there yet; stopped at any time, it goes on with the next chunk."""
         chunks: dict[int, list[Entry]] = {}
         for entry in tables:
@@ -58,7 +58,7 @@ class LakeStates:
                 )
                 write_file(self.path(chunk), buffer.getvalue())
 
-    def columns(self, tables: Sequence[Entry]) -> F32:
+    def columns(self, tables: Iterable[Entry] | Places) -> F32:
         """(C, width) states of some tables, in their order."""
         parts = [np.zeros((0, self.model.width), np.float32)]
         for _, chunk, slot in tables:

@@ -12,8 +12,11 @@ _SOONEST = 5.0  # seconds before time left is told: what starts slowly says litt
 _SHOWN_EVERY = 0.1  # seconds; to draw every step of a million costs more than many a step
 
 
-class Tick(Protocol):
-    """Says that so many units are done, and how much of the stage's whole effort they took."""
+Tick = Callable[[int], None]
+
+
+class Step(Protocol):
+    """A `Tick` that can also say how much of the stage's whole effort the units took."""
 
     def __call__(self, done: int, effort: float | None = None, /) -> None:
         """Go on."""
@@ -25,7 +28,7 @@ class Progress:
     @contextmanager
     def stage(
         self, title: str, total: int | None, unit: str = "tables", effort: float | None = None
-    ) -> Iterator[Tick]:
+    ) -> Iterator[Step]:
         """Work of `total` units; call what you are given with how many are done.
 
         Where units are unlike, time left is told by their `effort`, of which this is the sum.
@@ -77,7 +80,7 @@ class _Terminal(Progress):
     @contextmanager
     def stage(
         self, title: str, total: int | None, unit: str = "tables", effort: float | None = None
-    ) -> Iterator[Tick]:
+    ) -> Iterator[Step]:
         from rich.console import Console
         from rich.progress import BarColumn, SpinnerColumn, Task, TextColumn
         from rich.progress import Progress as Bars

@@ -14,7 +14,7 @@ from itertools import islice, takewhile
 from pathlib import Path
 from typing import TypeAlias
 
-from gentus.catalogue import Catalogue, Entry
+from gentus.catalogue import Catalogue, Entry, Places
 from gentus.comparing import GONE, Work, compare, effort
 from gentus.engine import Engine
 from gentus.features import VERSION as FEATURES
@@ -117,7 +117,7 @@ def damaged_chunks(layout: Layout, catalogue: Catalogue) -> Iterator[int]:
             yield number
 
 
-def stream_features(tables: Iterable[tuple[int, int, int]], layout: Layout) -> Iterator[Features]:
+def stream_features(tables: Iterable[Sequence[int]] | Places, layout: Layout) -> Iterator[Features]:
     """Features of tables (id, chunk, slot) in their order, some hundred at a time and few chunks at once."""
     recent: dict[int, Features] = {}
     iterator = iter(tables)

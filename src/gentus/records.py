@@ -280,7 +280,7 @@ def inspect(
     found = index.catalogue.identifiers(index.config["levels"])
     row_of = {table: row for row, table in enumerate(found.tables.tolist())}
     # A build that was interrupted may have read tables that have no identifier yet.
-    tables = [table for table in index.catalogue.featurized() if table[0] in row_of]
+    tables = [table for table in index.catalogue.featurized().tolist() if table[0] in row_of]
     known = index.catalogue.names(table for table, _, _ in tables)
     names = [known[table][0] for table, _, _ in tables]
     truth = {query: right for query, right in given.items() if query not in held}

@@ -83,7 +83,7 @@ class Namer:
         self.name([(ids[e.name], e.chunk or 0, e.slot or 0) for e in read], features)
         self.catalogue.unidentify(entry.name for entry in entries if entry.skipped)
 
-    def name(self, tables: list[tuple[int, int, int]], features: Features) -> None:
+    def name(self, tables: Sequence[tuple[int, int, int]], features: Features) -> None:
         """Encode, quantize, and give a suffix where codes are taken."""
         if not tables:
             return
@@ -103,7 +103,7 @@ class Namer:
         decoder, last = self._learnt
         return decoder.leaning(latents, self.config["settings"]["consensus"]["lean"], last)
 
-    def _latents(self, tables: list[tuple[int, int, int]], features: Features) -> Any:
+    def _latents(self, tables: Sequence[tuple[int, int, int]], features: Features) -> Any:
         checkpoint = self.config["settings"]["bert"]
         if checkpoint is None:
             return self.encoder.encode(features)
@@ -215,12 +215,14 @@ class Updater:
         engine, work = LocalEngine(), plan.work()
         read_sources(plan.to_read(), work, self.layout, catalogue, limits, engine, self.progress, stored)
         # A build read these and was stopped before it could name them.
-        waiting = [entry for entry in catalogue.pending() if self.layout.chunk(entry[1]).is_file()]
+        waiting = catalogue.pending()
+        there = [chunk for chunk in np.unique(waiting[:, 1]) if self.layout.chunk(chunk).is_file()]
+        waiting = waiting[np.isin(waiting[:, 1], there)]
         for begin, features in zip(
             range(0, len(waiting), CHUNK), stream_features(waiting, self.layout), strict=True
         ):
             with catalogue.transaction():
-                namer.name(waiting[begin : begin + CHUNK], features)
+                namer.name(waiting[begin : begin + CHUNK].tolist(), features)
 
     def compact(self) -> bool:
         """Write all identifiers as one new snapshot of the tree, and tidy the cache. False: nothing to do."""

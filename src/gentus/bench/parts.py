@@ -118,7 +118,7 @@ def _lake_latents(index: Index) -> tuple[np.ndarray[Any, Any], F32]:
         raise ValueError("parts are measured of indexes with the hybrid encoder only")
     tables = index.catalogue.featurized()
     latents = [index.encoder.encode(features) for features in stream_features(tables, index.layout)]
-    return np.array([table for table, _, _ in tables]), np.concatenate(latents)
+    return tables[:, 0], np.concatenate(latents)
 
 
 def markdown(document: dict[str, Any]) -> str:

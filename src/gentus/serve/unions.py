@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from gentus.lake.place import absolute
-from gentus.progress import Progress, Tick
+from gentus.progress import Progress, Step
 from gentus.serve.errors import Refused
 from gentus.serve.lanes import Halted, Stop
 from gentus.union import Union, UnionPlan
@@ -39,7 +39,7 @@ class Watched(Progress):
     @contextmanager
     def stage(
         self, title: str, total: int | None, unit: str = "tables", effort: float | None = None
-    ) -> Iterator[Tick]:
+    ) -> Iterator[Step]:
         """Look at every step whether there is to be another one."""
 
         def tick(done: int, effort: float | None = None, /) -> None:
