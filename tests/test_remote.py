@@ -326,6 +326,24 @@ def test_a_small_object_is_one_request(s3: Any) -> None:
     assert len(s3.seen) == 1
 
 
+def test_objects_of_a_batch_are_fetched_together(s3: Any) -> None:
+    from gentus.lake import each
+
+    for number in range(8):
+        s3.client.put_object(Bucket="lake", Key=f"{number}.csv", Body=f"name,size\nx,{number}\n".encode())
+    sources = [item for item in scan("s3://lake") if isinstance(item, Source)]
+    together = threading.Barrier(4)
+
+    def refuse(method: str, path: str) -> None:
+        together.wait(20)  # nobody is answered until four have asked
+
+    s3.refuse = refuse
+    s3.seen.clear()
+    found = list(each(sources, lambda some: [table.columns[1].cells for _, table in some]))
+    assert [cells for _, cells in found] == [[str(number)] for number in range(8)]
+    assert len(s3.seen) == 8
+
+
 def test_listings_are_paged_and_never_held(s3: Any) -> None:
     put_many((f"many/{number}.csv" for number in range(1_050)), b"a,b\n1,2\n")
     s3.seen.clear()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -15,6 +16,7 @@ from threading import Thread
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from gentus.lake.base import Limits, Skipped, Source, Unreadable
+from gentus.lake.place import Remote
 from gentus.lake.reader import read
 from gentus.table import Table
 
@@ -49,11 +51,15 @@ def each(
         pool.stop()
 
 
-def read_all(sources: Iterable[Source], work: Work[R], limits: Limits) -> list[R | Skipped]:
+def read_all(sources: Sequence[Source], work: Work[R], limits: Limits) -> list[R | Skipped]:
     """What `work` makes of sources, or why one cannot be read; it is never given too many cells at once."""
     results: list[R | Skipped] = []
     found: list[tuple[Source, Table] | Skipped] = []
     room = _CELLS
+    if any(isinstance(source.path, Remote) for source in sources):
+        from gentus.lake.remote_file import look_ahead
+
+        look_ahead(sources)
     for source in sources:
         try:
             table = read(source, limits)
@@ -77,6 +83,7 @@ def _worked(found: list[tuple[Source, Table] | Skipped], work: Work[R]) -> list[
 def _serve(connection: Connection, work: Work[Any], limits: Limits) -> None:
     """Run in a worker: read the batches that come in, and send the results of each."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # in order, so that no scratch file is left
     waiting: SimpleQueue[list[Source] | None] = SimpleQueue()
 
     def take_in() -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from typing import Any, TypeAlias
 
-from gentus.lake.base import Unreadable
+from gentus.lake.base import Source, Unreadable
+from gentus.lake.kinds import Kind, kind_of
 from gentus.lake.place import Remote, State
 from gentus.lake.remote import asked, filesystem, plainly, state_of
 from gentus.lake.retry import patiently
@@ -18,7 +20,9 @@ _LARGE = 32 << 10  # who asks for as much gets just that
 STREAMED = 4 << 20  # the same where all of an object is read from its beginning to its end
 _HELD = 24 << 20  # bytes that are held of an object, those last asked for
 _MOST = 96 << 20  # what a sample of an object may cost
+_TOGETHER = 8  # objects whose beginnings are fetched at once
 _recent = threading.local()  # the object last opened in this thread: it is looked at first, and then read
+_Known: TypeAlias = dict[tuple[str, State], "Ranges"]
 
 
 class Ranges:
@@ -65,6 +69,8 @@ class Ranges:
         return self._at(start)
 
     def _take(self, start: int, end: int) -> None:
+        if self.failure is not None:
+            raise self.failure  # it was waited for long enough
         self.fetched += end - start
         if self._most is not None and self.fetched > self._most:
             self._fail(f"a sample of it takes more than {_MOST >> 20} MB; split it into smaller pieces")
@@ -137,12 +143,37 @@ def opened_remote(place: Remote, whole: bool = False) -> Iterator[RemoteFile]:
 def ranges_of(place: Remote, whole: bool = False, ahead: int = AHEAD) -> Ranges:
     """The bytes of an object; of one that was opened just before, what is held is not fetched again."""
     state = state_of(place)
-    known: tuple[str, State, Ranges] | None = getattr(_recent, "object", None)
-    if not whole and known is not None and known[:2] == (place.url, state) and state.telling:
-        return known[2]
-    ranges = Ranges(_fetcher(place, state), state.size, None if whole else _MOST, ahead)
-    _recent.object = None if whole else (place.url, state, ranges)
+    known: _Known = getattr(_recent, "ahead", {})
+    ranges = None if whole else known.pop((place.url, state), None)
+    last: _Known = getattr(_recent, "object", {})
+    if ranges is None and not whole and state.telling:
+        ranges = last.get((place.url, state))
+        ranges = None if ranges and ranges.failure else ranges
+    if ranges is None:
+        ranges = Ranges(_fetcher(place, state), state.size, None if whole else _MOST, ahead)
+    _recent.object = {} if whole else {(place.url, state): ranges}
     return ranges
+
+
+def look_ahead(sources: Sequence[Source]) -> None:
+    """Fetch what will be read first of some objects, several at once: most of the time is spent waiting."""
+
+    def fetch(place: Remote, state: State) -> Ranges:
+        ranges = Ranges(_fetcher(place, state), state.size, _MOST, AHEAD)
+        with suppress(Unreadable):  # whoever reads it will be told
+            ranges.read(0, 1)
+            if kind_of(place.name) is Kind.PARQUET:
+                ranges.read(state.size - 1, 1)
+        return ranges
+
+    places = [source.place for source in sources]
+    listed = [
+        (one, one.state) for one in places if isinstance(one, Remote) and one.state and kind_of(one.name)
+    ]
+    if len(listed) > 1:
+        with ThreadPoolExecutor(_TOGETHER) as pool:
+            fetched = pool.map(lambda one: fetch(*one), listed)
+            _recent.ahead = {(place.url, state): r for (place, state), r in zip(listed, fetched, strict=True)}
 
 
 def _fetcher(place: Remote, state: State) -> Callable[[int, int], bytes]:
