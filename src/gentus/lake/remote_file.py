@@ -137,7 +137,20 @@ class RemoteFile(io.RawIOBase):
 @contextmanager
 def opened_remote(place: Remote, whole: bool = False) -> Iterator[RemoteFile]:
     """Open an object. To read it `whole` may cost what it costs; a sample may not."""
-    yield RemoteFile(ranges_of(place, whole, STREAMED if whole else AHEAD))
+    if whole:
+        with whole_of(place, STREAMED) as ranges:
+            yield RemoteFile(ranges)
+    else:
+        yield RemoteFile(ranges_of(place))
+
+
+@contextmanager
+def whole_of(place: Remote, ahead: int = AHEAD) -> Iterator[Ranges]:
+    """The bytes of an object that is read from end to end; it must be the same one in the end."""
+    state = state_of(place)
+    yield ranges_of(Remote(place.url, state), True, ahead)
+    if state.telling and state_of(Remote(place.url)) != state:
+        raise Unreadable("it was changed while it was read; run the same command again")
 
 
 def ranges_of(place: Remote, whole: bool = False, ahead: int = AHEAD) -> Ranges:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from gentus.lake.base import spread
 from gentus.lake.place import Remote
-from gentus.lake.remote_file import Ranges, RemoteFile, ranges_of
+from gentus.lake.remote_file import Ranges, RemoteFile, ranges_of, whole_of
 from gentus.lake.typed import ROW_NUMBER, WINDOWS, runs_at, windows
 
 if TYPE_CHECKING:
@@ -23,18 +23,18 @@ _NUMBERS = count()
 @contextmanager
 def shown_to(duck: duckdb.DuckDBPyConnection, place: Remote, whole: bool = False) -> Iterator[str]:
     """Let DuckDB open one object, by a name that stands for it and for nothing else."""
-    ranges = ranges_of(place, whole)
     scheme = f"gentus-{next(_NUMBERS)}"
-    duck.register_filesystem(_one_object(scheme, ranges))
-    try:
-        yield f"{scheme}://object.parquet"
-    except Exception as error:
-        if ranges.failure is not None:  # DuckDB has put it into many more words
-            raise ranges.failure from error
-        raise
-    finally:
-        with suppress(Exception):  # a connection that has failed, or was stopped, may refuse
-            duck.unregister_filesystem(scheme)
+    with whole_of(place) if whole else nullcontext(ranges_of(place)) as ranges:
+        duck.register_filesystem(_one_object(scheme, ranges))
+        try:
+            yield f"{scheme}://object.parquet"
+        except Exception as error:
+            if ranges.failure is not None:  # DuckDB has put it into many more words
+                raise ranges.failure from error
+            raise
+        finally:
+            with suppress(Exception):  # a connection that has failed, or was stopped, may refuse
+                duck.unregister_filesystem(scheme)
 
 
 def _one_object(scheme: str, ranges: Ranges) -> Any:
