@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from gentus.codes import Codebooks, assign_suffixes, format_sid, health
 from gentus.decode import NEAR, SHARPLY, Decoder
+from gentus.quantizer import QuantizerSettings
 from gentus.trie import Trie, build_trie
 
 
@@ -145,6 +146,17 @@ def test_health_counts() -> None:
     assert report.collision_rate == 0.5
     assert report.largest_bucket == 2
     assert report.error == 0.25
+
+
+def test_a_tree_of_very_many_tables_takes_at_most_16_bytes_each() -> None:
+    settings = QuantizerSettings()
+    assert settings.for_lake(100_000).shape(100_000) == (24, 256)
+    assert QuantizerSettings(levels=12).for_lake(10**7).levels == 12  # whoever asks for more gets it
+    levels, size = settings.for_lake(10**7).shape(50_000)  # the fit sees a sample
+    random = np.random.default_rng(0)
+    codes = random.integers(0, size, (200_000, levels), np.uint8) // random.integers(1, 9, levels, np.uint8)
+    trie = build_trie(codes, assign_suffixes(codes, np.zeros(len(codes), np.float32)), np.arange(len(codes)))
+    assert trie.nbytes / len(codes) <= 16
 
 
 def test_a_saved_tree_is_the_same_and_mapped(tmp_path: Path) -> None:

@@ -77,13 +77,13 @@ class BuildSettings:
     generation: GenerationSettings | None = None  # None: no generator, the prior ranks
     download: bool = False  # whether checkpoints may be fetched from the hub
 
-    def fit(self) -> FitSettings:
-        """What the fit needs of them."""
+    def fit(self, tables: int) -> FitSettings:
+        """What the fit needs of them for a lake of so many tables."""
         return FitSettings(
             self.teacher,
             self.encoder,
             self.latent,
-            self.quantizer,
+            self.quantizer.for_lake(tables),
             self.seed,
             self.identifiers,
             self.teacher_weight,
@@ -278,7 +278,7 @@ def fit(
         found = catalogue.ids(dict.fromkeys(chain(given.truth, *given.truth.values())))
         at = {name: position[table] for name, table in found.items() if table in position}
         labels = Labels.split(given.truth, at, random)
-    fitted = _fit_or_recall(sample, labels, settings, layout, progress)
+    fitted = _fit_or_recall(sample, labels, settings, len(tables), layout, progress)
     if fitted.evidence is not None:
         evidence.weights = fitted.evidence
     encoder = Encoder(evidence, fitted.encoder, fitted.weights, bert.model.states if bert else None)
@@ -328,14 +328,20 @@ def fit(
 
 
 def _fit_or_recall(
-    sample: _Sample, labels: Labels | None, settings: BuildSettings, layout: Layout, progress: Progress
+    sample: _Sample,
+    labels: Labels | None,
+    settings: BuildSettings,
+    tables: int,
+    layout: Layout,
+    progress: Progress,
 ) -> Fitted:
     """Latents and codes, learnt now or in a run that was stopped while it trained the generator."""
+    of_fit = settings.fit(tables)
     if settings.generation is None or len(sample.ids) <= 2:
-        return fit_lake(sample.columns, sample.inputs, labels, settings.fit(), progress)
+        return fit_lake(sample.columns, sample.inputs, labels, of_fit, progress)
     path = layout.cache / "fit.safetensors"
-    shape = settings.quantizer.shape(len(sample.ids))  # the settings may leave it open
-    told = [asdict(settings.fit()), shape, settings.bert, sample.ids]
+    shape = of_fit.quantizer.shape(len(sample.ids))  # the settings may leave it open
+    told = [asdict(of_fit), shape, settings.bert, sample.ids]
     digest = hashlib.sha256(json.dumps(told).encode())
     digest.update(sample.columns.evidence[:: max(1, len(sample.columns.evidence) // 1000)].tobytes())
     if labels is not None:
@@ -343,7 +349,7 @@ def _fit_or_recall(
     key = digest.hexdigest()
     fitted = recall_fit(path, key)
     if fitted is None:
-        fitted = fit_lake(sample.columns, sample.inputs, labels, settings.fit(), progress)
+        fitted = fit_lake(sample.columns, sample.inputs, labels, of_fit, progress)
         remember_fit(path, fitted, key)
     elif fitted.evidence is not None and sample.inputs is sample.columns.evidence:
         rescale(sample.columns.evidence, fitted.evidence / block_weights(sample.columns.evidence))

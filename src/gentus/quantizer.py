@@ -7,7 +7,7 @@ ours: the *quantized* tables must rank as the teacher ranks, because quantized i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -17,6 +17,8 @@ from torch.nn import functional
 from gentus.codes import Codebooks
 from gentus.latent import Batches, Network, ranking_loss
 from gentus.progress import Tick
+
+VERY_MANY = 2_000_000  # tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,13 @@ class QuantizerSettings:
     rate: float = 5e-4
     revive_every: int = 50
     lloyd: int = 12  # k-means rounds a level, at the start and at the end
+
+    def for_lake(self, tables: int) -> QuantizerSettings:
+        """With fewer levels for a lake of very many tables, whatever part of it the fit sees.
+
+        There the tree is what a search artifact weighs: 15 bytes a table, not 29, for some hundredths of MAP.
+        """
+        return replace(self, levels=10) if self.levels is None and tables > VERY_MANY else self
 
     def rounds(self, tables: int) -> int:
         """How many steps of learning together."""
