@@ -23,6 +23,8 @@ from gentus.bench.baselines import MiniLMColumns, Retriever, TfidfChars, TfidfWo
 from gentus.bench.benchmarks import recognise
 from gentus.bench.cold import cold_search
 from gentus.bench.everything import Plan, run_all
+from gentus.bench.files import make_files, measure_files
+from gentus.bench.files import markdown as files_markdown
 from gentus.bench.incremental import incremental, labels_within
 from gentus.bench.main import compare
 from gentus.bench.methods import METHODS
@@ -408,3 +410,16 @@ def test_all_experiments_make_one_report(tmp_path: Path, monkeypatch: pytest.Mon
     }
     run_all(plan, results)
     assert {path: path.stat().st_mtime_ns for path in stamps} == stamps  # nothing was measured twice
+
+
+def test_very_many_files_are_read_killed_and_read_on(tmp_path: Path) -> None:
+    document = measure_files(Results(tmp_path), 1200, tmp_path)
+    assert 400 <= document["killed_after"] < 1200
+    # What was stored before the kill is not read again; the last ones of it may not have been.
+    assert document["left_to_read"] <= 1200 - document["killed_after"] + document["read_again"]
+    assert 0 <= document["read_again"] <= 256
+    assert 20 < document["memory"]["100%"]["own_mb"] < 200
+    assert all(told["came"] >= 0 for told in document["estimates"].values())
+    assert f"and read {document['left_to_read']:,} tables" in files_markdown(document)
+    assert [path.name for path in tmp_path.iterdir()] == ["files-1200.json"]  # the lake is gone
+    assert make_files(tmp_path / "again", 1200) == document["bytes"]  # it is always the same

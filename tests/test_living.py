@@ -19,7 +19,7 @@ from test_cli import Run, run
 from torch.nn import functional
 
 import gentus
-from gentus import building, reading
+from gentus import building, reading, updating
 from gentus.checking import check
 from gentus.index import Index
 from gentus.lake import Source
@@ -220,6 +220,32 @@ def test_sync_follows_a_lake(lake: Path, path: Path, monkeypatch: pytest.MonkeyP
         assert list(index.sync().unreadable) == ["broken.parquet", "films_0.csv"]
         assert "films_0.csv" not in index.tables()
         assert check(path) == []
+
+
+def test_of_very_many_changes_some_are_named_and_all_are_counted(
+    run: Run, lake: Path, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(updating, "NAMED", 2)
+    for seed in range(40, 45):
+        write_table(lake / f"fish_{seed}.csv", rows_of("fish", seed))
+        (lake / f"broken_{seed}.parquet").write_bytes(b"PAR1 no")
+    for name in ("cities_0.csv", "films_0.csv", "fish_0.csv"):
+        (lake / name).unlink()
+    told = run("sync", path, "--json").json()
+    assert (told["added"], told["removed"]) == (
+        ["fish_40.csv", "fish_41.csv"],
+        ["cities_0.csv", "films_0.csv"],
+    )
+    assert list(told["unreadable"]) == ["broken_40.parquet", "broken_41.parquet"]
+    assert told["unnamed"] == {"added": 3, "removed": 1, "unreadable": 3}
+    with gentus.open(path) as index:
+        assert len(index) == 12 + 5 - 3
+    for seed in range(40, 45):
+        (lake / f"fish_{seed}.csv").unlink()
+        (lake / f"broken_{seed}.parquet").unlink()
+    ran = run("sync", path, "--dry-run")
+    assert ran.out.splitlines() == ["- fish_40.csv", "- fish_41.csv", "- and 3 more"]
+    assert "5 would be removed, 9 unchanged (" in ran.err
 
 
 def test_an_unmounted_lake_does_not_empty_the_index(lake: Path, path: Path, tmp_path: Path) -> None:

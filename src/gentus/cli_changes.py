@@ -159,10 +159,11 @@ def _report(changes: Changes, seconds: float, as_json: bool, dry_run: bool = Fal
     added, replaced, removed = (changes.count(kind) for kind in ("added", "replaced", "removed"))
     kinds = {"+": (changes.added, added), "~": (changes.replaced, replaced), "-": (changes.removed, removed)}
     for sign, (names, count) in kinds.items():
-        for name in names[:SHOWN]:
+        shown = names[:SHOWN]
+        for name in shown:
             print(f"{sign} {name}")
-        if count > SHOWN:
-            print(f"{sign} and {count - SHOWN:,} more")
+        if count > len(shown):
+            print(f"{sign} and {count - len(shown):,} more")
     for name, reason in changes.unreadable.items():
         say(f"{name}: {reason}")
     would = "would be " if dry_run else ""

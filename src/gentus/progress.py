@@ -62,8 +62,9 @@ class TimeLeft:
         """The estimate; None as long as there is nothing to go by."""
         now = self._clock()
         middle = (self._began + now) / 2
-        when, before = max(mark for mark in self._marks if mark[0] <= middle)
-        if now - self._began < _SOONEST or self.done <= before:
+        early = [mark for mark in self._marks if mark[0] <= middle]
+        when, before = early[-1]
+        if now - self._began < _SOONEST or len(early) == len(self._marks) or self.done <= before:
             return None
         return max(0.0, self.total - self.done) * (now - when) / (self.done - before)
 
