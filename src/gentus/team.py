@@ -8,6 +8,7 @@ cannot come apart, and a training that was stopped goes on with any number of th
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -85,7 +86,6 @@ def leading() -> Iterator[Team | None]:
     yield team
     # Only if all went well. After an error they may be in the middle of anything; the launcher ends them.
     team.dismiss()
-    dist.destroy_process_group()
 
 
 def assist() -> bool:
@@ -106,7 +106,6 @@ def assist() -> bool:
             torch.manual_seed(seed + _APART * _rank())
         lesson.generator.zero_grad()
         _learn(lesson, order)
-    dist.destroy_process_group()
     return True
 
 
@@ -115,9 +114,13 @@ def _rank() -> int:
 
 
 def _join() -> None:
+    """Once a process: a second group would meet what the first has left in the launcher's store."""
+    if dist.is_initialized():
+        return
     if torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
     dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo", timeout=_PATIENCE)
+    atexit.register(dist.destroy_process_group)
 
 
 def _told() -> Any:
