@@ -146,7 +146,7 @@ def test_types_and_odd_names(database: str) -> None:
     }
     with pytest.raises(Unreadable, match="no rows"):
         read_path(f"{database}/empty")
-    with pytest.raises(Unreadable, match="no file"):
+    with pytest.raises(Unreadable, match="no such table"):
         read_path(f"{database}/missing")
 
 
@@ -194,6 +194,13 @@ def test_the_password_is_never_stored_and_never_shown(
     assert done.exit_code != 0
     assert PASSWORD not in done.output + str(done.exception)
     assert "password authentication failed" in str(done.exception)
+
+
+def test_nothing_is_ever_written(database: str) -> None:
+    from gentus.lake.postgres import _connected
+
+    with pytest.raises(Unreadable, match="read-only transaction"), _connected(database) as cursor:
+        cursor.execute("CREATE TABLE oops (a int)")
 
 
 def test_settings_belong_in_the_environment() -> None:

@@ -28,7 +28,7 @@ def only_table(path: str | os.PathLike[str] | Remote, limits: Limits | None = No
     """Find the one table in a file that a person names."""
     path = as_place(path)
     try:
-        if not path.exists():
+        if not isinstance(path, Remote) and not path.exists():
             raise Unreadable(f"there is no file {path}")
         kind = kind_at(path)
         path, state = looked_up(path)

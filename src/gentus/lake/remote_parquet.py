@@ -16,7 +16,7 @@ from gentus.lake.typed import ROW_NUMBER, WINDOWS, runs_at, windows
 if TYPE_CHECKING:
     import duckdb
 
-_ROOM = 640 << 10  # compressed bytes of row groups that a sample takes, unless the first one is larger
+_ROOM = 512 << 10  # compressed bytes of row groups that a sample takes, unless the first one is larger
 _NUMBERS = count()
 
 
