@@ -151,8 +151,8 @@ def _nanoseconds(when: Any) -> int:
             except ValueError:
                 when = parsedate_to_datetime(when)
         if isinstance(when, datetime):
-            seconds = (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
-            return round(seconds * 1e6) * 1000
-        return 0 if when is None else int(float(when) * 1e9)
+            when = (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+        # In whole microseconds: one store writes the same date in several ways.
+        return 0 if when is None else round(float(when) * 1e6) * 1000
     except (ValueError, TypeError, OverflowError):
         return 0
