@@ -2,44 +2,49 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from conftest import write_pairs
-from safetensors.numpy import load_file
+from safetensors.torch import load_file, save_file
 from test_trained import TRAINED, all_pairs
 
 import gentus
 from gentus.generator import Generator, GeneratorSettings, Inputs
-from gentus.training import Batch, TrainingSettings, batch_loss
+from gentus.team import Team
+from gentus.training import Batch, TrainingSettings, batch_loss, train
 
-BUILD = """
-import os, sys
+SCRIPT = """
+import json, os, sys
 from pathlib import Path
 import gentus
-from test_team import STEADY
+from gentus.team import assist, leading
+from test_team import LITTLE, trained
 
 lake, labels, folder = map(Path, sys.argv[1:])
-for name, budget in (("whole", None), ("short", 0.01)):  # one after the other, in the same processes
-    gentus.build(lake, folder / name, labels, settings=STEADY, workers=1, time_budget=budget).close()
+for name, budget in (("whole", None), ("short", 0.0)):
+    if not assist():
+        with leading() as team:
+            trained(folder / name, budget, team)
+gentus.build(lake, folder / "two", labels, settings=LITTLE, workers=1).close()
 (folder / f"ended-{os.environ['RANK']}").touch()
 """
 
-# Without dropout, which every process draws for itself, the result is that of one process up to rounding.
-STEADY = replace(
+RUNS = ("alone", "whole", "short")
+
+LITTLE = replace(
     TRAINED,
     generation=replace(
         TRAINED.generation,  # type: ignore[type-var]
         always=True,
-        model=GeneratorSettings(width=32, layers=1, heads=2, feedforward=32, dropout=0.0),
-        training=TrainingSettings(epochs=2, rate=1e-3, accumulate=2),
         soft=500,
         most_records=500,
         beam=10,
@@ -70,14 +75,38 @@ def a_batch(queries: int, targets: int, seed: int) -> Batch:
 
 @pytest.mark.parametrize(("queries", "targets", "parts"), [(6, 20, 2), (6, 20, 3), (2, 5, 4), (1, 1, 2)])
 def test_the_losses_of_parts_add_up(queries: int, targets: int, parts: int) -> None:
-    settings = GeneratorSettings(width=16, layers=1, heads=2, feedforward=16, dropout=0.0)
-    generator = Generator.create(settings, np.ones((3, 4, 6), np.float32), 2, 8, sharpness=1.0)
+    generator = a_generator()
     batch = a_batch(queries, targets, seed=targets)
     whole = batch_loss(generator, batch, 0.2, 0.5)
     split = [batch.part(at, parts) for at in range(parts)]
     assert sum(len(part.owner) for part in split) == targets
     losses = [batch_loss(generator, part, 0.2, 0.5).item() for part in split if len(part.owner)]
     assert sum(losses) == pytest.approx(whole.item(), rel=1e-5)
+
+
+def a_generator() -> Generator:
+    # Without dropout, which every process draws for itself, the result is that of one up to rounding.
+    settings = GeneratorSettings(width=16, layers=1, heads=2, feedforward=16, dropout=0.0)
+    words = np.random.default_rng(0).standard_normal((3, 4, 6)).astype(np.float32)
+    return Generator.create(settings, words, 2, 8, sharpness=1.0)
+
+
+def trained(file: Path, budget: float | None, team: Team | None) -> None:
+    """Train a generator whose every epoch is better than the one before, and write down what came of it."""
+    generator, scores = a_generator(), count()
+    settings = TrainingSettings(epochs=3, rate=1e-2, accumulate=2)
+    report = train(
+        generator,
+        lambda epoch: (a_batch(5, 16, seed=10 * epoch + at) for at in range(5)),
+        5,
+        lambda: next(scores),
+        settings,
+        time_budget=budget,
+        team=team,
+    )
+    save_file({name: p.detach() for name, p in generator.named_parameters()}, f"{file}.safetensors")
+    told = {"losses": report.losses, "stopped": report.stopped, "steps": report.steps}
+    Path(f"{file}.json").write_text(json.dumps(told))
 
 
 @pytest.fixture(scope="module")
@@ -88,36 +117,30 @@ def labels(lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def launch(*command: object) -> subprocess.CompletedProcess[str]:
     """Run something in two processes."""
     two = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent), "OMP_NUM_THREADS": "1"}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
     line = [*two, *map(str, command)]
     return subprocess.run(line, capture_output=True, text=True, env=environment, timeout=180)
 
 
-def weights(folder: Path) -> dict[str, Any]:
-    return load_file(next(folder.glob("generator-*")) / "model.safetensors")
-
-
 def test_two_processes_train_what_one_does(lake: Path, labels: Path, tmp_path: Path) -> None:
-    script = tmp_path / "build.py"
-    script.write_text(BUILD)
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
     ran = launch(script, lake, labels, tmp_path)
     assert ran.returncode == 0, ran.stderr
     assert len(list(tmp_path.glob("ended-*"))) == 2
-    gentus.build(lake, tmp_path / "one", labels, settings=STEADY, workers=1).close()
-    with gentus.open(tmp_path / "one") as one, gentus.open(tmp_path / "whole") as two:
-        assert one.config["generation"] == two.config["generation"] == 1  # written once
-        alone, together = one.config["generator"], two.config["generator"]
-        sids = [dict(index.catalogue.db.execute("SELECT name, codes FROM tables")) for index in (one, two)]
-        assert sids[0] == sids[1]
-    assert alone["epochs"] == together["epochs"] == 2
-    assert alone["losses"] == pytest.approx(together["losses"], abs=2e-4)
-    assert alone["losses"][1] < alone["losses"][0]
-    first, second = weights(tmp_path / "one"), weights(tmp_path / "whole")
-    assert first.keys() == second.keys()
-    for name, array in first.items():
-        np.testing.assert_allclose(second[name], array, atol=2e-3, err_msg=name)
-    with gentus.open(tmp_path / "short") as short:  # all ended when its time was over
-        assert short.config["generator"]["stopped_by"] == "time"
+    trained(tmp_path / "alone", None, None)
+    alone, whole, short = (json.loads((tmp_path / f"{name}.json").read_text()) for name in RUNS)
+    assert whole["losses"] == pytest.approx(alone["losses"], rel=1e-4)
+    assert whole["steps"] == alone["steps"] == 9
+    assert (whole["stopped"], short["stopped"]) == ("epochs", "time")
+    one, two, untrained = (load_file(tmp_path / f"{name}.safetensors") for name in RUNS)
+    for name, tensor in one.items():
+        torch.testing.assert_close(two[name], tensor, rtol=1e-3, atol=1e-4)
+    assert not torch.allclose(one["bias"], untrained["bias"], atol=1e-2)
+    with gentus.open(tmp_path / "two") as index:
+        assert index.config["generation"] == 1  # written once
+        assert index.config["generator"]["epochs"] == 2
+        assert len(index.search(lake / "fish_0.csv", k=5)) == 5
 
 
 def test_an_error_of_the_first_ends_all(lake: Path, tmp_path: Path) -> None:
