@@ -460,6 +460,27 @@ def scale(
         print(markdown(document))
 
 
+@bench_app.command()
+def engines(
+    lake: Annotated[Path, typer.Argument(help="A folder of tables.")],
+    workers: Annotated[int, typer.Option(min=1, help="Processes that each engine may use.")] = 2,
+    address: Annotated[
+        str | None, typer.Option(help="A Ray cluster, HOST:PORT. Default: one on this machine.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Build one lake with every engine: seconds, tables a second, and whether identifiers are the same."""
+    from gentus.bench.engines import markdown, measure_engines
+
+    document = measure_engines(lake, ("local", "ray"), workers, address)
+    if as_json:
+        emit(document)
+    else:
+        print(markdown(document))
+    if not document["same_identifiers"]:
+        raise typer.Exit(1)
+
+
 @bench_app.command("make-lake")
 def make_lake(
     base: Annotated[
