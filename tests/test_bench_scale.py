@@ -81,6 +81,7 @@ def test_a_token_trie_allows_what_the_tree_has(kind: str) -> None:
         longer = {symbols[len(prefix)] for symbols in written if symbols[: len(prefix)] == prefix != symbols}
         assert sorted(trie.following(list(prefix))) == sorted(longer)
     assert trie.following([CODES - 1] * LEVELS) == []
+    assert (trie.nbytes is None) == (kind == "dict")
 
 
 @pytest.mark.parametrize("softmax", ["children", "vocabulary"])
@@ -218,5 +219,4 @@ def test_what_is_claimed_is_read_off_the_figures() -> None:
         (1.2, True),
         (0.2, False),
         (6.0, False),
-        (60.0, True),
     ]
