@@ -10,52 +10,23 @@ import json
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, islice
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gentus.catalogue_file import connect, has_log, is_settled, stamp
 from gentus.codes import U8
 from gentus.lake import Place, Source, as_place
 from gentus.lake.place import identity, is_url
-from gentus.store import FORMAT
-
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS tables (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,  -- never given twice: readers of the last generation know it
-    name TEXT NOT NULL UNIQUE,      -- relative to the lake
-    path TEXT NOT NULL,             -- the file; bytes where its name is not Unicode; relative: in this folder
-    real TEXT NOT NULL,             -- the same, links followed: what tells whether two names are one file
-    part TEXT,                      -- the table or sheet inside the file
-    size INTEGER, mtime_ns INTEGER, hash TEXT,
-    rows INTEGER, columns INTEGER,  -- as sampled
-    chunk INTEGER, slot INTEGER,    -- where its features lie in the cache
-    pending INTEGER DEFAULT 1,      -- its features are newer than its identifier
-    codes BLOB, suffix INTEGER,     -- its identifier in the current generation
-    serial INTEGER, error REAL,     -- the change that gave it, and how far its codewords are from its latent
-    skipped TEXT                    -- why it could not be read; neither this nor a chunk: it is gone
-);
-CREATE INDEX IF NOT EXISTS tables_real ON tables (real);
-CREATE INDEX IF NOT EXISTS tables_chunk ON tables (chunk);
-CREATE INDEX IF NOT EXISTS tables_codes ON tables (codes);
-CREATE INDEX IF NOT EXISTS tables_serial ON tables (serial);
-CREATE TABLE IF NOT EXISTS removed (  -- identifiers of this generation that are never given again
-    codes BLOB NOT NULL, suffix INTEGER NOT NULL,
-    born INTEGER NOT NULL, serial INTEGER NOT NULL  -- the changes that gave it and took it
-);
-CREATE INDEX IF NOT EXISTS removed_codes ON removed (codes);
-CREATE INDEX IF NOT EXISTS removed_serial ON removed (serial);
-CREATE TABLE IF NOT EXISTS labels (query TEXT NOT NULL, candidate TEXT NOT NULL);  -- what a refit learns from
-CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value NOT NULL);
-INSERT OR IGNORE INTO meta VALUES ('serial', 0);
-"""
-_TABLES = ("tables", "removed", "labels", "meta")
+from gentus.seals import AlteredError, sealed, sound
+from gentus.store import require_keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +69,17 @@ class Listed:
     suffixes: NDArray[np.int64]  # (n,)
 
 
+T = TypeVar("T")
+_NAMED, _PLACED = sealed("tables", "named"), sealed("tables", "placed")
+_SOURCE = f"size, mtime_ns, {_NAMED}"
 _FIELDS = tuple(Entry.__dataclass_fields__)
 _rest = attrgetter(*_FIELDS[2:])
 _AT_ONCE = 500  # values in one statement; older SQLites allow 999
 _RETIRE = (
     "UPDATE tables SET size = NULL, mtime_ns = NULL, hash = NULL, chunk = NULL, slot = NULL, skipped = NULL"
 )
+_WIDTHS: dict[int, type[np.unsignedinteger[Any]]] = {1: np.uint8, 4: np.uint32}  # bytes of a code
 _ROWS = 10_000  # that are held as Python objects on their way into arrays
-_CACHE_KB = 16_384  # of pages: names are looked up all over the file
 
 
 class Catalogue:
@@ -123,13 +97,13 @@ class Catalogue:
         self._opened += 1
         self._frozen = None
         try:
-            if self._writable or not _settled(self.path):
-                return _connect(self.path, "rwc" if self._writable else "ro")
+            if self._writable or not is_settled(self.path):
+                return connect(self.path, "rwc" if self._writable else "ro")
         except sqlite3.OperationalError:  # such as on a full disk
-            if self._writable or _logged(self.path):
+            if self._writable or has_log(self.path):
                 raise
-        self._frozen = _stamp(self.path)
-        return _connect(self.path, "ro&immutable=1")
+        self._frozen = stamp(self.path)
+        return connect(self.path, "ro&immutable=1")
 
     def close(self) -> None:
         """Close the database."""
@@ -225,9 +199,7 @@ class Catalogue:
 
     def featurized(self) -> Places:
         """Every table that was read, in the order of names."""
-        return _places(
-            self.db.execute("SELECT id, chunk, slot FROM tables WHERE chunk IS NOT NULL ORDER BY name")
-        )
+        return _places(self.db.execute(f"SELECT {_PLACED} FROM tables WHERE chunk IS NOT NULL ORDER BY name"))
 
     def ids(self, names: Iterable[str] | None = None) -> dict[str, int]:
         """The id of every table that was read, or of some, by name."""
@@ -243,8 +215,10 @@ class Catalogue:
 
     def serial(self) -> int:
         """The number of the last change."""
-        (value,) = self.db.execute("SELECT value FROM meta WHERE key = 'serial'").fetchone()
-        return int(value)
+        value = self._told("serial")
+        if not isinstance(value, int):
+            raise AlteredError("it does not say how often it was changed")
+        return value
 
     def _change(self) -> int:
         self.db.execute("UPDATE meta SET value = value + 1 WHERE key = 'serial'")
@@ -256,7 +230,10 @@ class Catalogue:
         """Begin a new generation of identifiers; tables not named have none. Returns the change's number."""
         serial = self._change()
         self.db.execute("DELETE FROM removed")
-        self.db.execute("UPDATE tables SET codes = NULL, suffix = NULL, serial = NULL, error = NULL")
+        self.db.execute(
+            "UPDATE tables SET codes = NULL, suffix = NULL, serial = NULL, error = NULL"
+            " WHERE codes IS NOT NULL"
+        )
         self.db.executemany(
             "UPDATE tables SET codes = ?, suffix = ?, serial = ?, error = ?, pending = 0 WHERE id = ?",
             (
@@ -269,10 +246,10 @@ class Catalogue:
     def identify(self, ids: Sequence[int], codes: U8, errors: Sequence[float]) -> None:
         """Give tables identifiers of this generation; one whose codes are what they were keeps its own."""
         serial = self._change()
-        before = {row[0]: row[1:] for row in self._among("SELECT id, codes FROM tables WHERE id IN", ids)}
+        before = {row[0]: row[1] for row in self._placed(ids)}
         for table, row, error in zip(ids, codes, errors, strict=True):
             code = row.tobytes()
-            if before[table][0] == code:
+            if before[table] == code:
                 self.db.execute(
                     "UPDATE tables SET error = ?, pending = 0 WHERE id = ?", (float(error), table)
                 )
@@ -289,10 +266,12 @@ class Catalogue:
     def _take_back(self, ids: Sequence[int], serial: int) -> None:
         """Remember identifiers as used up. The tables' own rows are for the caller to mend."""
         self.db.executemany(
-            "INSERT INTO removed SELECT codes, suffix, serial, ? FROM tables"
-            " WHERE id = ? AND codes IS NOT NULL",
-            ((serial, table) for table in ids),
+            "INSERT INTO removed (codes, suffix, born, serial) VALUES (?, ?, ?, ?)",
+            ((*row[1:4], serial) for row in self._placed(ids) if row[1] is not None),
         )
+
+    def _placed(self, ids: Iterable[int]) -> Iterator[tuple[Any, ...]]:
+        return sound(self._among(f"SELECT {_PLACED} FROM tables WHERE id IN", ids))
 
     def unidentify(self, names: Iterable[str]) -> None:
         """Take their identifiers from tables that cannot be read any more."""
@@ -318,7 +297,7 @@ class Catalogue:
         """All identifiers, or those given after one change and up to another."""
         return _identified(
             self.db.execute(
-                "SELECT id, codes, suffix FROM tables WHERE serial > ? AND serial <= ? AND codes IS NOT NULL",
+                f"SELECT {_PLACED} FROM tables WHERE serial > ? AND serial <= ? AND codes IS NOT NULL",
                 (since, self.serial() if until is None else until),
             ),
             levels,
@@ -333,16 +312,14 @@ class Catalogue:
 
     def gone(self, levels: int, since: int) -> Identified:
         """Identifiers that were there at a change and are not any more."""
-        return _identified(
-            self.db.execute(
-                "SELECT -1, codes, suffix FROM removed WHERE serial > ?1 AND born <= ?1", (since,)
-            ),
-            levels,
+        found = self.db.execute(
+            f"SELECT -1, {sealed('removed')} FROM removed WHERE serial > ?1 AND born <= ?1", (since,)
         )
+        return _identified(found, levels, begin=1)
 
     def pending(self) -> Places:
         """Tables whose features are newer than their identifier."""
-        chosen = "SELECT id, chunk, slot FROM tables WHERE pending AND chunk IS NOT NULL ORDER BY name"
+        chosen = f"SELECT {_PLACED} FROM tables WHERE pending AND chunk IS NOT NULL ORDER BY name"
         return _places(self.db.execute(chosen))
 
     def drift(self, fitted: int, usual: float | None) -> dict[str, Any]:
@@ -366,12 +343,28 @@ class Catalogue:
 
     def small_chunks(self, few: int) -> list[tuple[int, int, int]]:
         """(id, chunk, slot) of tables in chunks that hold fewer than so many."""
-        return self.db.execute(
-            "SELECT id, chunk, slot FROM tables WHERE chunk IN"
+        found = self.db.execute(
+            f"SELECT {_PLACED} FROM tables WHERE chunk IN"
             " (SELECT chunk FROM tables WHERE chunk IS NOT NULL GROUP BY chunk HAVING count(*) < ?)"
             " ORDER BY chunk, slot",
             (few,),
-        ).fetchall()
+        )
+        return [(row[0], row[4], row[5]) for row in sound(found)]
+
+    def put_chunk(self, number: int, crc: int) -> None:
+        """Note what a chunk of features holds."""
+        self.db.execute("INSERT OR REPLACE INTO chunks (number, crc) VALUES (?, ?)", (number, crc))
+
+    def chunk_crc(self, number: int) -> int | None:
+        """What a chunk of features has to hold; None if a gentus wrote it that did not note it."""
+        found = self.db.execute(f"SELECT {sealed('chunks')} FROM chunks WHERE number = ?", (number,))
+        return next((crc for _, crc, _ in sound(found)), None)
+
+    def forget_chunks(self) -> None:
+        """Drop what is noted of chunks that hold nobody's features any more."""
+        self.db.execute(
+            "DELETE FROM chunks WHERE number NOT IN (SELECT chunk FROM tables WHERE chunk IS NOT NULL)"
+        )
 
     def move_features(self, places: Iterable[tuple[int, int, int]]) -> None:
         """Note that the features of tables (id, chunk, slot) lie elsewhere now."""
@@ -384,14 +377,15 @@ class Catalogue:
         """Keep the annotated pairs, to learn from them again."""
         self.db.execute("DELETE FROM labels")
         self.db.executemany(
-            "INSERT INTO labels VALUES (?, ?)",
+            "INSERT INTO labels (query, candidate) VALUES (?, ?)",
             ((query, candidate) for query, found in truth.items() for candidate in found),
         )
 
     def labels(self) -> dict[str, list[str]]:
         """The annotated pairs that were given."""
         truth: dict[str, list[str]] = {}
-        for query, candidate in self.db.execute("SELECT query, candidate FROM labels ORDER BY rowid"):
+        found = self.db.execute(f"SELECT {sealed('labels')} FROM labels ORDER BY rowid")
+        for query, candidate, _ in sound(found):
             truth.setdefault(query, []).append(candidate)
         return truth
 
@@ -399,85 +393,84 @@ class Catalogue:
 
     def names(self, ids: Iterable[int]) -> dict[int, tuple[str, str]]:
         """(name, path) of some tables by id."""
-        found = self._among("SELECT id, name, path FROM tables WHERE id IN", ids)
-        return {table: (name, self._whole(path)) for table, name, path in found}
+        found = sound(self._among(f"SELECT {_NAMED} FROM tables WHERE id IN", ids))
+        return {row[0]: (_text(row[1]), self._whole(row[2])) for row in found}
 
     def ids_at(self, path: Place | str, part: str | None = None) -> set[int]:
         """The tables read from this file, by whatever name; with `part`, only that one of them."""
         found = self.db.execute(
-            "SELECT id FROM tables WHERE real = ?1 AND (?2 IS NULL OR part = ?2)",
+            f"SELECT {_NAMED} FROM tables WHERE real = ?1 AND (?2 IS NULL OR part = ?2)",
             (self._real(path), part),
         )
-        return {int(i) for (i,) in found}
+        return {int(row[0]) for row in sound(found)}
 
     def read_sources(self, ids: Iterable[int]) -> dict[int, Source]:
         """Where the tables with these ids can be read, with or without an identifier yet."""
         wanted = set(ids)
-        found = self.db.execute(
-            "SELECT id, name, path, part, size, mtime_ns FROM tables WHERE chunk IS NOT NULL"
-        )
-        return {table: self._source(*row) for table, *row in found if table in wanted}
+        found = self.db.execute(f"SELECT {_SOURCE} FROM tables WHERE chunk IS NOT NULL")
+        return {row[2]: self._source(*row) for row in sound(found, 2) if row[2] in wanted}
 
     def sources(self) -> dict[str, Source]:
         """Where every table that can be found was read from, by name."""
-        found = self.db.execute(
-            "SELECT name, path, part, size, mtime_ns FROM tables WHERE codes IS NOT NULL ORDER BY name"
-        )
-        return {row[0]: self._source(*row) for row in found}
+        found = self.db.execute(f"SELECT {_SOURCE} FROM tables WHERE codes IS NOT NULL ORDER BY name")
+        return {source.name: source for source in (self._source(*row) for row in sound(found, 2))}
 
     def sources_in(self, chunk: int) -> list[Source]:
         """Where the tables were read from whose features lie in a chunk."""
-        found = self.db.execute(
-            "SELECT name, path, part, size, mtime_ns FROM tables WHERE chunk = ? ORDER BY slot", (chunk,)
-        )
-        return [self._source(*row) for row in found]
+        found = self.db.execute(f"SELECT {_SOURCE} FROM tables WHERE chunk = ? ORDER BY slot", (chunk,))
+        return [self._source(*row) for row in sound(found, 2)]
 
     def source(self, name: str) -> Source | None:
         """Where one table that can be found was read from."""
-        row = self.db.execute(
-            "SELECT name, path, part, size, mtime_ns FROM tables WHERE codes IS NOT NULL AND name = ?",
-            (name,),
-        ).fetchone()
-        return None if row is None else self._source(*row)
+        found = self.db.execute(f"SELECT {_SOURCE} FROM tables WHERE codes IS NOT NULL AND name = ?", (name,))
+        return next((self._source(*row) for row in sound(found, 2)), None)
 
     def table_names(self) -> list[str]:
         """Names of all tables that can be found."""
-        return [
-            name
-            for (name,) in self.db.execute("SELECT name FROM tables WHERE codes IS NOT NULL ORDER BY name")
-        ]
+        found = self.db.execute(f"SELECT {_NAMED} FROM tables WHERE codes IS NOT NULL ORDER BY name")
+        return self._complete([_text(row[1]) for row in sound(found)])
 
     def identifier(self, name: str, levels: int) -> tuple[NDArray[np.unsignedinteger[Any]], int] | None:
         """The codes and the suffix of one table that can be found."""
-        row = self.db.execute(
-            "SELECT id, codes, suffix FROM tables WHERE codes IS NOT NULL AND name = ?", (name,)
-        ).fetchone()
-        if row is None:
-            return None
-        found = _identified([row], levels)
-        return found.codes[0], int(found.suffixes[0])
+        found = _identified(
+            self.db.execute(f"SELECT {_PLACED} FROM tables WHERE codes IS NOT NULL AND name = ?", (name,)),
+            levels,
+        )
+        return (found.codes[0], int(found.suffixes[0])) if len(found.tables) else None
 
     def listed(self, levels: int) -> Listed:
         """All tables that can be found, with their identifiers."""
-        found = self.db.execute(
-            "SELECT name, rows, columns, id, codes, suffix FROM tables WHERE codes IS NOT NULL ORDER BY name"
-        ).fetchall()
-        identified = _identified([row[3:] for row in found], levels)
+        chosen = "FROM tables WHERE codes IS NOT NULL ORDER BY name"
+        with self.transaction(read=True):
+            found = list(sound(self.db.execute(f"SELECT {_NAMED} {chosen}")))
+            identified = _identified(self.db.execute(f"SELECT {_PLACED} {chosen}"), levels)
+            self._complete(found)
         return Listed(
-            [row[0] for row in found],
-            [row[1] or 0 for row in found],
-            [row[2] or 0 for row in found],
+            [_text(row[1]) for row in found],
+            [row[5] or 0 for row in found],
+            [row[6] or 0 for row in found],
             identified.codes,
             identified.suffixes,
         )
 
-    def _source(
-        self, name: str, path: str | bytes, part: str | None, size: int | None, mtime_ns: int | None
-    ) -> Source:
-        return Source(name, as_place(self._whole(path)), part, size or 0, mtime_ns or 0)
+    def identified(self) -> int:
+        """How many tables have an identifier, as every change has counted it."""
+        return int(self._told("identified") or 0)
+
+    def _complete(self, found: list[T]) -> list[T]:
+        """All tables that can be found; rows that SQLite does not find any more would not be missed."""
+        if len(found) != self.identified():
+            raise AlteredError(f"it lists {len(found):,} tables, and {self.identified():,} were written")
+        return found
+
+    def _source(self, size: int | None, mtime_ns: int | None, *row: Any) -> Source:
+        _, name, path, _, part, *_ = row
+        return Source(_text(name), as_place(self._whole(path)), part, size or 0, mtime_ns or 0)
 
     def _whole(self, stored: str | bytes) -> str:
         """A path as others know it."""
+        if not isinstance(stored, str | bytes):
+            raise AlteredError(f"{stored!r} is no path")
         path = os.fsdecode(stored)
         return path if is_url(path) else os.path.join(self._folder, path)
 
@@ -507,23 +500,31 @@ class Catalogue:
 
     def skipped(self) -> list[tuple[str, str]]:
         """(name, reason) of what could not be read."""
-        return self.db.execute(
-            "SELECT name, skipped FROM tables WHERE skipped IS NOT NULL ORDER BY name"
-        ).fetchall()
+        found = self.db.execute(f"SELECT {_NAMED} FROM tables WHERE skipped IS NOT NULL ORDER BY name")
+        return [(_text(row[1]), _text(row[7])) for row in sound(found)]
 
     def get_meta(self, key: str) -> str | None:
         """A stored setting."""
-        found = self.db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-        return None if found is None else str(found[0])
+        value = self._told(key)
+        return None if value is None else str(value)
+
+    def _told(self, key: str) -> Any:
+        found = self.db.execute(f"SELECT {sealed('meta')} FROM meta WHERE key = ?", (key,))
+        return next((value for _, value, _ in sound(found)), None)
 
     def put_meta(self, key: str, value: str) -> None:
         """Store a setting."""
-        self.db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+        self.db.execute("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", (key, value))
 
     def config(self) -> dict[str, Any] | None:
         """Which files are current and how they were made; None while the first build is not finished."""
         text = self.get_meta("config")
-        return None if text is None else json.loads(text)
+        if text is None:
+            return None
+        try:
+            return require_keys(json.loads(text))
+        except ValueError as error:
+            raise AlteredError(f"its configuration cannot be used: {error}") from error
 
     def put_config(self, config: dict[str, Any]) -> None:
         """Switch over to other files."""
@@ -531,64 +532,37 @@ class Catalogue:
 
     def version(self) -> tuple[int, int]:
         """Changes whenever another connection has changed something; costs next to nothing."""
-        if self._frozen is not None and self._frozen != _stamp(self.path):
+        if self._frozen is not None and self._frozen != stamp(self.path):
             self.db = self._open()  # whoever is reading by the old connection still has it
         (value,) = self.db.execute("PRAGMA data_version").fetchone()
         return self._opened, int(value)
 
 
-def _connect(path: Path, mode: str) -> sqlite3.Connection:
-    db = sqlite3.connect(f"{path.resolve().as_uri()}?mode={mode}", uri=True, check_same_thread=False)
-    try:
-        db.execute(f"PRAGMA cache_size = {-_CACHE_KB}")
-        (found,) = db.execute("PRAGMA user_version").fetchone()
-        if mode == "rwc":
-            db.execute("PRAGMA journal_mode = WAL")
-            if found != FORMAT:  # new, or of another version of gentus: what it knew is read again
-                db.executescript("".join(f"DROP TABLE IF EXISTS {name};" for name in _TABLES))
-                db.executescript(f"{_SCHEMA} PRAGMA user_version = {FORMAT};")
-        elif found != FORMAT:
-            raise sqlite3.DatabaseError("it is not of this version of gentus")
-    except BaseException:
-        db.close()
-        raise
-    return db
-
-
-def _places(found: Iterable[tuple[int, int, int]]) -> Places:
+def _places(found: Iterable[tuple[Any, ...]]) -> Places:
     """As an array, which takes a sixth of what tuples take."""
-    return np.fromiter(chain.from_iterable(found), np.int64).reshape(-1, 3)
+    there = ((row[0], row[4], row[5]) for row in sound(found))
+    return np.fromiter(chain.from_iterable(there), np.int64).reshape(-1, 3)
 
 
-def _identified(rows: Iterable[tuple[int, bytes, int]], levels: int) -> Identified:
-    """As arrays, some thousand rows at a time."""
-    left = iter(rows)
+def _identified(rows: Iterable[tuple[Any, ...]], levels: int, begin: int = 0) -> Identified:
+    """Tables, codes and suffixes, sealed from `begin` on, as arrays; some thousand rows at a time."""
+    left = sound(rows, begin)
     codes, numbers = [], [np.zeros((0, 2), np.int64)]
-    while some := list(islice(left, _ROWS)):
-        codes.append(b"".join(code for _, code, _ in some))
-        numbers.append(np.array([(table, suffix) for table, _, suffix in some], np.int64))
+    try:
+        while some := list(islice(left, _ROWS)):
+            codes.append(b"".join(row[1] for row in some))
+            numbers.append(np.array([(row[0], row[2]) for row in some], np.int64))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise AlteredError(f"its identifiers are none: {error}") from error
     tables, suffixes = np.concatenate(numbers).T.copy()
-    width = sum(map(len, codes)) // (levels * len(tables)) if len(tables) else 1
-    flat = np.frombuffer(b"".join(codes), {1: np.uint8, 4: np.uint32}[width])
+    width, rest = divmod(sum(map(len, codes)), levels * len(tables)) if len(tables) else (1, 0)
+    if rest or width not in _WIDTHS:
+        raise AlteredError(f"its identifiers do not have {levels} codes")
+    flat = np.frombuffer(b"".join(codes), _WIDTHS[width])
     return Identified(flat.reshape(-1, levels), suffixes, tables)
 
 
-def _settled(path: Path) -> bool:
-    """Whether the file is all there is and nobody here can write it: then SQLite needs no files beside it."""
-    return not os.access(path.parent, os.W_OK) and not _logged(path)
-
-
-def _logged(path: Path) -> bool:
-    """Whether there are changes that lie in SQLite's log yet."""
-    log = path.with_name(path.name + "-wal")
-    return log.exists() and log.stat().st_size > 0
-
-
-def _stamp(path: Path) -> tuple[int, ...]:
-    """What changes with the files of a catalogue."""
-    stamp: list[int] = []
-    for file in (path, path.with_name(path.name + "-wal")):
-        with suppress(FileNotFoundError):
-            found = file.stat()
-            stamp += (found.st_ino, found.st_size, found.st_mtime_ns)
-    return tuple(stamp)
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise AlteredError(f"{value!r:.80} is no text")
+    return value

@@ -16,7 +16,16 @@ from gentus.engine import LocalEngine
 from gentus.lake import Limits, Place, as_place
 from gentus.progress import Progress
 from gentus.reading import damaged_chunks, name_at, restore_features
-from gentus.store import IndexFolderError, Layout, read_config, superseded, verify, write_config
+from gentus.seals import altered
+from gentus.store import (
+    IndexFolderError,
+    Layout,
+    read_config,
+    refuse_foreign,
+    superseded,
+    verify,
+    write_config,
+)
 from gentus.trie import Trie, build_trie
 from gentus.updating import GROWING, write_snapshot
 from gentus.writing import writer
@@ -41,6 +50,7 @@ def check(
 ) -> list[Problem]:
     """Verify every file of an index; with `repair`, rebuild what can be. No problem: an empty list."""
     layout, progress = Layout(Path(path)), progress or Progress()
+    refuse_foreign(layout)
     if not layout.root.is_dir() or not layout.catalogue.is_file():
         read_config(layout)  # which says what is wrong
         raise IndexFolderError(
@@ -60,7 +70,7 @@ _REPAIR = "gentus check --repair"
 
 
 def _problems(layout: Layout) -> Iterator[Problem]:
-    again = f"gentus index LAKE -o {layout.root}"
+    again = f"delete {layout.root}, then gentus index LAKE -o {layout.root}"
     try:
         catalogue = Catalogue(layout.catalogue)
     except sqlite3.Error as error:
@@ -70,6 +80,8 @@ def _problems(layout: Layout) -> Iterator[Problem]:
         for (said,) in catalogue.db.execute("PRAGMA integrity_check(5)"):
             if said != "ok":
                 yield Problem(layout.catalogue.name, said, again)
+        for said in altered(catalogue.db):
+            yield Problem(layout.catalogue.name, said, again)
         config = catalogue.config()
         if config is None:
             yield Problem(layout.catalogue.name, "its build was not finished", again)

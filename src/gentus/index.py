@@ -8,7 +8,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -37,6 +37,8 @@ from gentus.lake import (
     read_path,
 )
 from gentus.overlay import lay_over
+from gentus.reading import name_at
+from gentus.seals import AlteredError
 from gentus.searching import Found, Moment, Seen, rank, read_many
 from gentus.store import (
     HASHED_AT_OPEN,
@@ -91,24 +93,35 @@ class Index:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.layout = Layout(Path(path))
-        read_config(self.layout)  # which says what is wrong
+        told = read_config(self.layout)  # which says what is wrong
         self.layout = Layout(self.layout.root.absolute())  # the working folder may change
         self._lock = threading.RLock()
         self._generator: tuple[int, Generator] | None = None  # with the generation it is of
         self._tidying: threading.Thread | None = None
         self._changes = False  # whether we made any
-        try:
+        with self._reading():
             self.catalogue = Catalogue(self.layout.catalogue)
             self._seen = self.catalogue.version()
             self._now = self._load(None)
+        if told["edition"] > self.config["edition"]:  # the catalogue is always the first to know
+            raise _damaged(
+                self.layout, self.layout.catalogue, f"{self.layout.config.name} is of a later edition"
+            )
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Say what is wrong with the catalogue, where something is."""
+        path = self.layout.catalogue
+        try:
+            yield
         except sqlite3.OperationalError as error:
-            if not self.layout.catalogue.exists():
-                raise _damaged(self.layout, self.layout.catalogue, error) from error
+            if not path.exists() or "UTF-8" in str(error):
+                raise _damaged(self.layout, path, error) from error
             raise IndexFolderError(
-                f"{self.layout.catalogue} cannot be read: {error}. Is the disk full, or a permission missing?"
+                f"{path} cannot be read: {error}. Is the disk full, or a permission missing?"
             ) from error
         except sqlite3.Error as error:
-            raise _damaged(self.layout, self.layout.catalogue, error) from error
+            raise _damaged(self.layout, path, error) from error
 
     # --- the state of things ---------------------------------------------------------------------------
 
@@ -162,8 +175,12 @@ class Index:
             )
             if self.catalogue.config() != config:
                 raise IndexFolderError(f"{self.layout.root} is being changed without end; try again.")
+            serial, known_tables = self.catalogue.serial(), self.catalogue.identified()
         tree = lay_over(base, added, gone)
-        return Moment(config, encoder, base, len(added) + len(gone), Decoder(tree, codebooks))
+        if len(tree) != known_tables:
+            reason = f"it leads to {len(tree):,} tables, and {known_tables:,} were written"
+            raise _damaged(self.layout, self.layout.catalogue, reason)
+        return Moment(config, encoder, base, len(added) + len(gone), serial, Decoder(tree, codebooks))
 
     def _verify(self, config: dict[str, Any], path: Path) -> None:
         """Compare a file, or the files of a folder, with their checksums; large trees by size only."""
@@ -179,7 +196,7 @@ class Index:
 
     def refresh(self) -> None:
         """See what was changed by others, or by this index itself; every search does."""
-        with self._lock:
+        with self._lock, self._reading():
             version = self.catalogue.version()
             if version != self._seen:
                 self._now = self._load(self._now)
@@ -354,7 +371,8 @@ class Index:
     ) -> list[list[Hit]]:
         if k < 1:
             raise ValueError(f"k is {k}; ask for at least one table")
-        itself = [self._itself(query) for query in queries]
+        with self._reading():
+            itself = [self._itself(query) for query in queries]
         ranked = rank(now, self._generator_of(now), tables, itself, k, beam)
         trie = now.decoder.trie
         owners = iter(trie.table(np.array([one.row for found in ranked for one in found], np.int64)).tolist())
@@ -366,9 +384,19 @@ class Index:
             ][:k]
             for found, hidden in zip(ranked, itself, strict=True)
         ]
-        names = self.catalogue.names({own for found in chosen for _, own in found})
+        names = self._names(now, {own for found in chosen for _, own in found})
         sids = iter(sids_of(trie, np.array([one.row for found in chosen for one, _ in found], np.int64)))
         return [_hits([(one, names.get(own), next(sids)) for one, own in found]) for found in chosen]
+
+    def _names(self, now: Moment, tables: set[int]) -> dict[int, tuple[str, str]]:
+        """Names and paths by id; of a table that was removed a moment ago there is none."""
+        with self._reading():
+            names = self.catalogue.names(tables)
+            if len(names) < len(tables) and self.catalogue.serial() == now.serial:
+                raise AlteredError(
+                    f"it lacks the table {min(tables - names.keys())}, and nobody has removed it"
+                )
+        return names
 
     def align(self, query: Query, table: str | Hit | Query, names: bool = True) -> Alignment:
         """Which columns of a query and of a table belong together, and why.
@@ -390,11 +418,22 @@ class Index:
 
     def source(self, name: str) -> Source | None:
         """Where a table of the index lies, by its name; None if there is none of that name."""
-        return self.catalogue.source(name)
+        with self._reading():
+            source = self.catalogue.source(name)
+            if source is not None:
+                self._refuse_hidden(source)
+            return source
+
+    def _refuse_hidden(self, source: Source) -> None:
+        """Whoever opens a table sees by its name that it lies elsewhere; one that hides it was made up."""
+        own = name_at(source.path, source.part, as_place(self.config["lake"]), self.layout)
+        if source.name != own or os.pardir in str(source.path).split(os.sep):
+            raise AlteredError(f"the table {source.name} has the path {source.path}, which is that of {own}")
 
     def sid(self, name: str) -> str | None:
         """The identifier of a table of the index; None if there is none of that name."""
-        found = self.catalogue.identifier(name, self.decoder.codebooks.levels)
+        with self._reading():
+            found = self.catalogue.identifier(name, self.decoder.codebooks.levels)
         return None if found is None else format_sid(*found)
 
     def union_plan(
@@ -510,15 +549,18 @@ class Index:
 
     def sources(self) -> dict[str, Source]:
         """All tables that can be found, by name; each of them can be a query."""
-        return self.catalogue.sources()
+        with self._reading():
+            return self.catalogue.sources()
 
     def tables(self) -> list[str]:
         """Names of all tables that can be found."""
-        return self.catalogue.table_names()
+        with self._reading():
+            return self.catalogue.table_names()
 
     def skipped(self) -> list[tuple[str, str]]:
         """(name, reason) of what could not be read."""
-        return self.catalogue.skipped()
+        with self._reading():
+            return self.catalogue.skipped()
 
     def info(self) -> dict[str, Any]:
         """What the index is made of, how large it is, and how healthy its identifiers are."""

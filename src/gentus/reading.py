@@ -112,7 +112,7 @@ def damaged_chunks(layout: Layout, catalogue: Catalogue) -> Iterator[int]:
     """Chunks of the cache that are missing or cannot be read whole."""
     for number in sorted(catalogue.chunks()):
         try:
-            read_chunk(layout.chunk(number))
+            read_chunk(layout.chunk(number), catalogue.chunk_crc(number))
         except IndexFolderError:
             yield number
 
@@ -206,9 +206,10 @@ def _store(batch: list[_Result], layout: Layout, catalogue: Catalogue, number: i
             entries.append(replace(known, chunk=number, slot=len(features)))
             features.append(result.features)
     together = concatenate(features)
-    if features:
-        write_chunk(layout.chunk(number), together)
+    crc = write_chunk(layout.chunk(number), together) if features else None
     with catalogue.transaction():
+        if crc is not None:
+            catalogue.put_chunk(number, crc)
         catalogue.put(entries)
         stored(entries, together)
 

@@ -31,6 +31,7 @@ class Moment:
     encoder: Encoder
     base: Trie  # the snapshot
     changes: int  # how much came and went since
+    serial: int  # the last change that is in it
     decoder: Decoder  # what there is now
 
 
@@ -82,7 +83,8 @@ def read_many(
             yield source
 
     work = whole_tables if whole else features_alone
-    for source, seen in LocalEngine(workers).each(sources(), work, limits):
+    engine = LocalEngine(0 if workers == 1 else workers, trusting=True)
+    for source, seen in engine.each(sources(), work, limits):
         yield from _refused(waiting)
         place, _ = waiting.popleft()
         yield place, seen if isinstance(seen, Skipped) else (source, seen)

@@ -7,12 +7,15 @@ the new one, never a mixture. `config.json` says the same as the catalogue, with
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import json
+import math
 import os
 import shutil
 import sqlite3
+import stat
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -25,7 +28,7 @@ import numpy as np
 
 from gentus.features import Features
 
-FORMAT = 5
+FORMAT = 6
 HASHED_AT_OPEN = 64 << 20  # larger trees are only hashed by `gentus check`; opening them is to be instant
 _FEATURES = tuple(field.name for field in fields(Features))
 _NEEDED = (
@@ -98,6 +101,35 @@ class Layout:
         return self.catalogue.is_file() and (self.config.is_file() or self.cache.is_dir())
 
 
+def open_regular(path: Path) -> io.BufferedReader:
+    """Open a file to read it; a link, a pipe or a device is refused, and waited for by nobody."""
+    if foreign := _foreign(path):
+        raise OSError(errno.EINVAL, foreign, str(path))
+    return path.open("rb")
+
+
+def _foreign(path: Path) -> str | None:
+    """Why an entry of an index folder is not one that gentus makes, in words."""
+    kind = path.lstat().st_mode
+    if stat.S_ISLNK(kind):
+        return f"it is a link to {os.readlink(path)}"
+    if stat.S_ISREG(kind):
+        return None
+    return "it is a folder, not a file" if stat.S_ISDIR(kind) else "it is neither a file nor a folder"
+
+
+def refuse_foreign(layout: Layout) -> None:
+    """No part of an index is a link, a pipe or a device: these would lead out of it, or have no end."""
+    for folder in (layout.root, layout.cache, *layout.root.glob("trie-*"), *layout.root.glob("generator-*")):
+        with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
+            for entry in entries:
+                if not (entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)):
+                    raise IndexFolderError(
+                        f"{entry.path} does not belong into an index: {_foreign(Path(entry.path))}. "
+                        f"Delete it, then see what is missing: gentus check {layout.root}"
+                    )
+
+
 @contextmanager
 def write_lock(layout: Layout, wait: float = 0.0) -> Iterator[None]:
     """Keep other writers out. SQLite's locks work on every system and end with the process."""
@@ -119,7 +151,8 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     """A file to write, which takes its place in one step once its bytes are on the disk."""
     temporary = path.with_name(path.name + ".part")
     try:
-        with temporary.open("wb") as file:
+        temporary.unlink(missing_ok=True)  # never through a link that somebody put there
+        with temporary.open("xb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -147,24 +180,54 @@ def write_file(path: Path, data: bytes) -> None:
         file.write(data)
 
 
-def write_chunk(path: Path, features: Features) -> None:
-    """Write features so that they are there whole or not at all."""
+def write_chunk(path: Path, features: Features) -> int:
+    """Write features so that they are there whole or not at all; returns the CRC of what was written."""
     path.parent.mkdir(parents=True, exist_ok=True)
     buffer = io.BytesIO()
     np.savez(buffer, **{name: getattr(features, name) for name in _FEATURES})
     write_file(path, buffer.getvalue())
+    return zlib.crc32(buffer.getbuffer())
 
 
-def read_chunk(path: Path) -> Features:
-    """Features as they were written."""
+def read_chunk(path: Path, crc: int | None = None) -> Features:
+    """Features as they were written; with the CRC that was noted, no others."""
     try:
-        with np.load(path, allow_pickle=False) as arrays:
+        with open_regular(path) as file:
+            data = file.read()
+        if crc is not None and zlib.crc32(data) != crc:
+            raise ValueError("it is not the one that was written")
+        _refuse_lies(data)
+        with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
             return Features(*(arrays[name] for name in _FEATURES))
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        EOFError,
+        NotImplementedError,
+        zipfile.BadZipFile,
+        zlib.error,
+    ) as error:
         raise IndexFolderError(
             f"{path} is damaged ({error}). Delete it and run the same command again; "
             "only its tables are then read once more."
         ) from error
+
+
+def _refuse_lies(data: bytes) -> None:
+    """Arrays that are larger than what there is of them would take memory before anybody noticed."""
+    with zipfile.ZipFile(io.BytesIO(data)) as parts:
+        for part in parts.infolist():
+            if part.compress_type != zipfile.ZIP_STORED or part.file_size > len(data):
+                raise ValueError(f"{part.filename} is not as we write it")
+            with parts.open(part) as file:
+                version = np.lib.format.read_magic(file)
+                read = np.lib.format.read_array_header_1_0 if version == (1, 0) else None
+                if read is None:
+                    raise ValueError(f"{part.filename} is not as we write it")
+                shape, _, kind = read(file)
+                if math.prod(shape) * kind.itemsize > len(data):
+                    raise ValueError(f"{part.filename} claims to be larger than the file")
 
 
 def write_config(layout: Layout, config: dict[str, Any]) -> None:
@@ -190,7 +253,7 @@ def digests(layout: Layout, generation: int, snapshot: int) -> dict[str, dict[st
 
 
 def _digest(path: Path) -> str:
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -198,6 +261,8 @@ def verify(layout: Layout, name: str, expected: dict[str, Any], whole: bool = Tr
     """What is wrong with a file, in words; None if it is as it was written."""
     path = layout.root / name
     try:
+        if foreign := _foreign(path):
+            return foreign
         size = path.stat().st_size
         if size != expected["bytes"]:
             return f"it has {size:,} bytes instead of {expected['bytes']:,}"
@@ -216,6 +281,7 @@ def read_config(layout: Layout) -> dict[str, Any]:
         raise IndexFolderError(
             f"There is no index at {layout.root}. Make one: gentus index LAKE -o {layout.root}"
         )
+    refuse_foreign(layout)
     if not layout.config.is_file():
         hint = "Its build was not finished; run" if layout.catalogue.is_file() else "Make an index with"
         raise IndexFolderError(
@@ -228,12 +294,21 @@ def read_config(layout: Layout) -> dict[str, Any]:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise IndexFolderError(f"{layout.config} is damaged ({_reason(error)}). {repair}") from error
     check_format(layout, version, config.get("lake"))
-    missing = [key for key in _NEEDED if key not in config]
-    if missing:
-        raise IndexFolderError(f"{layout.config} is damaged (it lacks {', '.join(missing)}). {repair}")
+    try:
+        require_keys(config)
+    except ValueError as error:
+        raise IndexFolderError(f"{layout.config} is damaged ({error}). {repair}") from error
     if config.get("checksum") != _seal(config):
         raise IndexFolderError(f"{layout.config} was altered (its checksum differs). {repair}")
     return config
+
+
+def require_keys(config: Any) -> dict[str, Any]:
+    """A configuration, if it has all that one needs; else `ValueError`."""
+    missing = [key for key in _NEEDED if key not in config] if isinstance(config, dict) else ["braces"]
+    if missing:
+        raise ValueError(f"it lacks {', '.join(missing)}")
+    return dict(config)
 
 
 def check_format(layout: Layout, version: object, lake: object) -> None:

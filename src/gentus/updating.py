@@ -257,12 +257,17 @@ def tidy_cache(layout: Layout, catalogue: Catalogue) -> bool:
     several = len({chunk for _, chunk, _ in moved}) > 1
     if several:
         number = catalogue.next_chunk()
-        for at, features in enumerate(stream_features(moved, layout)):
+        written = [
             write_chunk(layout.chunk(number + at), features)
+            for at, features in enumerate(stream_features(moved, layout))
+        ]
         with catalogue.transaction():
+            for at, crc in enumerate(written):
+                catalogue.put_chunk(number + at, crc)
             catalogue.move_features(
                 (table, number + at // CHUNK, at % CHUNK) for at, (table, _, _) in enumerate(moved)
             )
+            catalogue.forget_chunks()
     remove_other_chunks(layout, catalogue.chunks())
     return several
 

@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 
 from gentus.index import Index
-from gentus.lake import Remote, Source
+from gentus.lake import Remote, Source, is_elsewhere
 from gentus.serve.errors import Refused
 from gentus.serve.view import View
 from gentus.table import Column, Table
@@ -25,12 +25,25 @@ class Holder:
         self._lock = threading.Lock()
         self.changing = threading.Lock()  # held by whoever changes the index
         self._index, self._file = self._open()
+        self._tell_of_others(self._index)
         self._tried = False
         self._view: tuple[Index, object, View] | None = None
 
     def _open(self) -> tuple[Index, tuple[int, int]]:
         index = Index(self.path)
         return index, _identity(index.layout.catalogue)
+
+    def _tell_of_others(self, index: Index) -> None:
+        """Say which tables are shown that do not lie in the lake: an index may have been made by others."""
+        others = [name for name in index.tables() if is_elsewhere(name)]
+        if others:
+            log.warning(
+                "%s: %d tables lie outside of the lake %s, such as %s; whoever asks this server can see them",
+                self.path,
+                len(others),
+                index.config["lake"],
+                others[0],
+            )
 
     @property
     def index(self) -> Index:
