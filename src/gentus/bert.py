@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from gentus.progress import Tick
 from gentus.serialize import COLUMN, Serial, Serializer, SerialSettings
-from gentus.static import weights_file
+from gentus.static import checked_folder
 from gentus.table import Table
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def _load(checkpoint: str, download: bool) -> tuple[Any, PreTrainedTokenizerBase
         from transformers.utils import logging
     except ImportError as error:
         raise ImportError("BERT column states need transformers: pip install transformers") from error
-    place = str(weights_file().parent) if checkpoint == MINILM else checkpoint
+    place = str(checked_folder()) if checkpoint == MINILM else checkpoint
     chatter = logging.get_verbosity()
     # What an encoder leaves unused of a checkpoint is no news.
     logging.set_verbosity_error()  # type: ignore[no-untyped-call]

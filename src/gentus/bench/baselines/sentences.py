@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from gentus.static import WIDTH, weights_file
+from gentus.static import WIDTH, checked_folder
 
 if TYPE_CHECKING:
     import torch
@@ -88,11 +88,13 @@ def _load_minilm() -> tuple[Any, Any]:
         from transformers.utils import logging
     except ImportError as error:
         raise ImportError("the MiniLM baselines need transformers: pip install transformers") from error
-    folder = weights_file().parent
+    folder = checked_folder()
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    model = AutoModel.from_pretrained(folder, local_files_only=True, dtype=torch.float32).eval()
-    return tokenizer, model
+    model = AutoModel.from_pretrained(
+        folder, local_files_only=True, use_safetensors=True, dtype=torch.float32
+    )
+    return tokenizer, model.eval()
 
 
 def _batches(tokens: Sequence[Sequence[int]], share: int) -> Iterator[list[int]]:
