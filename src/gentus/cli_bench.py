@@ -425,6 +425,10 @@ def scale(
     queries: Annotated[int, typer.Option(min=1, help="How many, of tables that are in no tree.")] = 200,
     beam: Annotated[int, typer.Option(min=1, help="Width of the search.")] = 100,
     threads: Annotated[list[int] | None, typer.Option(min=1, help="Of torch. Default: 1 and 2.")] = None,
+    levels: Annotated[
+        int | None,
+        typer.Option(min=2, help="Codes of an identifier. Default: those of an index of the largest size."),
+    ] = None,
     usual_most: Annotated[
         int, typer.Option(min=0, help="Identifiers up to which transformers' own way is tried; 0: never.")
     ] = 10**6,
@@ -449,6 +453,7 @@ def scale(
         beam=beam,
         threads=threads or (1, 2),
         seed=seed,
+        levels=levels,
         usual_most=usual_most,
         usual_gigabytes=usual_memory,
         usual_seconds=60 * usual_time,

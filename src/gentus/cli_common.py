@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 IndexPath = Annotated[Path, typer.Argument(metavar="INDEX", help="An index folder.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
-Beam = Annotated[int | None, typer.Option(min=1, help="Width of the search. Default: max(2k, 200), with a generator max(2k, 100).")]
+Beam = Annotated[
+    int | None,
+    typer.Option(min=1, help="Width of the search. Default: max(2k, 200), with a generator max(2k, 100)."),
+]
 Count = Annotated[int, typer.Option("-k", min=1, help="How many tables to return.")]
 
 

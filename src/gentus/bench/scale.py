@@ -15,9 +15,10 @@ from gentus.bench.scale_identifiers import fit_model, real_codes, skew
 from gentus.bench.scale_telling import claims, draw, markdown
 from gentus.bench.scale_trees import Workshop, measure_tree
 from gentus.bench.scale_usual import MAKERS, Task, measure_usual
-from gentus.codes import U8
+from gentus.codes import U8, Codebooks
 from gentus.index import Index
 from gentus.progress import Progress
+from gentus.quantizer import QuantizerSettings
 from gentus.supervision import SPARE_SUFFIXES
 from gentus.trie import Trie
 
@@ -33,6 +34,7 @@ class ScaleSettings:
     beam: int = 100
     threads: Sequence[int] = (1, 2)  # of torch
     seed: int = 0
+    levels: int | None = None  # the first codes of identifiers; None: as many as an index of the largest has
     usual_queries: int = 20  # it takes long
     usual_most: int = 10**6  # identifiers
     usual_gigabytes: float = 4.0  # of memory
@@ -49,7 +51,8 @@ def measure_scale(
     name = f"scale-{index.resolve().name}"
     settings = replace(settings, sizes=sorted(set(settings.sizes)))
     workshop = Workshop(results.folder / name)
-    about = {"index": index.resolve().name, "seed": settings.seed}
+    levels = settings.levels or QuantizerSettings().for_lake(settings.sizes[-1]).levels
+    about = {"index": index.resolve().name, "seed": settings.seed, "levels": levels}
     lake = _identifiers(index, results, settings, name, about, workshop, progress or Progress())
     trees = {size: _tree(results, name, {**about, "size": size}, workshop) for size in settings.sizes}
 
@@ -95,9 +98,10 @@ def _identifiers(
 ) -> dict[str, Any]:
     def measure() -> dict[str, Any]:
         with Index(index) as opened:
-            tree, codebooks = opened.decoder.trie, opened.decoder.codebooks
-            model = fit_model(tree, codebooks, settings.seed)
-            real = real_codes(tree)
+            tree, books = opened.decoder.trie, opened.decoder.codebooks
+            codebooks = Codebooks(books.words[: about["levels"]])
+            model = replace(fit_model(tree, books, settings.seed), codebooks=codebooks)
+            real = real_codes(tree)[:, : codebooks.levels]
             suffixes = tree.highest_suffix + SPARE_SUFFIXES  # symbols that a generator of this lake has
         workshop.furnish(model, settings.sizes[-1], settings.queries, progress)
         return {
