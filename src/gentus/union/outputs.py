@@ -94,12 +94,16 @@ class Output:
             raise OutputError(f"{self.path} is there already; --force replaces it")
 
 
+_ALONE = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
+
+
 def _tables(path: Path) -> set[str]:
     """The tables and views of a DuckDB file."""
     import duckdb
 
     try:
-        with closing(duckdb.connect(str(path), read_only=True)) as database:
+        # A file of another kind, such as SQLite's, would have an extension fetched that reads it.
+        with closing(duckdb.connect(str(path), read_only=True, config={**_ALONE})) as database:
             sql = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'main'"
             return {str(name).casefold() for (name,) in database.execute(sql).fetchall()}
     except duckdb.Error as error:
