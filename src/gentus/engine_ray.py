@@ -22,8 +22,9 @@ from gentus import __version__
 from gentus.features import VERSION as FEATURES
 from gentus.lake import Limits, Place, Remote, Skipped, Source, scan
 from gentus.lake.base import explain
-from gentus.lake.parallel import Work, batches, portable, read_all
+from gentus.lake.parallel import batches
 from gentus.lake.parts import Found, Part, list_part
+from gentus.lake.worker import Work, bounded_memory, bounded_time, portable, read_all
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -53,7 +54,8 @@ def ray_engine(address: str | None = None, workers: int | None = None) -> Iterat
         try:
             ray.init(address or "local", **quiet)
         except ConnectionError as error:
-            raise ValueError(f"There is no Ray cluster at {address}: {error}") from error
+            hint = "If it asks for a token, set RAY_AUTH_MODE=token (docs/CLUSTER.md)."
+            raise ValueError(f"No Ray cluster lets us in at {address}: {error}. {hint}") from error
     try:
         yield RayEngine(workers if address else None)
     finally:
@@ -147,8 +149,9 @@ class RayEngine:
                 continue
             for (source,), single in self._stream(job, ([one] for one in batch), ATTEMPTS):
                 if isinstance(single, _Lost):
-                    reason = f"every process reading it died ({single.reason}), perhaps out of memory"
-                    yield source, Skipped(source.name, source.path, f"{reason}; split the file")
+                    why = f"perhaps out of memory, or of the {limits.seconds:g} s that a file may take"
+                    reason = f"every process reading it died ({single.reason}), {why}; split the file"
+                    yield source, Skipped(source.name, source.path, reason)
                 else:
                     yield source, _seen_here(source, single[0])
 
@@ -247,7 +250,8 @@ def _run(work: Callable[[A], R], item: A) -> tuple[bool, R | Exception]:
 
 
 def _read_all(work: Work[R], limits: Limits, sources: list[Source]) -> list[R | Skipped]:
-    return read_all(sources, work, limits)
+    with bounded_memory(limits), bounded_time(limits) as begin:
+        return read_all(sources, work, limits, begin)
 
 
 def _seen_here(source: Source, result: R | Skipped) -> R | Skipped:
