@@ -416,6 +416,32 @@ def files(
 
 
 @bench_app.command()
+def soak(
+    minutes: Annotated[float, typer.Option(min=0.1, help="How long.")] = 60.0,
+    seed: Annotated[int, typer.Option(help="Which changes and faults.")] = 0,
+    folder: Annotated[
+        Path | None, typer.Option("--dir", help="Where lake and index go. Default: the temporary files'.")
+    ] = None,
+    out: Out = Path("results"),
+    as_json: AsJson = False,
+) -> None:
+    """Let an index live through random changes and faults, beside a model of what must be there."""
+    from gentus.bench.results import Results
+    from gentus.bench.soak import markdown, measure_soak
+    from gentus.progress import terminal_progress
+
+    results = Results(out, fresh=True)
+    document = measure_soak(results, minutes, seed, folder, terminal_progress())
+    results.write_table(document["name"], markdown(document))
+    if as_json:
+        emit(document)
+    else:
+        print(markdown(document))
+    if document["lost"] or document["wrong"]:
+        raise typer.Exit(1)
+
+
+@bench_app.command()
 def scale(
     index: Annotated[Path, typer.Option(help="An index folder; lakes are made up after its own.")],
     size: Annotated[

@@ -38,6 +38,13 @@ _PAINT = "() => performance.getEntriesByName('first-contentful-paint')[0]?.start
 @contextmanager
 def served(index: Path, *options: str) -> Iterator[str]:
     """Serve an index in a process of its own, at a free port; gives the address."""
+    with serving(index, *options) as (address, _):
+        yield address
+
+
+@contextmanager
+def serving(index: Path, *options: str) -> Iterator[tuple[str, int]]:
+    """The same, with the number of the process."""
     command = [sys.executable, "-m", "gentus.cli", "serve", str(index), "-p", "0", *options]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
@@ -45,7 +52,7 @@ def served(index: Path, *options: str) -> Iterator[str]:
         address = process.stdout.readline().strip()
         if not address:
             raise RuntimeError(f"the server did not start; try it: gentus serve {index}")
-        yield address.rstrip("/")
+        yield address.rstrip("/"), process.pid
     finally:
         process.terminate()
         process.wait(20)

@@ -1,0 +1,73 @@
+"""A short soak: an index lives through random changes and faults. `gentus bench soak` is the hour of it."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+import gentus
+from gentus.bench.results import Results
+from gentus.bench.soak import FAULTS, Life, growth, markdown, measure_soak
+from gentus.bench.soak_hands import Hands, Reader
+from gentus.bench.soak_world import World
+
+MINUTES = 1.0
+MOST_GROWTH = 0.15  # in so short a time; over an hour less is asked for
+
+
+def test_a_minute_of_changes_and_faults(tmp_path: Path) -> None:
+    document = measure_soak(Results(tmp_path / "results"), MINUTES, seed=0, folder=tmp_path)
+    assert document["lost"] == []
+    assert document["wrong"] == []
+    assert document["operations"] > 50
+    assert {"add", "remove", "sync", "search"} <= document["done"].keys()
+    assert sum(document["done"].get(kind, 0) for kind in FAULTS) > 5
+    assert {"here", "another process", "beside", "over HTTP"} <= document["looks"].keys()
+    for who in ("reader", "server"):
+        assert growth(document["memory"], who)[2] < MOST_GROWTH, document["memory"]
+    assert "Lost: 0, wrong: 0." in markdown(document)
+    assert list(tmp_path.glob("gentus-soak-*")) == []
+
+
+@pytest.fixture(scope="module")
+def life(tmp_path_factory: pytest.TempPathFactory) -> Life:
+    """An index that is looked at, by nobody else than this process."""
+    from gentus.bench.soak import _build
+
+    world = World(tmp_path_factory.mktemp("soak"), random.Random(0))
+    world.fill()
+    _build(world)
+    reader = Reader(world.index)
+    return Life(world, Hands(), reader, gentus.open(world.index), "http://127.0.0.1:9", 0)
+
+
+def test_a_soak_notices_what_is_lost_and_what_is_wrong(life: Life) -> None:
+    """It would be of no use if it could not fail."""
+    world, tally = life.world, life.tally
+    for _ in range(4):
+        life.look()
+    assert (tally.lost, tally.wrong) == ([], [])
+    kept = world.make()  # which nobody tells the index
+    life.look()
+    assert tally.lost.pop().startswith(f"{kept} was not found")
+    life.settle()
+    life.look()
+    gone = next(iter(sorted(world.tables - {kept})))
+    world.drop(gone)
+    life.look()
+    assert tally.wrong.pop().startswith(f"{gone} was found")
+    life.settle()
+    life.look()
+    life.known[kept] = "1-2-3"
+    life.look()
+    assert tally.wrong.pop().startswith(f"{kept} had the identifier 1-2-3")
+    life._by_http()
+    assert tally.wrong.pop().startswith("over HTTP: ")
+    (world.index / "cache" / "features-000000.npz").write_bytes(b"")
+    life.check()
+    assert tally.wrong.pop() == "check: cache/features-000000.npz: its features cannot be read"
+    assert (tally.lost, tally.wrong) == ([], [])
+    life.reader.close()
+    life.opened.close()
