@@ -40,7 +40,9 @@ class Scratch:
     def run(self, statement: str, *values: Any) -> Iterator[Any]:
         """The rows that a statement gives, one after the other."""
         with _told():
-            yield from self._db.execute(statement, values)
+            # Not `yield from`: left early, that closes the cursor, which fails if this was closed before.
+            for row in self._db.execute(statement, values):
+                yield row  # noqa: UP028
 
 
 @contextmanager
