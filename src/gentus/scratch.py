@@ -41,8 +41,8 @@ class Scratch:
         """The rows that a statement gives, one after the other."""
         with _told():
             # Not `yield from`: left early, that closes the cursor, which fails if this was closed before.
-            for row in self._db.execute(statement, values):
-                yield row  # noqa: UP028
+            for row in self._db.execute(statement, values):  # noqa: UP028
+                yield row
 
 
 @contextmanager
