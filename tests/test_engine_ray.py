@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from typer.testing import CliRunner
 
 import gentus
 from gentus import cli, engine_ray, reading
+from gentus.bench.engines import markdown, measure_engines
 from gentus.engine_ray import RayEngine, ray_engine
 from gentus.lake import Limits, Skipped, Source, parallel, scan
 from gentus.progress import Progress, Step
@@ -194,6 +196,22 @@ def test_a_file_that_kills_its_readers_costs_itself(
     assert [result for _, result in results] == [str(number) for number in range(12) if number != 7]
 
 
+def test_a_file_that_takes_too_long_costs_itself(
+    engine: RayEngine, tmp_path: Path, small_batches: None
+) -> None:
+    def hang_at_three(found: Opened) -> list[str]:
+        if "3" in cells(found):
+            time.sleep(1000)
+        return cells(found)
+
+    results = list(engine.each(numbered(tmp_path, 6), hang_at_three, Limits(seconds=2.0)))
+    late = results.pop(3)[1]
+    assert isinstance(late, Skipped)
+    assert late.name == "003.csv"
+    assert "the 2 s that a file may take" in late.reason
+    assert [result for _, result in results] == ["0", "1", "2", "4", "5"]
+
+
 def test_an_error_in_the_work_is_raised_as_it_is(engine: RayEngine, tmp_path: Path) -> None:
     def fail(found: Opened) -> list[str]:
         raise WeightsMissingError("not installed")
@@ -281,6 +299,16 @@ def test_stopped_it_keeps_what_was_read(
     gentus.build(mixed, folder, settings=QUICK, workers=1).close()
     kept = [row[:9] for row in told(folder)]
     assert kept == [row[:9] for row in expected]
+
+
+def test_engines_are_measured_side_by_side(
+    cluster: Any, mixed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gentus, "build", partial(gentus.build, settings=QUICK))
+    document = measure_engines(mixed, ("local", "ray"), workers=1, address=cluster.address)
+    assert document["same_identifiers"]
+    assert [row["tables"] for row in document["rows"]] == [36, 36]
+    assert "are the same, bit for bit" in markdown(document)
 
 
 def test_its_own_cluster_listens_to_this_machine_only(tmp_path: Path) -> None:
