@@ -29,7 +29,7 @@ from gentus.building import BuildSettings
 from gentus.catalogue import Catalogue, Entry
 from gentus.evidence import F32
 from gentus.index import Hit, Index
-from gentus.lake import Limits, Source, Unreadable, parallel, reader
+from gentus.lake import Limits, Source, Unreadable, parallel, reader, worker
 from gentus.progress import Progress, Step
 from gentus.store import IndexFolderError, Layout, next_generation, read_config, write_lock
 from gentus.table import Table
@@ -38,7 +38,7 @@ from gentus.table import Table
 def build(lake: Path, index: Path, labels: Path | None = None, **options: object) -> Index:
     settings = options.pop("settings", QUICK)
     assert isinstance(settings, BuildSettings)
-    return gentus.build(lake, index, labels, settings=settings, workers=1, **options)
+    return gentus.build(lake, index, labels, settings=settings, workers=0, **options)
 
 
 def sids(index: Index) -> dict[str, tuple[bytes, int]]:
@@ -332,10 +332,10 @@ def test_what_was_in_the_way_may_be_gone(
         return real(source, limits)
 
     real = reader.read
-    monkeypatch.setattr(parallel, "read", forbidden)
+    monkeypatch.setattr(worker, "read", forbidden)
     with build(small, tmp_path / "index") as index:
         assert index.skipped() == [("fish_0.csv", "no permission")]
-    monkeypatch.setattr(parallel, "read", real)
+    monkeypatch.setattr(worker, "read", real)
     with build(small, tmp_path / "index") as index:
         assert index.skipped() == []
         assert len(index) == 6

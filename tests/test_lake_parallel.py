@@ -1,12 +1,15 @@
+import ctypes
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from gentus.lake import Skipped, Source, each, parallel, read, scan
+from gentus.engine import LocalEngine
+from gentus.lake import Limits, Skipped, Source, each, read, scan, worker
 from gentus.static import WeightsMissingError
 from gentus.table import Table
 
@@ -50,7 +53,7 @@ def how_many(found: Found) -> list[int]:
     return [len(found) for _ in found]
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [0, 2])
 def test_in_order_with_bad_files_among_good_ones(tmp_path: Path, workers: int) -> None:
     sources = lake(tmp_path, 100, bad=50)
     results = list(each(iter(sources), cells_of, workers))
@@ -75,13 +78,13 @@ def test_few_cells_are_worked_on_together(tmp_path: Path, monkeypatch: pytest.Mo
     sources = lake(tmp_path, 10)
     assert {result for _, result in each(sources, how_many)} == {10}
     cells = sum(len(column.cells) for column in read(sources[0]).columns)
-    monkeypatch.setattr(parallel, "_CELLS", 4 * cells)
+    monkeypatch.setattr(worker, "_CELLS", 4 * cells)
     assert [result for _, result in each(sources, how_many)] == [4] * 8 + [2] * 2
-    monkeypatch.setattr(parallel, "_CELLS", 1)
+    monkeypatch.setattr(worker, "_CELLS", 1)
     assert {result for _, result in each(sources, how_many)} == {1}
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [0, 2])
 def test_an_error_in_the_work_is_raised(tmp_path: Path, workers: int) -> None:
     with pytest.raises(ZeroDivisionError, match="seven"):
         list(each(lake(tmp_path, 20), fail_at_seven, workers))
@@ -130,3 +133,102 @@ def test_sources_are_taken_as_they_are_needed(tmp_path: Path) -> None:
         next(results)
     assert taken < 2000
     results.close()  # type: ignore[attr-defined]
+
+
+class Stuck(type(Path())):  # type: ignore[misc]
+    """A file that whoever reads it waits for without end."""
+
+    def is_dir(self) -> bool:
+        time.sleep(1000)
+        return False
+
+
+def stuck(source: Source) -> Source:
+    return Source(source.name, Stuck(source.path), None, source.size, source.mtime_ns)
+
+
+def hang_at_seven(found: Found) -> list[str]:
+    if "7" in cells_of(found):
+        time.sleep(1000)
+    return cells_of(found)
+
+
+def fault_at_seven(found: Found) -> list[str]:
+    if "7" in cells_of(found):
+        ctypes.string_at(0)  # a segmentation fault, as a native parser may have one
+    return cells_of(found)
+
+
+def allocate_at_seven(found: Found) -> list[str]:
+    if "7" in cells_of(found):
+        held = []
+        while True:
+            held.append(b"x" * (16 << 20))
+    return cells_of(found)
+
+
+def all_but_seven(results: list[tuple[Source, str | Skipped]], count: int) -> str:
+    """Check that all files but one were read; returns why that one was not."""
+    assert [result for _, result in results if isinstance(result, str)] == [
+        str(number) for number in range(count) if number != 7
+    ]
+    refused = results[7][1]
+    assert isinstance(refused, Skipped)
+    assert refused.name == "007.csv"
+    return refused.reason
+
+
+def test_a_file_that_takes_too_long_is_skipped_and_named(tmp_path: Path) -> None:
+    sources = lake(tmp_path, 40)
+    sources[7] = stuck(sources[7])
+    begun = time.monotonic()
+    results = list(each(sources, cells_of, 1, Limits(seconds=1.0)))
+    assert "longer than 1 s" in all_but_seven(results, 40)
+    assert time.monotonic() - begun < 20
+
+
+def test_work_that_takes_too_long_costs_one_file(tmp_path: Path) -> None:
+    results = list(each(lake(tmp_path, 12), hang_at_seven, 1, Limits(seconds=1.0)))
+    assert "longer than 1 s" in all_but_seven(results, 12)
+
+
+def test_a_fault_in_native_code_costs_one_file(tmp_path: Path) -> None:
+    assert "died" in all_but_seven(list(each(lake(tmp_path, 12), fault_at_seven, 1)), 12)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux limits memory so")
+def test_memory_without_end_costs_one_file(tmp_path: Path) -> None:
+    limits = Limits(memory_mb=256)
+    assert "more memory" in all_but_seven(list(each(lake(tmp_path, 12), allocate_at_seven, 1, limits)), 12)
+
+
+def test_a_slow_consumer_is_no_reason_to_end_a_worker(tmp_path: Path) -> None:
+    results = []
+    for number, result in enumerate(each(lake(tmp_path, 200), cells_of, 1, Limits(seconds=0.3))):
+        if number == 0:
+            time.sleep(1.0)  # longer than a file may take
+        results.append(result[1])
+    assert results == [str(number) for number in range(200)]
+
+
+def test_native_parsers_run_in_other_processes_and_a_little_text_does_not(tmp_path: Path) -> None:
+    def reader(sources: list[Source], **settings: bool) -> set[bool]:
+        results = LocalEngine(1, **settings).each(sources, process_id, Limits())
+        return {result == os.getpid() for _, result in results}
+
+    text = lake(tmp_path, 3)
+    assert reader(text) == {True}
+    (tmp_path / "named like text.csv").write_bytes(parquet())
+    both = [found for found in scan(tmp_path) if isinstance(found, Source)]
+    assert reader(both) == {False}
+    assert reader(both, trusting=True) == {True}
+
+
+def parquet() -> bytes:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    written = pa.BufferOutputStream()
+    pq.write_table(pa.table({"a": [1, 2]}), written)
+    data: bytes = written.getvalue().to_pybytes()
+    return data

@@ -21,6 +21,7 @@ from torch.nn import functional
 import gentus
 from gentus import building, reading, updating
 from gentus.checking import check
+from gentus.engine import LocalEngine
 from gentus.index import Index
 from gentus.lake import Source
 from gentus.overlay import Overlay
@@ -193,6 +194,7 @@ def test_sync_follows_a_lake(lake: Path, path: Path, monkeypatch: pytest.MonkeyP
         return examine(found)
 
     monkeypatch.setattr(reading, "examine", noted)
+    monkeypatch.setattr(updating, "LocalEngine", lambda: LocalEngine(0))  # here, where it can be watched
     with gentus.open(path) as index:
         before = sids(index)
         assert len(index.sync()) == 0

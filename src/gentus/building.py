@@ -198,7 +198,7 @@ def refit(
             given = None if labels is None or truth is None else Given(str(Path(labels).resolve()), truth)
         if given is not None and settings.generation is None:
             settings = replace(settings, generation=GenerationSettings())
-        engine = LocalEngine(workers) if workers else LocalEngine()
+        engine = LocalEngine() if workers is None else LocalEngine(workers)
         restore_features(layout, catalogue, settings.limits, engine, progress)
         fit(as_place(config["lake"]), layout, catalogue, settings, given, time_budget, engine, team, progress)
     return Index(layout.root)

@@ -14,7 +14,8 @@ from itertools import chain, islice
 from typing import Literal, Protocol, TypeVar, get_args
 
 from gentus.lake import Limits, Place, Skipped, Source, each, scan
-from gentus.lake.parallel import Work
+from gentus.lake.reader import is_plain
+from gentus.lake.worker import Work
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -53,14 +54,15 @@ def open_engine(
     elif address is not None:
         raise ValueError("An address is that of a Ray cluster: choose the engine ray, too.")
     else:
-        yield LocalEngine(workers) if workers else LocalEngine()
+        yield LocalEngine() if workers is None else LocalEngine(workers)
 
 
 @dataclass(frozen=True, slots=True)
 class LocalEngine:
     """Processes of this machine."""
 
-    workers: int = os.cpu_count() or 1
+    workers: int = os.cpu_count() or 1  # 0: none, and a file that brings its parser down ends this one
+    trusting: bool = False  # a few tables are read here whatever they are: a person has named them
 
     def scan(self, lake: Place) -> Iterator[Source | Skipped]:
         """List the lake in this process."""
@@ -69,10 +71,11 @@ class LocalEngine:
     def each(
         self, sources: Iterable[Source], work: Work[R], limits: Limits
     ) -> Iterator[tuple[Source, R | Skipped]]:
-        """Read in several processes, unless there are only a few tables."""
+        """Read in other processes, unless there are only a few tables, and Python alone reads them."""
         left = iter(sources)
         first = list(islice(left, FEW * self.workers))
-        return each(chain(first, left), work, min(self.workers, 1 + len(first) // FEW), limits)
+        here = len(first) < FEW and (self.trusting or all(map(is_plain, first)))
+        return each(chain(first, left), work, 0 if here else min(self.workers, 1 + len(first) // FEW), limits)
 
     def map(self, work: Callable[[A], R], items: Iterable[A]) -> Iterator[R]:
         """Work in this process."""

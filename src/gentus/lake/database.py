@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -21,13 +22,15 @@ if TYPE_CHECKING:
     import duckdb
 
 _RUNS = 8
+_LARGEST = 256 << 20  # bytes of one SQLite value: a column that is computed can ask for any size
+_STEPS = 10_000  # of SQLite's machine between looks at the clock
 
 
 def tables_of(path: Place, limits: Limits) -> list[str]:
     """List the tables of a database, sorted; views are left out, since they may read anything."""
     with on_disk(path, limits) as file:
         if magic(file) == SQLITE:
-            with closing(open_sqlite(file)) as connection:
+            with _in_time(open_sqlite(file), limits) as connection:
                 return sorted(sqlite_tables(connection))
         with _attached(file, limits) as duck:
             return sorted(duckdb_tables(duck))
@@ -41,7 +44,7 @@ def read_database(path: Place, part: str, name: str, limits: Limits) -> Table:
 
 def _read_local(path: Path, part: str, name: str, limits: Limits) -> Table:
     if magic(path) == SQLITE:
-        with closing(open_sqlite(path)) as connection:
+        with _in_time(open_sqlite(path), limits) as connection:
             if part not in sqlite_tables(connection):
                 raise Unreadable(f"the database has no table {part!r} any more")
             return _read_sqlite(connection, part, name, limits)
@@ -56,6 +59,20 @@ def _read_local(path: Path, part: str, name: str, limits: Limits) -> Table:
             except Unreadable:
                 pass  # rows were deleted where we looked: take the first ones that are left
         return relation_table(relation, name, limits)
+
+
+@contextmanager
+def _in_time(connection: sqlite3.Connection, limits: Limits) -> Iterator[sqlite3.Connection]:
+    """Use and close a connection whose statements end in time: columns may be computed, at any length."""
+    end = time.monotonic() + limits.seconds
+    connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS)
+    with closing(connection):
+        try:
+            yield connection
+        except sqlite3.OperationalError as error:
+            if "interrupted" not in str(error):
+                raise
+            raise Unreadable(f"it took longer than {limits.seconds:g} s to read; leave it out") from error
 
 
 @contextmanager
@@ -96,6 +113,7 @@ def open_sqlite(path: Path, any_thread: bool = False) -> sqlite3.Connection:
     uri = path.as_uri() + ("?mode=ro&immutable=1" if settled else "?mode=ro")
     connection = sqlite3.connect(uri, uri=True, timeout=1.0, check_same_thread=not any_thread)
     connection.execute("PRAGMA trusted_schema = OFF")
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST)
     connection.text_factory = lambda data: data.decode("utf-8", "replace")
     return connection
 

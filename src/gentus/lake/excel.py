@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -15,6 +16,16 @@ from gentus.lake.files import opened
 from gentus.lake.place import Place
 from gentus.table import Table
 
+_BOOK = "xl/workbook.xml"
+_LARGEST_BOOK = 4 << 20  # bytes, unpacked
+_NOT_WHOLE = (
+    "xl/worksheets/",
+    "xl/media/",
+    "xl/embeddings/",
+    "xl/drawings/",
+    "xl/pivotCache/",
+)  # but by rows, or never
+_MOST_ROWS = 1 << 20  # that a sheet can have; one may say that it goes on below
 _LOOKED_AT = 8  # for each sampled row, so many are looked at: a sheet can only be read from its top
 
 
@@ -22,9 +33,12 @@ def sheets_of(path: Place) -> list[str]:
     """List the sheets of a workbook in their order."""
     with opened(path) as file:
         try:
-            with zipfile.ZipFile(file) as archive, archive.open("xl/workbook.xml") as part:
-                book = ElementTree.parse(part)
-        except (zipfile.BadZipFile, KeyError, ElementTree.ParseError) as error:
+            with zipfile.ZipFile(file) as archive:
+                if archive.getinfo(_BOOK).file_size > _LARGEST_BOOK:
+                    raise Unreadable("its list of sheets unpacks to too much; save the sheets as .csv files")
+                with archive.open(_BOOK) as part:
+                    book = ElementTree.parse(part)
+        except (zipfile.BadZipFile, KeyError, ElementTree.ParseError, EOFError, zlib.error) as error:
             raise Unreadable("it is not an Excel workbook, or it is damaged; save it again") from error
     names = [node.get("name") for node in book.iter() if node.tag.endswith("}sheet")]
     return [name for name in names if name]
@@ -59,7 +73,7 @@ def sheet_rows(
             found = book[part].iter_rows(values_only=True, max_col=columns)
             yield (
                 [_text(value) for value in row]
-                for row in islice(found, most)
+                for row in islice(found, _MOST_ROWS if most is None else most)
                 if any(value is not None for value in row)
             )
         finally:
@@ -67,11 +81,11 @@ def sheet_rows(
 
 
 def _check_size(file: Any, limits: Limits) -> None:
-    """Refuse workbooks whose shared text, which has to be read whole, unpacks to too much."""
+    """Refuse workbooks in which that which has to be read whole, such as shared text, unpacks to too much."""
     with zipfile.ZipFile(file) as archive:
         parts = archive.infolist()
-    shared = [part.file_size for part in parts if part.filename.endswith("sharedStrings.xml")]
-    if sum(shared) > limits.typed_bytes:
+    # A part is never unpacked beyond the size that is written here.
+    if sum(part.file_size for part in parts if not part.filename.startswith(_NOT_WHOLE)) > limits.typed_bytes:
         raise Unreadable("the workbook holds too much text; save the sheet as .csv or .parquet")
     file.seek(0)
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
+from gentus.lake.apart import kept_apart
 from gentus.lake.base import Limits, Skipped, Source, Unreadable, explain
 from gentus.lake.files import looked_up, magic, opened
-from gentus.lake.kinds import Kind, is_database, kind_inside, kind_of
+from gentus.lake.kinds import SQLITE, Kind, is_database, kind_inside, kind_of
 from gentus.lake.lakehouse import folder_kind, state_of_folder
 from gentus.lake.listing import Listed, listing, readable
 from gentus.lake.place import Place, Remote, State, as_place, is_url
@@ -27,7 +28,11 @@ _OUTSIDE = "out of the lake, and those are not followed; put a copy into the lak
 
 def scan(lake: str | os.PathLike[str] | Remote) -> Iterator[Source | Skipped]:
     """Yield the tables of a lake sorted by name, and what of it cannot be read."""
-    lake = as_place(lake)
+    with kept_apart():
+        yield from _scan(as_place(lake))
+
+
+def _scan(lake: Place) -> Iterator[Source | Skipped]:
     if isinstance(lake, Remote):
         from gentus.lake.remote_scan import scan_remote
 
@@ -220,7 +225,7 @@ def tables_in(path: Place, name: str, kind: Kind, state: State) -> Iterator[Sour
         start = magic(path)
         if kind is Kind.DATABASE and path.suffix.lower() == ".db" and not is_database(start):
             return  # many programs name their own files so
-        parts = [str(part) for part in parts_of(path, kind_inside(path, start), Limits())]
+        parts = [str(part) for part in _parts_of(path, kind_inside(path, start), start)]
     except Exception as error:  # DuckDB, SQLite and zip files: what they raise is not to be foreseen
         yield Skipped(name or path.name, path, explain(error))
         return
@@ -229,3 +234,12 @@ def tables_in(path: Place, name: str, kind: Kind, state: State) -> Iterator[Sour
         yield Source(full, path, part, state.size, state.mtime_ns, state.version)
     if not parts:
         yield Skipped(name or path.name, path, "there are no tables in it")
+
+
+def _parts_of(path: Place, kind: Kind, start: bytes) -> Sequence[str | None]:
+    """List the tables inside a file; DuckDB opens its own in another process, since damage may be its end."""
+    only_here = isinstance(path, Remote) and path.scheme == "memory"
+    if kind is not Kind.DATABASE or start == SQLITE or only_here:
+        return parts_of(path, kind, Limits())
+    with kept_apart() as apart:
+        return apart(parts_of, path, kind, Limits())

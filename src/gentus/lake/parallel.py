@@ -1,46 +1,43 @@
-"""Reading many sources in several processes, where a file that kills its reader costs only itself."""
+"""Reading many sources in processes of their own: a file that kills or holds its reader costs only itself."""
 
 from __future__ import annotations
 
 import multiprocessing
-import signal
-import sys
+import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from queue import SimpleQueue
-from threading import Thread
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from gentus.lake.base import Limits, Skipped, Source, Unreadable
+from gentus.lake.base import Limits, Skipped, Source
 from gentus.lake.place import Remote
-from gentus.lake.reader import read
-from gentus.table import Table
+from gentus.lake.worker import TOGETHER, Work, read_all, serve
 
 R = TypeVar("R")
-Work: TypeAlias = Callable[[Sequence[tuple[Source, Table]]], Sequence[R]]  # some tables at once, for speed
 _Batch: TypeAlias = list[tuple[int, Source]]
 
 _CHUNK = 32  # sources sent to a worker at once, so that small files cost little ...
 _CHUNK_BYTES = 4 << 20  # ... unless they are large together
-_CELLS = 200_000  # that are worked on together, or those of one table
 _QUEUE = 2  # batches a worker may have: while the parent stores results, it goes on with the next
 _PATIENCE = 5.0  # seconds that a worker may take to end
+_TICK = 0.5  # seconds after which a look is taken at how long workers have been busy with one file
+_AFAR = 10  # times as long as a file here, one at a URL may take: waiting is not its fault
 _AHEAD = 4  # chunks a worker may be ahead of the consumer
 
 
 def each(
-    sources: Iterable[Source], work: Work[R], workers: int = 1, limits: Limits | None = None
+    sources: Iterable[Source], work: Work[R], workers: int = 0, limits: Limits | None = None
 ) -> Iterator[tuple[Source, R | Skipped]]:
     """Read every source and yield what `work` makes of its table, in order; what cannot be read yields why.
 
-    With several workers `work` and what it returns have to be picklable. An error in `work` itself is raised.
+    With workers `work` and what it returns have to be picklable; without, nothing stops a file that takes too
+    long, or that brings the process down. An error in `work` itself is raised.
     """
     limits = limits or Limits()
-    if workers <= 1:
+    if not workers:
         for batch in batches(iter(sources)):
             yield from zip(batch, read_all(batch, work, limits), strict=True)
         return
@@ -51,75 +48,28 @@ def each(
         pool.stop()
 
 
-def read_all(sources: Sequence[Source], work: Work[R], limits: Limits) -> list[R | Skipped]:
-    """What `work` makes of sources, or why one cannot be read; it is never given too many cells at once."""
-    results: list[R | Skipped] = []
-    found: list[tuple[Source, Table] | Skipped] = []
-    room = _CELLS
-    if any(isinstance(source.path, Remote) for source in sources):
-        from gentus.lake.remote_file import look_ahead
-
-        look_ahead(sources)
-    for source in sources:
-        try:
-            table = read(source, limits)
-        except Unreadable as error:
-            found.append(Skipped(source.name, source.path, error.reason))
-            continue
-        found.append((source, table))
-        room -= sum(len(column.cells) for column in table.columns)
-        if room <= 0:
-            results += _worked(found, work)
-            found, room = [], _CELLS
-    return results + _worked(found, work)
-
-
-def _worked(found: list[tuple[Source, Table] | Skipped], work: Work[R]) -> list[R | Skipped]:
-    tables = [one for one in found if not isinstance(one, Skipped)]
-    made = iter(work(tables) if tables else [])
-    return [one if isinstance(one, Skipped) else next(made) for one in found]
-
-
-def _serve(connection: Connection, work: Work[Any], limits: Limits) -> None:
-    """Run in a worker: read the batches that come in, and send the results of each."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # in order, so that no scratch file is left
-    waiting: SimpleQueue[list[Source] | None] = SimpleQueue()
-
-    def take_in() -> None:
-        """Batches are taken in at once, or both sides might wait for the other to do so."""
-        with suppress(EOFError, OSError):
-            while True:
-                waiting.put(connection.recv())
-        waiting.put(None)
-
-    with suppress(BrokenPipeError, ConnectionResetError):  # the parent is done, or gone
-        connection.send(None)  # ready
-        Thread(target=take_in, daemon=True).start()
-        while (batch := waiting.get()) is not None:
-            answer: tuple[bool, object]
-            try:
-                answer = True, read_all(batch, work, limits)
-            except Exception as error:
-                answer = False, portable(error)
-            connection.send(answer)
-
-
-def portable(error: Exception) -> Exception:
-    """Return an error that survives the way to the parent: made anew from its words, or told in words."""
-    kind = type(error)
-    with suppress(Exception):
-        if "<locals>" not in kind.__qualname__ and all(isinstance(part, str | int) for part in error.args):
-            return kind(*error.args)
-    return RuntimeError(f"{kind.__name__}: {error}")
-
-
 @dataclass(slots=True, eq=False)
 class _Worker:
     process: BaseProcess
     connection: Connection
+    progress: Any  # written by the worker: how often it has begun something, and what that is in its batch
     ready: bool = False
     waiting: deque[_Batch] = field(default_factory=deque)  # sent, and not answered yet
+    begun: int = 0  # what its progress was when last looked at ...
+    busy: float = 0.0  # ... and for how many seconds it has been so
+
+    def stop(self) -> None:
+        """End it, however busy it is."""
+        self.process.terminate()
+        self.process.join(_PATIENCE)
+        self.process.kill()
+        self.process.join()
+        self.connection.close()
+
+    def suspects(self) -> _Batch:
+        """Take out what it was busy with: one source, or those that it worked on together."""
+        batch, at = self.waiting[0], self.progress[1]
+        return [batch.pop(at)] if 0 <= at < len(batch) else self.waiting.popleft()
 
 
 class _Pool(Generic[R]):
@@ -159,12 +109,9 @@ class _Pool(Generic[R]):
     def stop(self) -> None:
         """End every worker, busy or not."""
         for worker in self.workers:
-            worker.connection.close()
             worker.process.terminate()
         for worker in self.workers:
-            worker.process.join(_PATIENCE)
-            worker.process.kill()
-            worker.process.join()
+            worker.stop()
         self.workers.clear()
 
     def _idle(self) -> Iterator[_Worker]:
@@ -177,18 +124,23 @@ class _Pool(Generic[R]):
     def _started(self) -> Iterator[_Worker]:
         while len(self.workers) < self.wanted:
             ours, theirs = self.context.Pipe()
-            process = self.context.Process(target=_serve, args=(theirs, self.work, self.limits), daemon=True)
+            progress = self.context.RawArray("q", [0, TOGETHER])
+            arguments = theirs, progress, self.work, self.limits
+            process = self.context.Process(target=serve, args=arguments, daemon=True)
             process.start()
             theirs.close()
-            self.workers.append(_Worker(process, ours))
+            self.workers.append(_Worker(process, ours, progress))
             yield self.workers[-1]
 
     def _listen(self, block: bool) -> None:
-        """Take in what workers have sent; with `block`, wait until one has."""
+        """Take in what workers have sent; with `block`, wait a little until one has."""
         by_connection = {worker.connection: worker for worker in self.workers}
-        for connection in wait(list(by_connection), timeout=None if block else 0):
+        before = time.monotonic()
+        heard = wait(list(by_connection), timeout=_TICK if block else 0)
+        passed = min(time.monotonic() - before, 2 * _TICK)  # more: all of us were stopped for a while
+        for connection in heard:
             assert isinstance(connection, Connection)
-            worker = by_connection[connection]
+            worker = by_connection.pop(connection)
             try:
                 message = connection.recv()
             except (EOFError, ConnectionResetError):
@@ -202,28 +154,51 @@ class _Pool(Generic[R]):
                 raise answer
             for (number, source), result in zip(worker.waiting.popleft(), answer, strict=True):
                 self.done[number] = (source, result)
+        for worker in by_connection.values():
+            self._watch(worker, passed)
+
+    def _watch(self, worker: _Worker, passed: float) -> None:
+        """End a worker that has been busy with one thing for too long."""
+        if not worker.ready or not worker.waiting or worker.begun != worker.progress[0]:
+            worker.begun, worker.busy = worker.progress[0], 0.0
+            return
+        worker.busy += passed
+        afar = any(isinstance(source.path, Remote) for _, source in worker.waiting[0])
+        allowed = self.limits.seconds * (_AFAR if afar else 1)
+        if worker.busy > allowed:
+            worker.stop()
+            self._lay_aside(worker, f"it took longer than {allowed:g} s to read; split it or leave it out")
 
     def _bury(self, worker: _Worker) -> None:
-        """Have others do what a dead worker was given, one file at a time: that which kills is laid aside."""
+        """Have others do what a dead worker was given."""
         worker.process.join()
         code = worker.process.exitcode
         worker.connection.close()
-        self.workers.remove(worker)
         if not worker.ready:
+            self.workers.remove(worker)
             raise RuntimeError(
                 f"reading processes could not be started (exit code {code}); call this from a script that is "
-                "guarded by `if __name__ == '__main__':`, or use one worker"
+                "guarded by `if __name__ == '__main__':`"
             )
-        if not worker.waiting:
-            return
-        suspect = worker.waiting.popleft()
-        if len(suspect) == 1:
-            ((number, source),) = suspect
-            reason = f"the process reading it died (exit code {code}), perhaps out of memory; split the file"
-            self.done[number] = (source, Skipped(source.name, source.path, reason))
-        else:
-            self.again.extend([one] for one in suspect)
-        self.again.extend(worker.waiting)
+        alone = bool(worker.waiting) and len(worker.waiting[0]) == 1
+        reason = f"the process reading it died (exit code {code}), perhaps out of memory; split the file"
+        self._lay_aside(worker, reason if alone else None)
+
+    def _lay_aside(self, worker: _Worker, reason: str | None) -> None:
+        """Have others do what an ended worker was given; a file that is to blame is skipped.
+
+        Without a reason, what it was busy with is tried once more, each source alone: that a process dies
+        need not be the fault of what it reads.
+        """
+        self.workers.remove(worker)
+        if worker.waiting:
+            suspects = worker.suspects()
+            if reason is not None and len(suspects) == 1:
+                ((number, source),) = suspects
+                self.done[number] = (source, Skipped(source.name, source.path, reason))
+            else:
+                self.again.extend([one] for one in suspects)
+        self.again.extend(batch for batch in worker.waiting if batch)
 
 
 def batches(sources: Iterator[Source]) -> Iterator[list[Source]]:

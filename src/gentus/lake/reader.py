@@ -6,11 +6,13 @@ import os
 from typing import Any
 
 from gentus.lake.base import Limits, Source, Unreadable, explain, spread
-from gentus.lake.files import looked_up, magic
-from gentus.lake.kinds import Kind, kind_inside
+from gentus.lake.files import ZSTD, looked_up, magic
+from gentus.lake.kinds import Kind, kind_inside, kind_of
 from gentus.lake.lakehouse import folder_kind, may_be_folder
 from gentus.lake.place import POSTGRES, Place, Remote, as_place
 from gentus.table import Table
+
+_PLAIN = (Kind.TEXT, Kind.PROSE, Kind.JSON)
 
 
 def read(source: Source, limits: Limits | None = None) -> Table:
@@ -75,6 +77,19 @@ def kind_at(path: Place) -> Kind:
             raise Unreadable("it is a folder, and neither a Delta nor an Iceberg table")
         return kind
     return kind_inside(path, magic(path))
+
+
+def is_plain(source: Source) -> bool:
+    """Whether Python alone reads it: no native parser, which a damaged file might bring down or hold."""
+    if isinstance(source.path, Remote):
+        return source.path.scheme == "memory" or kind_of(source.path.name) in _PLAIN  # or: only we have it
+    if source.part is not None:
+        return False
+    try:
+        start = magic(source.path)
+        return kind_inside(source.path, start) in _PLAIN and not start.startswith(ZSTD)
+    except (OSError, Unreadable):
+        return True  # and refused as soon as it is read
 
 
 def _read(path: Place, part: str | None, name: str, limits: Limits) -> Table:
