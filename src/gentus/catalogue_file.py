@@ -45,6 +45,10 @@ CREATE TABLE meta (key TEXT PRIMARY KEY, value NOT NULL, seal INTEGER);
 """
 _STATEMENTS = tuple(re.sub(r"\s+", " ", one).strip() for one in re.sub("--.*", "", _SCHEMA).split(";")[:-1])
 _TABLES = ("tables", "removed", "chunks", "labels", "meta")
+_NO_MEMORY = (
+    "its file system has no memory that processes can share, as those over a network have none: "
+    "keep the index on a disk of this machine"
+)
 _CACHE_KB = 16_384  # of pages: names are looked up all over the file
 
 
@@ -54,6 +58,7 @@ def connect(path: Path, mode: str) -> sqlite3.Connection:
     try:
         db.execute(f"PRAGMA cache_size = {-_CACHE_KB}")
         db.execute("PRAGMA trusted_schema = OFF")
+        db.execute("PRAGMA fullfsync = ON")  # macOS only: there, fsync leaves data in the memory of the drive
         (version,) = db.execute("PRAGMA user_version").fetchone()
         if mode == "rwc":
             _write_to_log(db)
@@ -65,6 +70,11 @@ def connect(path: Path, mode: str) -> sqlite3.Connection:
             raise sqlite3.DatabaseError("its tables are not those that gentus makes")
         elif mode == "rwc":
             write_seals(db)
+    except sqlite3.OperationalError as error:
+        db.close()
+        if "unable to open" in str(error) and mode == "rwc":  # SQLite does not say whether it is a permission
+            raise sqlite3.OperationalError(f"{error}, or {_NO_MEMORY}") from error
+        raise
     except BaseException:
         db.close()
         raise
@@ -75,10 +85,7 @@ def _write_to_log(db: sqlite3.Connection) -> None:
     """Let SQLite write to its log first, so that readers and a writer do not wait for each other."""
     (mode,) = db.execute("PRAGMA journal_mode = WAL").fetchone()
     if mode != "wal":
-        raise sqlite3.OperationalError(
-            "its file system has no memory that processes can share, as those over a network have none; "
-            "keep the index on a disk of this machine"
-        )
+        raise sqlite3.OperationalError(_NO_MEMORY)
 
 
 def _make(db: sqlite3.Connection, version: int) -> None:

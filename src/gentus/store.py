@@ -16,6 +16,8 @@ import os
 import shutil
 import sqlite3
 import stat
+import sys
+import time
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -155,8 +157,8 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         with temporary.open("xb") as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+            _to_disk(file.fileno())
+        _put_in_place(temporary, path)
     except OSError as error:
         with suppress(OSError):
             temporary.unlink()
@@ -164,12 +166,35 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     _settle(path.parent)
 
 
+def _put_in_place(temporary: Path, path: Path) -> None:
+    """Windows refuses while somebody has the old file open; whoever reads one of ours is soon done."""
+    for wait in (0.01, 0.05, 0.25, 1.0) if os.name == "nt" else ():
+        try:
+            temporary.replace(path)
+        except PermissionError:
+            time.sleep(wait)
+        else:
+            return
+    temporary.replace(path)
+
+
+def _to_disk(descriptor: int) -> None:
+    """Wait until a file is on the disk: on macOS, fsync alone leaves it in the memory of the drive."""
+    if sys.platform == "darwin":
+        import fcntl
+
+        with suppress(OSError):  # a file system that has no such thing
+            fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+            return
+    os.fsync(descriptor)
+
+
 def _settle(folder: Path) -> None:
     """Put the names in a folder on the disk, where the system has that."""
     if hasattr(os, "O_DIRECTORY"):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            os.fsync(descriptor)
+            _to_disk(descriptor)
         finally:
             os.close(descriptor)
 

@@ -69,4 +69,7 @@ def readable(name: str) -> str:
     """Return a file name as valid Unicode: bytes of it that are none are written out."""
     if name.isascii():
         return name
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    try:
+        return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    except UnicodeEncodeError:  # halves of characters, which Windows allows in names
+        return name.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import os
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
@@ -90,7 +91,9 @@ def _added(server: Server, source: Source) -> dict[str, Any]:
         layout.added.mkdir(exist_ok=True)
         kept = layout.added.resolve() / source.name
         name = name_at(kept, source.part, as_place(opened.config["lake"]), layout)
-        if opened.catalogue.entries([name]):
+        # Where case does not tell files apart, another one would be written over.
+        other = kept.exists() and kept.name not in os.listdir(kept.parent)
+        if other or opened.catalogue.entries([name]):
             raise Refused(409, f"there is a table {name} already; remove it first, or use another name")
         with replacing(kept) as file, source.file.open("rb") as content:
             copy(content)(file)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import secrets
 import shutil
 import tempfile
@@ -23,6 +25,8 @@ from gentus.union.outputs import scratch_folder
 
 _NAME_BYTES = 200
 _PIECE = 1 << 20
+# What Windows takes for a device, in any folder and with any ending.
+_DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]) *(\.|$)", re.IGNORECASE)
 
 
 @dataclass(slots=True, eq=False)
@@ -122,11 +126,15 @@ class Uploads:
             upload.source.file.unlink(missing_ok=True)
 
 
-def clean_name(name: str) -> str:
-    """A file name as a client gives it, without folders and without what cannot be shown."""
+def clean_name(name: str, windows: bool = os.name == "nt") -> str:
+    """A file name as a client gives it, without folders and without what cannot be shown, or kept here."""
     last = name.replace("\\", "/").rsplit("/", 1)[-1]
     shown = "".join(char for char in last if char.isprintable()).strip()
-    return shown.encode("utf-8", "replace")[-_NAME_BYTES:].decode("utf-8", "ignore").lstrip(". ") or "table"
+    clean = shown.encode("utf-8", "replace")[-_NAME_BYTES:].decode("utf-8", "ignore").lstrip(". ") or "table"
+    if windows:
+        clean = re.sub(r'[<>:"|?*]', "_", clean).rstrip(". ")
+        clean = f"_{clean}" if _DEVICE.match(clean) else clean
+    return clean
 
 
 def ending(name: str) -> str:

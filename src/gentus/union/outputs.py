@@ -145,7 +145,7 @@ def _escaped(name: str) -> str:
 
 @contextmanager
 def _held(path: Path) -> Iterator[None]:
-    """Hold a lock as long as this process lives, where the system has such locks."""
+    """Hold a lock as long as this process lives, where the system has such locks; else have the file open."""
     with path.open("w") as file:
         with suppress(ImportError, OSError):
             import fcntl
@@ -155,10 +155,14 @@ def _held(path: Path) -> Iterator[None]:
 
 
 def _abandoned(folder: Path) -> bool:
+    lock = folder / _LOCK
     try:
+        if os.name == "nt":  # where an open file cannot be deleted, and closes with its process
+            lock.unlink()
+            return True
         import fcntl
 
-        with (folder / _LOCK).open("r+") as file:
+        with lock.open("r+") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except (ImportError, OSError):
         return False
@@ -239,6 +243,10 @@ def _into_table(duck: duckdb.DuckDBPyConnection, file: Path, output: Output, sql
             duck.execute("DETACH target")
 
 
+# What file systems without links say, such as exFAT; the last one on Windows.
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS, errno.EINVAL)
+
+
 def put_in_place(output: Output, scratch: Path) -> None:
     """Give a finished file its name in one step; what has come to be there meanwhile stays, unless forced."""
     file = scratch / f"new.{output.format}"
@@ -253,8 +261,8 @@ def put_in_place(output: Output, scratch: Path) -> None:
             os.link(file, output.path)
         except FileExistsError as error:
             raise OutputError(f"{output.path} has come to be there meanwhile; --force replaces it") from error
-        except OSError as error:  # a file system without links
-            if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS):
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
                 raise
             file.replace(output.path)
 
