@@ -133,7 +133,7 @@ class Reader:
     def __init__(self, index: Path) -> None:
         made = context()
         self._asked, there = made.Pipe()
-        self._process = made.Process(target=_read, args=(index, there), daemon=True)
+        self._process = made.Process(target=_read, args=(index, there))
         self._process.start()
         there.close()
 
