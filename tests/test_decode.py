@@ -163,7 +163,7 @@ def test_a_saved_tree_is_the_same_and_mapped(tmp_path: Path) -> None:
     *_, trie = world(3, 200, 4, 5)
     trie.save(tmp_path)
     again = Trie.load(tmp_path)
-    for name in ("codes", "tables", "suffixed", "suffixes", "marks", "symbols", "starts"):
+    for name in ("codes", "tables", "suffixes", "marks", "symbols", "starts"):
         assert np.array_equal(getattr(trie, name), getattr(again, name))
     with pytest.raises(ValueError, match="read-only"):
         again.codes[0, 0] = 1

@@ -37,9 +37,9 @@ class QuantizerSettings:
     def for_lake(self, tables: int) -> QuantizerSettings:
         """With fewer levels for a lake of very many tables, whatever part of it the fit sees.
 
-        There the tree is what a search artifact weighs: 15 bytes a table, not 29, for some hundredths of MAP.
+        There the tree is what a search artifact weighs: 15 bytes a table, not 30, for some hundredths of MAP.
         """
-        return replace(self, levels=10) if self.levels is None and tables > VERY_MANY else self
+        return replace(self, levels=9) if self.levels is None and tables > VERY_MANY else self
 
     def rounds(self, tables: int) -> int:
         """How many steps of learning together."""

@@ -92,8 +92,7 @@ class Trie:
 
     codes: U8  # (N, L) sorted
     tables: NDArray[np.int32]  # (N,) the table of each row
-    suffixed: NDArray[np.int32]  # (S,) rows whose codes do not say alone which table
-    suffixes: NDArray[np.unsignedinteger]  # (S,) what tells them apart
+    suffixes: NDArray[np.unsignedinteger]  # (N,) 0 where codes alone say which table
     marks: NDArray[np.int32]  # (M,) level by level, the rows where children of long runs begin
     symbols: U8  # (M,) the codes there, so that the rows themselves need no look
     starts: NDArray[np.int64]  # (L + 1,) where the marks of each level begin
@@ -178,12 +177,8 @@ class Trie:
 
     def suffix(self, rows: I64) -> I64:
         """The suffix of each row, 0 where codes alone say which table."""
-        found = np.zeros(len(rows), np.int64)
-        if len(self.suffixed):
-            at = np.minimum(np.searchsorted(self.suffixed, rows.astype(np.int32)), len(self.suffixed) - 1)
-            has = self.suffixed[at] == rows
-            found[has] = self.suffixes[at[has]]
-        return found
+        suffixes: I64 = self.suffixes[rows].astype(np.int64)
+        return suffixes
 
     def table(self, rows: I64) -> I64:
         """The table of each row."""
@@ -219,7 +214,7 @@ class Trie:
         trie = cls(*(_load(folder / f"{field.name}.npy") for field in fields(cls)))
         lengths: list[tuple[NDArray[Any], NDArray[Any]]] = [
             (trie.codes, trie.tables),
-            (trie.suffixed, trie.suffixes),
+            (trie.codes, trie.suffixes),
             (trie.marks, trie.symbols),
         ]
         fit = trie.codes.ndim == 2 and trie.codes.dtype.kind == "u" and len(trie.starts) == trie.levels + 1
@@ -268,12 +263,10 @@ def build_trie(
         inside = long[np.searchsorted(before, runs, "right") - 1]
         marks.append(runs[inside])
     widths = [len(some) for some in marks] + [0] * (levels - len(marks))
-    suffixed = np.flatnonzero(suffixes)
     return Trie(
         codes,
         tables.astype(np.int32),
-        suffixed.astype(np.int32),
-        suffixes[suffixed].astype(np.uint16 if suffixes.max(initial=0) <= 0xFFFF else np.uint32),
+        suffixes.astype(np.min_scalar_type(suffixes.max(initial=0))),
         np.concatenate([np.zeros(0, np.int32), *marks]).astype(np.int32),
         np.concatenate([np.zeros(0, codes.dtype), *(codes[rows, at] for at, rows in enumerate(marks))]),
         np.concatenate([[0], np.cumsum(widths, dtype=np.int64)]),
