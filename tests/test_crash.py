@@ -523,6 +523,25 @@ def humbly(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True)
 
 
+def test_a_folder_that_cannot_be_read(world: World) -> None:
+    command = (
+        "-c",
+        "import gentus, sys; gentus.open(sys.argv[1]).search(sys.argv[2])",
+        world.index,
+        world.query,
+    )
+    mode = world.index.stat().st_mode
+    world.index.chmod(0)
+    try:
+        ran = humbly(*command)
+        if ran.returncode == 0:
+            pytest.skip("nothing keeps us from reading here")
+    finally:
+        world.index.chmod(mode)
+    assert f"IndexFolderError: {world.index} cannot be read: Permission denied" in ran.stderr
+    assert humbly(*command).returncode == 0
+
+
 @pytest.mark.parametrize("crashed", [False, True])
 def test_a_folder_that_cannot_be_written(world: World, crashed: bool) -> None:
     if crashed:  # what the dead writer had committed lies in SQLite's log

@@ -302,11 +302,17 @@ def verify(layout: Layout, name: str, expected: dict[str, Any], whole: bool = Tr
 
 def read_config(layout: Layout) -> dict[str, Any]:
     """Read `config.json`, or say what is wrong with it."""
-    if not layout.root.is_dir():
+    try:
+        there = layout.root.is_dir()
+        refuse_foreign(layout)
+    except PermissionError as error:
+        raise IndexFolderError(
+            f"{error.filename} cannot be read: {error.strerror}. Ask its owner for the permission."
+        ) from error
+    if not there:
         raise IndexFolderError(
             f"There is no index at {layout.root}. Make one: gentus index LAKE -o {layout.root}"
         )
-    refuse_foreign(layout)
     if not layout.config.is_file():
         hint = "Its build was not finished; run" if layout.catalogue.is_file() else "Make an index with"
         raise IndexFolderError(
