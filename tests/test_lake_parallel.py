@@ -1,6 +1,7 @@
 import ctypes
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -232,3 +233,18 @@ def parquet() -> bytes:
     pq.write_table(pa.table({"a": [1, 2]}), written)
     data: bytes = written.getvalue().to_pybytes()
     return data
+
+
+def test_a_script_need_not_be_guarded(tmp_path: Path) -> None:
+    """Processes that read do not run the script again that asked for them."""
+    for number in range(3):
+        (tmp_path / f"{number}.csv").write_text("a,b\n1,2\n")
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from gentus.lake import each, scan\n"
+        "from gentus.searching import whole_tables\n"
+        f"found = list(each(scan({str(tmp_path)!r}), whole_tables, workers=2))\n"
+        "print('read', len(found))\n"
+    )
+    ran = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120)
+    assert (ran.stdout, ran.stderr) == ("read 3\n", "")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -29,7 +30,8 @@ from gentus.lake.worker import Work, bounded_memory, bounded_time, portable, rea
 A = TypeVar("A")
 R = TypeVar("R")
 
-ATTEMPTS = 3  # how often a task may lose its process before it is taken to be the cause
+ATTEMPTS = 5  # how often a task may lose its process before it is taken to be the cause ...
+PAUSE = 0.5  # ... seconds before the second, then doubled: Ray takes a while to see that a machine is gone
 AHEAD = 4  # tasks a core may be ahead of whoever takes the results
 _PATIENCE = 10.0  # seconds for a cluster to answer
 _ROOM = 256 << 20  # bytes of the object store of a cluster of our own; beyond, Ray goes on on the disk
@@ -189,6 +191,7 @@ class RayEngine:
             except self._losses as error:
                 lost = _Lost(type(error).__name__)
                 if left:
+                    time.sleep(PAUSE * 2 ** (attempts - 1 - left))
                     task = self._run.remote(work, item)
                 continue
             if not good:

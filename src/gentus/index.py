@@ -348,8 +348,7 @@ class Index:
     ) -> Iterator[tuple[str, list[Hit] | Skipped]]:
         """Search with very many files or URLs: read in several processes, some at a time; answers in order.
 
-        One that cannot be read gives why, and the others go on. Call it from a script that is guarded by
-        `if __name__ == "__main__":`, or with one worker.
+        One that cannot be read gives why, and the others go on.
         """
         now = self._moment()
         whole = now.encoder.states is not None or self._generator_of(now) is not None

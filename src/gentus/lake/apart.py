@@ -11,6 +11,7 @@ from multiprocessing.process import BaseProcess
 from typing import TypeVar
 
 from gentus.lake.base import Limits, Unreadable
+from gentus.lake.starting import start
 from gentus.lake.worker import bounded_memory, from_parent, portable
 
 R = TypeVar("R")
@@ -61,15 +62,14 @@ class Apart:
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
         process = context.Process(target=_serve, args=(theirs, self._limits), daemon=True)
-        process.start()
+        start(process)
         theirs.close()
         self._process, self._connection = process, ours
         try:
             ours.recv()  # ready
         except EOFError as error:
             raise RuntimeError(
-                f"a process to open databases could not be started (exit code {self.close()}); call this "
-                "from a script that is guarded by `if __name__ == '__main__':`"
+                f"a process to open databases could not be started (exit code {self.close()})"
             ) from error
         return ours
 

@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from gentus.lake.base import Limits, Skipped, Source
 from gentus.lake.place import Remote
+from gentus.lake.starting import start
 from gentus.lake.worker import TOGETHER, Work, read_all, serve
 
 R = TypeVar("R")
@@ -127,7 +128,7 @@ class _Pool(Generic[R]):
             progress = self.context.RawArray("q", [0, TOGETHER])
             arguments = theirs, progress, self.work, self.limits
             process = self.context.Process(target=serve, args=arguments, daemon=True)
-            process.start()
+            start(process)
             theirs.close()
             self.workers.append(_Worker(process, ours, progress))
             yield self.workers[-1]
@@ -176,10 +177,7 @@ class _Pool(Generic[R]):
         worker.connection.close()
         if not worker.ready:
             self.workers.remove(worker)
-            raise RuntimeError(
-                f"reading processes could not be started (exit code {code}); call this from a script that is "
-                "guarded by `if __name__ == '__main__':`"
-            )
+            raise RuntimeError(f"reading processes could not be started (exit code {code})")
         alone = bool(worker.waiting) and len(worker.waiting[0]) == 1
         reason = f"the process reading it died (exit code {code}), perhaps out of memory; split the file"
         self._lay_aside(worker, reason if alone else None)
