@@ -15,6 +15,7 @@ from gentus.table import Table
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_MARK = b"ARROW1"
 _RUNS = 8  # places of a large file that rows are taken from
 
 
@@ -23,11 +24,9 @@ def read_arrow(path: Place, name: str, limits: Limits) -> Table:
     import pyarrow as pa
 
     with opened(path) as file, _stream(path, file, limits) as stream:
-        try:
-            reader = pa.ipc.open_file(stream)
-        except pa.ArrowInvalid:
-            stream.seek(0)
+        if not is_file(stream):
             return from_batches(pa.ipc.open_stream(stream), name, limits)
+        reader = pa.ipc.open_file(stream)
         room = limits.typed_bytes
         pieces = []
         for piece in _runs(reader, limits.rows):
@@ -67,6 +66,13 @@ def arrow_table(data: pa.Table, name: str, limits: Limits) -> Table:
         table = relation_table("frame", name, limits, header=header)
         duck.unregister("frame")
         return table
+
+
+def is_file(stream: pa.NativeFile) -> bool:
+    """Whether it is an IPC file and not a stream, in which the mark of a file is a length of a gigabyte."""
+    start: bytes = stream.read(len(_MARK))
+    stream.seek(0)
+    return start == _MARK
 
 
 def _stream(path: Place, file: BinaryIO, limits: Limits) -> pa.NativeFile:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ log = logging.getLogger("gentus.lake")
 
 EMPTY = frozenset({"", "null", "nan", "none", "n/a"})
 _LONGEST_EMPTY = max(map(len, EMPTY))
+_HALVES = re.compile("[\ud800-\udfff]")  # of characters: JSON can write them, and nothing else can
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +122,25 @@ def spread(total: int, wanted: int) -> Sequence[int]:
     return [i * total // wanted for i in range(wanted)]
 
 
+def whole(text: str) -> str:
+    """Text without halves of characters, which cannot be stored, shown or cut into words."""
+    return text if text.isascii() else _HALVES.sub("\ufffd", text)
+
+
+def _all_whole(cells: list[str]) -> list[str]:
+    try:
+        "".join(cells).encode()
+    except UnicodeEncodeError:
+        return [whole(cell) for cell in cells]
+    return cells
+
+
 def clean_names(names: Iterable[str], limits: Limits) -> list[str]:
     """Make column names trimmed, non-empty and unique."""
     taken: set[str] = set()
     clean: list[str] = []
     for number, name in enumerate(names, 1):
-        base = " ".join(name.split())[: limits.cell_chars] or f"column_{number}"
+        base = whole(" ".join(name.split())[: limits.cell_chars]) or f"column_{number}"
         unique, copy = base, 1
         while unique in taken:
             copy += 1
@@ -161,6 +176,7 @@ def build(name: str, header: Sequence[str], rows: Sequence[Sequence[str | None]]
             elif cell.lower() not in EMPTY:
                 cells.append(cell[:clip].rstrip())
         filled = filled or bool(cells)
+        cells = _all_whole(cells)
         if cells or raw.strip():  # a trailing delimiter leaves a column with neither name nor cells
             columns.append(Column(column, cells))
     columns += [Column(column, []) for raw, column in _beyond(header, names, rows) if raw.strip()]

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _TURN = threading.RLock()
 ROW_NUMBER = "file_row_number"
 WINDOWS = 8  # places of a large table that rows are taken from
+_DEEPEST = 16  # lists in lists; of Parquet, DuckDB takes twice as long for each further level
+_QUOTED = re.compile(r"""\"(?:[^"]|"")*"|'(?:[^']|'')*'""")
 
 
 @contextmanager
@@ -104,6 +106,7 @@ def relation_table(
     with session(limits) as duck:
         described = duck.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
     columns = [(str(row[0]), str(row[1])) for row in described if row[0] != hidden]
+    check_depth(columns)
     names = header or [column for column, _ in columns]
     if len(columns) > limits.columns:
         log.info("%s: %d columns were left out", name, len(columns) - limits.columns)
@@ -145,6 +148,33 @@ def file_literal(path: str) -> str:
             raise Unreadable("its path has both a backslash and one of * ? [ in it; rename it")
         path = re.sub(r"([*?\[])", r"[\1]", path)
     return "'" + path.replace("'", "''") + "'"
+
+
+def check_depth(columns: Iterable[tuple[str, str]]) -> None:
+    """Refuse tables with a column that would take for ever."""
+    for column, kind in columns:
+        if kind.endswith(("]", ")")) and _depth(kind) > _DEEPEST:
+            raise Unreadable(
+                f"its column {column[:100]!r} has lists in lists, over {_DEEPEST} deep; leave it out"
+            )
+
+
+def _depth(kind: str) -> int:
+    """How deep the lists and structures of a type are, as DuckDB writes it."""
+    outside: list[int] = []  # of every type that is open, the deepest of its parts so far
+    deepest = 0
+    for sign in re.findall(r"[(),\[]", _QUOTED.sub("", kind)):
+        match sign:
+            case "(":
+                outside.append(0)
+                deepest = 0
+            case ",":
+                outside[-1], deepest = max(outside[-1], deepest), 0
+            case ")":
+                deepest = max(outside.pop(), deepest) + 1
+            case "[":
+                deepest += 1
+    return deepest
 
 
 def text_of(value: str, kind: str, longest_blob: int | None = None) -> str:

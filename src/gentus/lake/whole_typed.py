@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from gentus.lake.arrow import is_file
 from gentus.lake.base import Limits, Unreadable, clean_names, explain
 from gentus.lake.database import duckdb_tables, open_sqlite, sqlite_columns, sqlite_rows, sqlite_tables
 from gentus.lake.download import on_disk
@@ -17,7 +18,7 @@ from gentus.lake.files import magic, opened
 from gentus.lake.kinds import SQLITE, Kind
 from gentus.lake.lakehouse import batches_of
 from gentus.lake.place import Place, Remote
-from gentus.lake.typed import ROW_NUMBER, parquet_literal, quoted
+from gentus.lake.typed import ROW_NUMBER, check_depth, parquet_literal, quoted
 from gentus.lake.whole import AT_ONCE, Piece, Tally, Whole, streamed, text_array, whole_of_text
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ def whole_parquet(path: Place, duck: duckdb.DuckDBPyConnection, limits: Limits) 
 
     with opened(duck) as relation:
         columns = [one for one in _described(duck, relation) if one[0] != ROW_NUMBER]
+    check_depth(columns)
 
     @contextmanager
     def scan(duck: duckdb.DuckDBPyConnection, places: Sequence[int], tally: Tally) -> Iterator[str]:
@@ -178,12 +180,10 @@ def _mapped(path: Place) -> Iterator[pa.NativeFile]:
 
 
 def _opened(mapped: pa.NativeFile) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    try:
-        file = pa.ipc.open_file(mapped)
-    except pa.ArrowInvalid:
-        mapped.seek(0)
+    if not is_file(mapped):
         stream = pa.ipc.open_stream(mapped)
         return stream.schema, stream
+    file = pa.ipc.open_file(mapped)
     return file.schema, (file.get_batch(number) for number in range(file.num_record_batches))
 
 
