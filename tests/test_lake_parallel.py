@@ -241,10 +241,15 @@ def test_a_script_need_not_be_guarded(tmp_path: Path) -> None:
         (tmp_path / f"{number}.csv").write_text("a,b\n1,2\n")
     script = tmp_path / "script.py"
     script.write_text(
+        "import sys\n"
         "from gentus.lake import each, scan\n"
         "from gentus.searching import whole_tables\n"
         f"found = list(each(scan({str(tmp_path)!r}), whole_tables, workers=2))\n"
-        "print('read', len(found))\n"
+        "print('read', len(found), __file__ == sys.argv[0])\n"
     )
     ran = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120)
-    assert (ran.stdout, ran.stderr) == ("read 3\n", "")
+    assert (ran.stdout, ran.stderr) == ("read 3 True\n", "")
+    program = "import __main__; exec(open(" + repr(str(script)) + ").read().replace('__file__', '1'))"
+    program += "; assert not hasattr(__main__, '__file__')"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert (ran.stdout, ran.stderr) == ("read 3 False\n", "")

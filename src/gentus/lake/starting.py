@@ -17,10 +17,11 @@ def start(process: BaseProcess) -> None:
     """
     main = sys.modules["__main__"]
     with _ONE_AT_A_TIME:
-        spec, file = main.__spec__, getattr(main, "__file__", None)
+        spec = main.__spec__
+        named = {name: main.__dict__.pop(name) for name in ("__file__",) if name in main.__dict__}
         main.__spec__ = None
-        main.__file__ = None  # looked at where there is no spec
         try:
             process.start()
         finally:
-            main.__spec__, main.__file__ = spec, file
+            main.__spec__ = spec
+            main.__dict__.update(named)  # `python -c` has none, and others count on that
