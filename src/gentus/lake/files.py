@@ -184,7 +184,8 @@ def _unzstd(file: BinaryIO) -> Iterator[bytes]:
 
     try:
         with pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd") as stream:
-            while part := stream.read(_BLOCK):
+            # Not `read`: where that fails, pyarrow 26 never frees the memory that it was to fill.
+            while part := stream.read_buffer(_BLOCK).to_pybytes():
                 yield part
     except (OSError, pa.ArrowException) as error:
         raise Unreadable(f"the zstd data is damaged or cut off ({error}); copy the file again") from error
