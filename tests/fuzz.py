@@ -306,7 +306,10 @@ def cost(inputs: int) -> Cost:
     return Cost(inputs, resident(), open_descriptors(), threading.active_count())
 
 
-def work(connection: Connection, progress: Any, seed: int, folder: Path, kept: Path) -> None:
+Try = Callable[[Path, str, bytes, bool], str]
+
+
+def work(connection: Connection, progress: Any, seed: int, folder: Path, kept: Path, attempt: Try) -> None:
     """Run in a process: try the inputs whose numbers come in, and tell what came of them."""
     tried = 0
     with bounded_memory(LIMITS):
@@ -317,7 +320,7 @@ def work(connection: Connection, progress: Any, seed: int, folder: Path, kept: P
                 progress[0] += 1
                 kind, data = generate(seed, number)
                 try:
-                    outcomes[f"{kind} {try_input(folder, kind, data, number % _WHOLE == 0)}"] += 1
+                    outcomes[f"{kind} {attempt(folder, kind, data, number % _WHOLE == 0)}"] += 1
                 except BaseException as error:
                     outcomes[f"{kind} unhandled"] += 1
                     keep(kept, number, kind, data, f"{type(error).__name__}: {error}")
@@ -361,7 +364,17 @@ class Result:
         return sum(self.count(outcome) for outcome in ("unhandled", "died", "hung"))
 
 
-def run(inputs: int, seed: int, kept: Path, processes: int = 1, first: int = 0, step: int = 500) -> Result:
+def run(
+    inputs: int,
+    seed: int,
+    kept: Path,
+    processes: int = 1,
+    first: int = 0,
+    *,
+    step: int = 500,
+    seconds: float = SECONDS,
+    attempt: Try = try_input,
+) -> Result:
     """Try so many inputs in watched processes."""
     result, begun = Result(), time.monotonic()
     left = [range(at, min(at + step, first + inputs)) for at in range(first, first + inputs, step)][::-1]
@@ -374,7 +387,8 @@ def run(inputs: int, seed: int, kept: Path, processes: int = 1, first: int = 0, 
             ours, theirs = context.Pipe()
             progress = context.RawArray("q", [0, -1])
             folder = Path(tempfile.mkdtemp(dir=scratch))
-            process = context.Process(target=work, args=(theirs, progress, seed, folder, kept), daemon=True)
+            arguments = theirs, progress, seed, folder, kept, attempt
+            process = context.Process(target=work, args=arguments, daemon=True)
             process.start()
             theirs.close()
             runners.append(Runner(process, ours, progress, left.pop()))
@@ -415,8 +429,8 @@ def run(inputs: int, seed: int, kept: Path, processes: int = 1, first: int = 0, 
                     continue
                 if runner.progress[0] != runner.seen:
                     runner.seen, runner.since = runner.progress[0], time.monotonic()
-                elif runner.seen and time.monotonic() - runner.since > SECONDS:
-                    lose(runner, "hung", f"longer than {SECONDS:g} s")
+                elif runner.seen and time.monotonic() - runner.since > seconds:
+                    lose(runner, "hung", f"longer than {seconds:g} s")
             if time.monotonic() - told > 30:
                 told = time.monotonic()
                 done = sum(result.outcomes.values())
@@ -429,7 +443,7 @@ def run(inputs: int, seed: int, kept: Path, processes: int = 1, first: int = 0, 
     return result
 
 
-def tell(result: Result, seed: int, kept: Path) -> str:
+def tell(result: Result, seed: int, kept: Path, machine: str) -> str:
     """The result as a table."""
     shown = ("read", "refused", "unhandled", "died", "hung")
     lines = [f"| kind | {' | '.join(shown)} |", f"|---|{'--:|' * len(shown)}"]
@@ -438,9 +452,7 @@ def tell(result: Result, seed: int, kept: Path) -> str:
         lines.append(f"| {kind} | {' | '.join(counts)} |")
     lines.append(f"| all | {' | '.join(f'{result.count(outcome):,}' for outcome in shown)} |")
     total = sum(result.outcomes.values())
-    lines.append(
-        f"\n{total:,} inputs in {result.seconds:,.0f} s, seed {seed}, {date.today()}, {sentence(describe())}."
-    )
+    lines.append(f"\n{total:,} inputs in {result.seconds:,.0f} s, seed {seed}, {date.today()}, {machine}.")
     if result.costs:
         early, late = result.costs[min(len(result.costs) - 1, len(result.costs) // 10)], result.costs[-1]
         lines.append(f"The reading process had {early}; {late}.")
@@ -460,8 +472,9 @@ def main() -> None:
     parser.add_argument("--kept", type=Path, default=Path("fuzz-kept"), help="folder for culprits")
     asked = parser.parse_args()
     shutil.rmtree(asked.kept, ignore_errors=True)
+    machine = sentence(describe())
     result = run(asked.inputs, asked.seed, asked.kept, asked.processes, asked.first)
-    print(tell(result, asked.seed, asked.kept))
+    print(tell(result, asked.seed, asked.kept, machine))
     sys.exit(1 if result.bad else 0)
 
 
