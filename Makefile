@@ -4,7 +4,7 @@ BIN := .venv/bin
 TOOLS := .venv/tools/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: help demo test test-page chromium screenshots lock audit sbom clean
+.PHONY: help demo test test-page chromium screenshots fuzz fuzz-atheris lock audit sbom clean
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
 
@@ -19,6 +19,17 @@ test: .venv/dev.stamp  ## lint, format check, types, tests
 
 test-page: .venv/dev.stamp chromium  ## the page in a real browser, whole journeys
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest tests/page
+
+fuzz: .venv/dev.stamp  ## read 100,000 damaged files in watched processes; INPUTS, SEED and PROCESSES can be set
+	$(BIN)/python tests/fuzz.py --inputs $(or $(INPUTS),100000) --seed $(or $(SEED),1) --processes $(or $(PROCESSES),1)
+
+fuzz-atheris: .venv/fuzz.stamp  ## look for bytes that the sniffing of text and JSON stumbles over, for SECONDS (300)
+	$(BIN)/python tests/fuzz_atheris.py $(or $(SECONDS),300)
+
+.venv/fuzz.stamp: .venv/dev.stamp requirements-fuzz.lock
+	$(PIP) install --require-hashes --no-deps -r requirements-fuzz.lock || { echo \
+	  'Atheris has no wheel for this Python and system: nothing is fuzzed with it.' >&2; exit 1; }
+	@touch $@
 
 screenshots: .venv/dev.stamp chromium  ## take the pictures in docs/ anew; needs the index that `make demo` makes
 	$(BIN)/python tests/page/screenshots.py demo/index demo/films.csv docs
@@ -56,6 +67,7 @@ lock: .venv/tools/stamp  ## write the lock files anew; versions stay if they can
 	$(LOCKED) $(UPGRADE) --extra dev -o requirements.lock
 	$(LOCKED) --extra demo -c requirements.lock -o requirements-demo.lock
 	$(COMPILE) $(UPGRADE) --group tools -o requirements-tools.lock
+	$(COMPILE) $(UPGRADE) --group fuzz -o requirements-fuzz.lock
 
 # Without --strict, packages that the service does not answer for would count as clean.
 AUDIT := $(TOOLS)/pip-audit --strict --disable-pip --progress-spinner off
@@ -72,4 +84,4 @@ sbom: .venv/tools/stamp .venv/dev.stamp  ## list what is locked and what is inst
 	$(BIN)/pytest tests/test_locks.py -k sbom
 
 clean:  ## remove the environment, caches and the demo's files
-	rm -rf .venv demo .mypy_cache .pytest_cache .ruff_cache .hypothesis dist
+	rm -rf .venv demo fuzz-kept .mypy_cache .pytest_cache .ruff_cache .hypothesis dist

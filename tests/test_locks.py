@@ -16,7 +16,12 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parent.parent
-LOCKS = {"demo": "requirements-demo.lock", "dev": "requirements.lock", "tools": "requirements-tools.lock"}
+LOCKS = {
+    "demo": "requirements-demo.lock",
+    "dev": "requirements.lock",
+    "fuzz": "requirements-fuzz.lock",
+    "tools": "requirements-tools.lock",
+}
 PINNED = re.compile(r"[a-z0-9-]+==[^ ]+( ; [^\\]+)?")
 HASH = re.compile(r"--hash=sha256:[0-9a-f]{64}")
 
