@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -60,7 +60,7 @@ def measure_files(results: Results, count: int, folder: Path | None = None) -> d
             started = time.perf_counter()
             size = make_files(lake, count)
             made = time.perf_counter() - started
-            first = _run(lake, index, lambda look: look.done >= _KILLED_AT * count)
+            first = _run(lake, index, killed_at=round(_KILLED_AT * count))
             second = _run(lake, index)
             third = _run(lake, index)
         return {"bytes": size, "make_seconds": round(made, 1), **_facts(first, second, third)}
@@ -91,20 +91,15 @@ def make_files(lake: Path, count: int) -> int:
     return total
 
 
-def _run(lake: Path, index: Path, kill: Callable[[Look], bool] = lambda look: False) -> list[Look]:
-    """Read the lake in a process of its own, until it is done or `kill` says so; how things stood."""
+def _run(lake: Path, index: Path, killed_at: int | None = None) -> list[Look]:
+    """Read the lake in a process of its own, all of it or so many tables; how things stood."""
     command = [sys.executable, "-m", "gentus.bench.files", str(lake), str(index)]
-    looks = []
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            looks.append(Look(**json.loads(line)))
-            if looks[-1].stage == READING and kill(looks[-1]):
-                process.kill()
-                break
-    if process.returncode not in (0, -signal.SIGKILL):
-        raise RuntimeError(f"reading failed with exit code {process.returncode}; what it said stands above")
-    return looks
+    if killed_at is not None:
+        command.append(str(killed_at))
+    run = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if run.returncode != (0 if killed_at is None else -signal.SIGKILL):
+        raise RuntimeError(f"reading ended with exit code {run.returncode}; what it said stands above")
+    return [Look(**json.loads(line)) for line in run.stdout.splitlines()]
 
 
 def _facts(first: list[Look], second: list[Look], third: list[Look]) -> dict[str, Any]:
@@ -180,10 +175,14 @@ def markdown(document: Mapping[str, Any]) -> str:
 
 
 class _Telling(Progress):
-    """Writes on stdout how things stand."""
+    """Writes on stdout how things stand; kills its process once so many tables are read.
 
-    def __init__(self) -> None:
+    Nobody outside could: on a fast machine a small lake would be read before the signal arrived.
+    """
+
+    def __init__(self, killed_at: int | None) -> None:
         self.began = time.monotonic()
+        self.killed_at = killed_at
 
     @contextmanager
     def stage(
@@ -204,6 +203,9 @@ class _Telling(Progress):
             nonlocal done, last
             done += count
             left.advance(count if effort is None else effort)
+            if title == READING and self.killed_at is not None and done >= self.killed_at:
+                tell()
+                os.kill(os.getpid(), signal.SIGKILL)
             if (now := time.monotonic()) - last >= _EVERY:
                 last = now
                 tell()
@@ -213,7 +215,7 @@ class _Telling(Progress):
         tell()
 
 
-def _main(lake: Path, index: Path) -> None:
+def _main(lake: Path, index: Path, killed_at: int | None) -> None:
     """The process that is measured: what a build does before it learns anything."""
     from gentus.engine import LocalEngine
     from gentus.lake import Limits
@@ -221,10 +223,10 @@ def _main(lake: Path, index: Path) -> None:
     from gentus.store import Layout
     from gentus.writing import writer
 
-    layout, telling = Layout(index), _Telling()
+    layout, telling = Layout(index), _Telling(killed_at)
     with writer(layout, create=True) as catalogue:
         read_lake(lake, layout, catalogue, Limits(), LocalEngine(len(os.sched_getaffinity(0))), telling)
 
 
 if __name__ == "__main__":
-    _main(*map(Path, sys.argv[1:]))
+    _main(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]) if sys.argv[3:] else None)
