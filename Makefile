@@ -15,7 +15,8 @@ test: .venv/dev.stamp  ## lint, format check, types, tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n auto --maxprocesses=4 --dist=loadfile  # threads only wait
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest \
+	  -n auto --maxprocesses=4 --dist=loadfile --no-loadscope-reorder  # threads only wait
 
 test-page: .venv/dev.stamp chromium  ## the page in a real browser, whole journeys
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest tests/page

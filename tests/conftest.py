@@ -27,6 +27,16 @@ settings.register_profile("steady", derandomize=True)
 settings.register_profile("explore", derandomize=False)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
+# What takes longest begins first, so that no process is left with it at the end while the others wait.
+LONGEST = ("soak", "crash", "engine_ray", "nasty", "team", "bench", "bench_scale", "trained")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Order the files; within each, tests stay as they are."""
+    order = {f"test_{name}": place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: order.get(item.path.stem, len(order)))
+
+
 SUBJECTS = {
     "cities": ["Berlin Vienna Lisbon Madrid Rome Oslo Dublin Prague Athens Warsaw", "Europe north south"],
     "fish": ["salmon trout carp pike eel perch herring cod tuna bass", "river lake sea pond brook"],

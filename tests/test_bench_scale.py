@@ -178,7 +178,10 @@ def test_the_command_measures_once_and_tells(
     assert large["disk_bytes_a_table"] == on_disk / 2000
     assert 0 < large["resident"] < 2 * on_disk + (1 << 20)
     assert document["usual"].keys() == {"200"}
-    assert document["usual"]["200"]["dict"]["threads"]["1"]["times"]["usual children"]["ms_p50"] > 0
+    beside = document["usual"]["200"]["dict"]
+    times = beside["threads"]["1"]["times"]
+    assert 0 < beside["least_ms"] < times["ours children"]["ms_p50"] < times["usual children"]["ms_p50"]
+    assert times["search"]["ms_p50"] < times["ours children"]["ms_p50"]
     assert {"bytes a table on disk, 2,000 tables", "search, p50 at 2,000 / at 200"} <= {
         claim["what"] for claim in document["claims"]
     }
@@ -201,7 +204,8 @@ def test_what_is_claimed_is_read_off_the_figures() -> None:
     def generator(value: float) -> dict[str, object]:
         return {**times(value), "parts": {"constraint_share": 0.2}}
 
-    usual = {"times": {"usual children": times(120.0), "ours children": times(20.0)}}
+    usual = {"times": {"usual children": times(120.0), "ours children": times(20.0), "search": times(2.0)}}
+    ran = {"least_ms": 4.0, "threads": {"1": usual}}
     found = claims(
         {
             "trees": {"10000": tree(20), "100000": tree(16)},
@@ -209,7 +213,7 @@ def test_what_is_claimed_is_read_off_the_figures() -> None:
                 "search": {"10000": times(1.0), "100000": times(2.0)},
                 "generator": {"2": {}, "1": {"10000": generator(10.0), "100000": generator(12.0)}},
             },
-            "usual": {"100000": {"dict": {"threads": {"1": usual}}, "marisa": {"did_not_run": "too large"}}},
+            "usual": {"100000": {"dict": ran, "marisa": {"did_not_run": "too large"}}},
         }
     )
     assert [(claim["value"], claim["holds"]) for claim in found] == [
@@ -218,5 +222,7 @@ def test_what_is_claimed_is_read_off_the_figures() -> None:
         (2.0, False),
         (1.2, True),
         (0.2, False),
+        (60.0, True),
         (6.0, False),
     ]
+    assert found[-1]["what"].endswith("would allow 30")

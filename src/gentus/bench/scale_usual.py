@@ -3,6 +3,9 @@
 transformers' `generate()` calls a `prefix_allowed_tokens_fn` for every beam at every step; it looks up, in a
 trie of Python dicts or of the library marisa-trie, what may follow. Both are written here as they are
 commonly written. Each trie is measured in a process of its own, with bounds on its memory and time.
+
+Beside both goes our search without labels, which needs no T5; and how long T5's arithmetic alone would take,
+at the best rate of the machine: nobody who asks the same T5 for the same beams can be faster than that.
 """
 
 from __future__ import annotations
@@ -19,9 +22,11 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from gentus.bench.clock import conditions
 from gentus.bench.memory import resident_bytes
+from gentus.bench.roofline import peak_flops
 from gentus.bench.scale_decoding import (
     PROFILED,
     comparable_generator,
@@ -33,6 +38,7 @@ from gentus.bench.scale_decoding import (
 )
 from gentus.bench.scale_trees import Workshop
 from gentus.bench.stopwatch import Facts, Place, Stopwatch, profiled
+from gentus.decode import Decoder
 from gentus.generate import Softmax
 from gentus.generator import Generator, Inputs
 from gentus.trie import Trie
@@ -221,7 +227,8 @@ def _measure(task: Task) -> dict[str, Any]:
     workshop = Workshop(Path(task.folder))
     codebooks, tree = workshop.codebooks(), Trie.load(workshop.tree(task.size))
     generator = comparable_generator(codebooks, task.suffixes)
-    inputs = made_up_inputs(workshop.queries()[: task.queries])
+    latents = workshop.queries()[: task.queries]
+    inputs = made_up_inputs(latents)
     read = [what_t5_reads(generator, one) for one in inputs]
     MAKERS[task.trie](iter([[0]]))  # whatever it has to import is not the trie's
     before, started = resident_bytes(), time.perf_counter()
@@ -230,7 +237,7 @@ def _measure(task: Task) -> dict[str, Any]:
     except (TooLargeError, MemoryError) as error:
         return {"did_not_run": str(error) or "out of memory"}
     built, taken = time.perf_counter() - started, resident_bytes() - before
-    usual = UsualWay(generator, trie)
+    usual, decoder = UsualWay(generator, trie), Decoder(tree, codebooks)
 
     def ours(softmax: Softmax) -> Callable[[int], object]:
         return lambda at: write_alone(generator, inputs[at], tree, codebooks, task.beam, softmax)
@@ -241,6 +248,7 @@ def _measure(task: Task) -> dict[str, Any]:
     queries, some = range(len(inputs)), range(min(len(inputs), PROFILED))
     ways = {f"ours {softmax}": ours(softmax) for softmax in SOFTMAXES}
     ways |= {f"usual {softmax}": theirs(softmax) for softmax in SOFTMAXES}
+    ways["search"] = lambda at: decoder.search(latents[at], task.beam)
     runs = {}
     for count in task.threads:
         with torch_threads(count):
@@ -255,8 +263,16 @@ def _measure(task: Task) -> dict[str, Any]:
         "build_seconds": built,
         "bytes_a_table": (trie.nbytes or taken) / task.size,
         "memory_bytes_a_table": taken / task.size,
+        "least_ms": 1000 * float(np.median([_flops(ours("children"), at) for at in some])) / peak_flops(),
         "threads": runs,
     }
+
+
+def _flops(work: Callable[[int], object], query: int) -> int:
+    """What the products of matrices come to that torch is asked for."""
+    with FlopCounterMode(display=False) as counter:
+        work(query)
+    return int(counter.get_total_flops())
 
 
 def _profile(work: Callable[[int], object]) -> Callable[[int], Facts]:

@@ -353,10 +353,14 @@ def _post(address: str, path: Path) -> list[str]:
 # --- the report ----------------------------------------------------------------------------------------
 
 
-def growth(memory: Sequence[Mapping[str, float]], who: str) -> float:
-    """How much more memory a process has at the end than at the start."""
-    start = memory[0][who]
+def growth(memory: Sequence[Mapping[str, float]], who: str, since: float = 0.0) -> float:
+    """How much more memory a process has at the end than after a share of the time."""
+    start = _after(memory, since)[who]
     return memory[-1][who] / start - 1 if start else 0.0
+
+
+def _after(memory: Sequence[Mapping[str, float]], share: float) -> Mapping[str, float]:
+    return memory[round(share * (len(memory) - 1))]
 
 
 def markdown(document: Mapping[str, Any]) -> str:
@@ -364,8 +368,9 @@ def markdown(document: Mapping[str, Any]) -> str:
     memory = document["memory"]
     rows = []
     for who in ("reader", "server", "here"):
-        sizes = (memory[0][who], memory[-1][who], max(look[who] for look in memory))
-        rows.append([who, *(f"{value / _MIB:.0f}" for value in sizes), f"{growth(memory, who):+.1%}"])
+        sizes = (*(_after(memory, share)[who] for share in (0, 0.5, 1)), max(look[who] for look in memory))
+        grown = (growth(memory, who), growth(memory, who, 0.5))
+        rows.append([who, *(f"{value / _MIB:.0f}" for value in sizes), *(f"{one:+.1%}" for one in grown)])
     faults = sum(count for kind, count in document["done"].items() if kind in FAULTS)
     return "\n".join(
         [
@@ -384,7 +389,9 @@ def markdown(document: Mapping[str, Any]) -> str:
                 ["fault", "times"], [[kind, f"{n:,}"] for kind, n in _sorted(document["outcomes"])]
             ),
             "",
-            markdown_table(["MiB in memory", "start", "end", "highest", "start to end"], rows),
+            markdown_table(
+                ["MiB in memory", "start", "half-time", "end", "highest", "start to end", "second half"], rows
+            ),
             *(f"\n- {finding}" for finding in [*document["lost"], *document["wrong"]][:20]),
         ]
     )
