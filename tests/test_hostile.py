@@ -155,6 +155,23 @@ def test_every_bit_that_answers_hang_on_is_noticed(index: Path, home: Path, righ
     assert got.count("refused") > len(got) // 2
 
 
+def test_a_query_is_not_its_own_answer_because_a_list_is_damaged(index: Path, home: Path) -> None:
+    """SQLite trusts its indexes: one that no longer leads to a file would let it be found."""
+    path, query = index / "catalogue.sqlite", home / "mine" / "lake" / "fish_0.csv"
+    whole, refused = path.read_bytes(), []
+    for at in _all_of(whole, b"fish_0.csv"):
+        path.write_bytes(whole[:at] + b"g" + whole[at + 1 :])
+        with in_time():
+            try:
+                with gentus.open(index) as opened:
+                    found = [hit.path for hit in opened.search(query, k=100)]
+            except IndexFolderError as error:
+                refused.append(str(error))
+            else:
+                assert str(query) not in found
+    assert any("its list of files does not lead to fish_0.csv" in told for told in refused)
+
+
 def _all_of(whole: bytes, part: bytes) -> Iterator[int]:
     at = whole.find(part)
     while at >= 0:

@@ -554,11 +554,12 @@ def test_many_names_at_once(tmp_path: Path) -> None:
         catalogue.put(Entry(f"{i}.csv", f"/lake/{i}.csv") for i in range(40_000))
     names = catalogue.names(range(1, 40_001))
     assert len(names) == 40_000
-    assert names[40_000] == ("39999.csv", "/lake/39999.csv")
+    assert names[40_000][:2] == ("39999.csv", "/lake/39999.csv")
     with catalogue.transaction():
         catalogue.purge()
         catalogue.put([Entry("new.csv", "/lake/new.csv")])
-    assert catalogue.names([40_000, 40_001]) == {40_001: ("new.csv", "/lake/new.csv")}  # no id comes twice
+    (found,) = catalogue.names([40_000, 40_001]).items()  # no id comes twice
+    assert (found[0], *found[1][:2]) == (40_001, "new.csv", "/lake/new.csv")
     catalogue.close()
 
 

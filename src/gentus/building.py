@@ -368,7 +368,7 @@ def _label_report(
         "pairs": len(labels.pairs) + len(labels.held),
         "pairs_outside_the_lake": labels.unknown,
         "queries_held_out": len(held),
-        "held_out": sorted(name for name, _ in held.values()),
+        "held_out": sorted(named.name for named in held.values()),
         **fitted.report,
     }
 

@@ -16,7 +16,7 @@ from functools import lru_cache
 from itertools import chain, islice
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +47,15 @@ class Entry:
 
 
 Places: TypeAlias = NDArray[np.int64]  # (n, 3) tables by id, and chunk and slot of their features
+
+
+class Named(NamedTuple):
+    """What a table is called, and where it was read."""
+
+    name: str
+    path: str
+    real: str | bytes  # what tells whether two paths are one file
+    part: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,16 +400,15 @@ class Catalogue:
 
     # --- names and places ------------------------------------------------------------------------------
 
-    def names(self, ids: Iterable[int]) -> dict[int, tuple[str, str]]:
-        """(name, path) of some tables by id."""
+    def names(self, ids: Iterable[int]) -> dict[int, Named]:
+        """What some tables are called, by id."""
         found = sound(self._among(f"SELECT {_NAMED} FROM tables WHERE id IN", ids))
-        return {row[0]: (_text(row[1]), self._whole(row[2])) for row in found}
+        return {row[0]: Named(_text(row[1]), self._whole(row[2]), row[3], row[4]) for row in found}
 
-    def ids_at(self, path: Place | str, part: str | None = None) -> set[int]:
+    def ids_at(self, real: str | bytes, part: str | None = None) -> set[int]:
         """The tables read from this file, by whatever name; with `part`, only that one of them."""
         found = self.db.execute(
-            f"SELECT {_NAMED} FROM tables WHERE real = ?1 AND (?2 IS NULL OR part = ?2)",
-            (self._real(path), part),
+            f"SELECT {_NAMED} FROM tables WHERE real = ?1 AND (?2 IS NULL OR part = ?2)", (real, part)
         )
         return {int(row[0]) for row in sound(found)}
 
@@ -474,7 +482,7 @@ class Catalogue:
         path = os.fsdecode(stored)
         return path if is_url(path) else os.path.join(self._folder, path)
 
-    def _real(self, path: Place | str) -> str | bytes:
+    def real(self, path: Place | str) -> str | bytes:
         """What tells whether two paths are one file."""
         return self._stored(identity(path))
 
@@ -484,7 +492,7 @@ class Catalogue:
 
         def real(path: str) -> str | bytes:
             if is_url(path) or os.path.islink(path):
-                return self._real(path)
+                return self.real(path)
             folder, name = os.path.split(path)
             return self._stored(os.path.join(folder_of(folder), name))
 

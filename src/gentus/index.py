@@ -18,7 +18,7 @@ import numpy as np
 from safetensors.numpy import load_file, save
 
 from gentus.alignment import Alignment
-from gentus.catalogue import Catalogue
+from gentus.catalogue import Catalogue, Named
 from gentus.codes import Codebooks, format_sid
 from gentus.decode import Decoder
 from gentus.drift import drift
@@ -41,7 +41,6 @@ from gentus.reading import name_at
 from gentus.seals import AlteredError
 from gentus.searching import Found, Moment, Seen, rank, read_many
 from gentus.store import (
-    HASHED_AT_OPEN,
     IndexFolderError,
     Layout,
     check_format,
@@ -60,6 +59,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("gentus")
 T = TypeVar("T")
+_Place: TypeAlias = tuple[str | bytes, str | None]  # a file, and which of its tables if it has several
 Query: TypeAlias = Any  # a path or a URL, a Table or Source, or a polars, pandas or Arrow table
 AT_ONCE = 64  # queries of a list; memory stays bounded however long it is
 
@@ -184,14 +184,13 @@ class Index:
         return Moment(config, encoder, base, len(added) + len(gone), serial, Decoder(tree, codebooks))
 
     def _verify(self, config: dict[str, Any], path: Path) -> None:
-        """Compare a file, or the files of a folder, with their checksums; large trees by size only."""
+        """Compare a file, or the files of a folder, with their checksums."""
         name = path.relative_to(self.layout.root).as_posix()
         files = {file: told for file, told in config["files"].items() if file.split("/")[0] == name}
-        whole = sum(told["bytes"] for told in files.values()) <= HASHED_AT_OPEN or not name.startswith("trie")
         if not files:
             raise _damaged(self.layout, self.layout.config, f"it lists no checksum of {name}")
         for file, told in files.items():
-            wrong = verify(self.layout, file, told, whole)
+            wrong = verify(self.layout, file, told)
             if wrong:
                 raise _damaged(self.layout, self.layout.root / file, wrong)
 
@@ -371,8 +370,9 @@ class Index:
     ) -> list[list[Hit]]:
         if k < 1:
             raise ValueError(f"k is {k}; ask for at least one table")
+        places = [self._place(query) for query in queries]
         with self._reading():
-            itself = [self._itself(query) for query in queries]
+            itself = [self.catalogue.ids_at(*place) if place else set() for place in places]
         ranked = rank(now, self._generator_of(now), tables, itself, k, beam)
         trie = now.decoder.trie
         owners = iter(trie.table(np.array([one.row for found in ranked for one in found], np.int64)).tolist())
@@ -384,17 +384,25 @@ class Index:
             ][:k]
             for found, hidden in zip(ranked, itself, strict=True)
         ]
-        names = self._names(now, {own for found in chosen for _, own in found})
+        answers = [(place, own) for place, found in zip(places, chosen, strict=True) for _, own in found]
+        names = self._names(now, answers)
         sids = iter(sids_of(trie, np.array([one.row for found in chosen for one, _ in found], np.int64)))
         return [_hits([(one, names.get(own), next(sids)) for one, own in found]) for found in chosen]
 
-    def _names(self, now: Moment, tables: set[int]) -> dict[int, tuple[str, str]]:
-        """Names and paths by id; of a table that was removed a moment ago there is none."""
+    def _names(self, now: Moment, answers: Sequence[tuple[_Place | None, int]]) -> dict[int, Named]:
+        """Names of tables that answer queries, by id; of one that was removed a moment ago there is none."""
+        tables = {table for _, table in answers}
         with self._reading():
             names = self.catalogue.names(tables)
-            if len(names) < len(tables) and self.catalogue.serial() == now.serial:
+            lacking = tables - names.keys()
+            unlisted = [
+                names[own].name for place, own in answers if own in names and _is_at(names[own], place)
+            ]
+            if (lacking or unlisted) and self.catalogue.serial() == now.serial:  # nobody has changed anything
                 raise AlteredError(
-                    f"it lacks the table {min(tables - names.keys())}, and nobody has removed it"
+                    f"it lacks the table {min(lacking)}, and nobody has removed it"
+                    if lacking
+                    else f"its list of files does not lead to {unlisted[0]}"
                 )
         return names
 
@@ -539,13 +547,13 @@ class Index:
             return read_path(query, self.limits)
         return from_frame(query, "query", self.limits)
 
-    def _itself(self, query: Query) -> set[int]:
-        """The tables of the lake that the query is, whatever it is called: it is never its own answer."""
+    def _place(self, query: Query) -> _Place | None:
+        """Where a query was read, if anywhere: a table from there is the query, and never its own answer."""
         if isinstance(query, Source):
-            return self.catalogue.ids_at(query.path, query.part)
+            return self.catalogue.real(query.path), query.part
         if isinstance(query, str | os.PathLike | Remote):
-            return self.catalogue.ids_at(as_place(query))  # a file that could be read is one table
-        return set()
+            return self.catalogue.real(as_place(query)), None  # a file that could be read is one table
+        return None
 
     def sources(self) -> dict[str, Source]:
         """All tables that can be found, by name; each of them can be a query."""
@@ -599,12 +607,24 @@ class Index:
         }
 
 
-def _hits(found: Iterable[tuple[Found, tuple[str, str] | None, str]]) -> list[Hit]:
+def _is_at(named: Named, place: _Place | None) -> bool:
+    return place is not None and named.real == place[0] and place[1] in (None, named.part)
+
+
+def _hits(found: Iterable[tuple[Found, Named | None, str]]) -> list[Hit]:
     """What was found under its name and path; what has none was removed a moment ago."""
     there = [(one, named, sid) for one, named, sid in found if named is not None]
     return [
-        Hit(number, name, round(one.score, 6), sid, path, _rounded(one.prior), _rounded(one.generator))
-        for number, (one, (name, path), sid) in enumerate(there, 1)
+        Hit(
+            number,
+            named.name,
+            round(one.score, 6),
+            sid,
+            named.path,
+            _rounded(one.prior),
+            _rounded(one.generator),
+        )
+        for number, (one, named, sid) in enumerate(there, 1)
     ]
 
 

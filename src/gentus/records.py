@@ -282,7 +282,7 @@ def inspect(
     # A build that was interrupted may have read tables that have no identifier yet.
     tables = [table for table in index.catalogue.featurized().tolist() if table[0] in row_of]
     known = index.catalogue.names(table for table, _, _ in tables)
-    names = [known[table][0] for table, _, _ in tables]
+    names = [known[table].name for table, _, _ in tables]
     truth = {query: right for query, right in given.items() if query not in held}
     pairs, outside = label_pairs(truth, {name: at for at, name in enumerate(names)})
     if not len(pairs):

@@ -31,7 +31,6 @@ import numpy as np
 from gentus.features import Features
 
 FORMAT = 6
-HASHED_AT_OPEN = 64 << 20  # larger trees are only hashed by `gentus check`; opening them is to be instant
 _FEATURES = tuple(field.name for field in fields(Features))
 _NEEDED = (
     "edition",
@@ -282,7 +281,7 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def verify(layout: Layout, name: str, expected: dict[str, Any], whole: bool = True) -> str | None:
+def verify(layout: Layout, name: str, expected: dict[str, Any]) -> str | None:
     """What is wrong with a file, in words; None if it is as it was written."""
     path = layout.root / name
     try:
@@ -291,7 +290,7 @@ def verify(layout: Layout, name: str, expected: dict[str, Any], whole: bool = Tr
         size = path.stat().st_size
         if size != expected["bytes"]:
             return f"it has {size:,} bytes instead of {expected['bytes']:,}"
-        if whole and _digest(path) != expected["sha256"]:
+        if _digest(path) != expected["sha256"]:
             return "its content is not what was written (the checksum differs)"
     except FileNotFoundError:
         return "it is missing"

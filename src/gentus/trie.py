@@ -234,8 +234,9 @@ def _before(some: I64, others: I64) -> NDArray[np.bool_]:
 
 def _load(path: Path) -> NDArray[Any]:
     try:
-        array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False).view(np.ndarray)
-    except (ValueError, EOFError) as error:
+        with np.errstate(over="raise"):  # a size that lies may be beyond all numbers
+            array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False).view(np.ndarray)
+    except (ValueError, EOFError, FloatingPointError) as error:
         raise ValueError(f"{path}: {error}") from error
     return array
 
