@@ -507,6 +507,21 @@ def test_a_full_disk_is_called_that(world: World, monkeypatch: pytest.MonkeyPatc
     assert change(world, kind) == set(state_of(world.index, world.query).sids)
 
 
+def test_control_c_while_a_row_is_sealed_is_called_that(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pressed(*values: object) -> int:
+        raise KeyboardInterrupt
+
+    before = state_of(world.index, world.query)
+    with monkeypatch.context() as patch:
+        patch.setattr("gentus.seals.seal", pressed)
+        with pytest.raises(KeyboardInterrupt):  # SQLite tells it as an error of its own
+            change(world, "add")
+    assert state_of(world.index, world.query).sids == before.sids
+    assert change(world, "add") == set(state_of(world.index, world.query).sids)
+
+
 # Root may write anywhere, unless it gives that up for good.
 HUMBLY = """
 import ctypes, os, sys

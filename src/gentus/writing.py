@@ -39,6 +39,8 @@ def writer(layout: Layout, create: bool = False) -> Iterator[Catalogue]:
             _finish(layout, catalogue)
             yield catalogue
     except sqlite3.OperationalError as error:
+        if "user-defined function" in str(error):  # ours cannot fail: Ctrl-C met it, and SQLite put it so
+            raise KeyboardInterrupt from error
         raise IndexFolderError(_refused(layout, opened, error)) from error
     except sqlite3.DatabaseError as error:
         raise IndexFolderError(
