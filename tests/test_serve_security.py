@@ -6,7 +6,9 @@ import asyncio
 import gzip
 import io
 import json
+import os
 import shutil
+import signal
 import socket
 import threading
 import time
@@ -48,6 +50,35 @@ LIMITS = {
 def api(index_path: Path) -> Iterator[Served]:
     with served(index_path, **LIMITS) as client:
         yield client
+
+
+# --- what is sent --------------------------------------------------------------------------------------
+
+
+def bring_down(*given: object) -> None:
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def test_a_file_that_brings_its_parser_down_costs_its_request(
+    api: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not the server: what a native parser reads is first looked at in another process."""
+    file = io.BytesIO()
+    pq.write_table(pa.table({"name": ["trout", "pike"], "size": [1, 2]}), file)
+    with monkeypatch.context() as patch:
+        patch.setattr("gentus.serve.uploads.look", bring_down)
+        answer = api.send_file("/api/upload", "bad.parquet", file.getvalue())
+    assert answer.status_code == 422
+    assert answer.json()["error"].startswith("bad.parquet: the process opening it died (exit code -11)")
+    assert api.send_file("/api/upload", "good.parquet", file.getvalue()).json()["columns"] == ["name", "size"]
+
+
+def test_what_is_too_large_is_refused_there_too(api: Served) -> None:
+    file = io.BytesIO()
+    pq.write_table(pa.table({"name": [str(number) for number in range(2000)]}), file)
+    answer = api.send_file("/api/upload", "long.parquet", file.getvalue())
+    assert answer.status_code == 413
+    assert "more than the 1,000 rows" in answer.json()["error"]
 
 
 # --- who asks ------------------------------------------------------------------------------------------

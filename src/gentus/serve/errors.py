@@ -33,8 +33,12 @@ class Refused(Exception):  # noqa: N818 - it reads as what it says of the reques
     """A request that is not answered as it was meant."""
 
     def __init__(self, status: int, reason: str, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(reason)
+        super().__init__(status, reason)  # from which another process can make it anew
         self.status, self.reason, self.headers = status, reason, dict(headers or {})
+
+    def __str__(self) -> str:
+        """Return the words."""
+        return self.reason
 
 
 def refusal_of(error: Exception) -> Refused | None:

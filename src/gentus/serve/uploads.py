@@ -1,4 +1,8 @@
-"""Tables that clients have sent: in a private folder, few of them, and for a limited time."""
+"""Tables that clients have sent: in a private folder, few of them, and for a limited time.
+
+Nobody knows what they hold. What a native parser reads is looked at in another process first, so that a file
+that brings it down, or holds it, costs that request and not the server.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +20,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from gentus.lake import Limits, Source, Unreadable, only_table, read
+from gentus.lake.apart import Apart
 from gentus.lake.files import magic, stream
 from gentus.lake.kinds import Kind, kind_inside, kind_of
+from gentus.lake.reader import is_plain
 from gentus.serve.errors import Refused
 from gentus.serve.settings import Settings
 from gentus.table import Table
@@ -50,6 +56,8 @@ class Uploads:
         self.folder = self._held.enter_context(scratch_folder(Path(tempfile.gettempdir()) / "gentus-serve"))
         self._kept: dict[str, Upload] = {}
         self._lock = threading.Lock()
+        self._apart: Apart | None = None
+        self._one_at_a_time = threading.Lock()
 
     def __len__(self) -> int:
         """How many are kept."""
@@ -58,6 +66,8 @@ class Uploads:
     def close(self) -> None:
         """Forget all of them."""
         self._held.close()
+        if self._apart is not None:
+            self._apart.close()
 
     def put(
         self, name: str, client: str, limits: Limits, write: Callable[[BinaryIO], None]
@@ -69,10 +79,7 @@ class Uploads:
         try:
             with path.open("xb") as file:
                 write(file)
-            check_size(path, self.settings)
-            source = replace(only_table(path, limits), name=name)
-            table = read(source, limits)
-            check_columns(table, self.settings)
+            source, table = self._look(path, name, limits)
         except BaseException as error:
             path.unlink(missing_ok=True)
             if isinstance(error, Unreadable):
@@ -83,6 +90,13 @@ class Uploads:
             self._kept[key] = upload
             self._make_room(upload)
         return upload, table
+
+    def _look(self, path: Path, name: str, limits: Limits) -> tuple[Source, Table]:
+        if is_plain(Source(name, path, None, 0, 0)):
+            return look(path, name, limits, self.settings)
+        with self._one_at_a_time:
+            self._apart = self._apart or Apart(limits)
+            return self._apart(look, path, name, limits, self.settings)
 
     @contextmanager
     def using(self, key: str) -> Iterator[Upload]:
@@ -145,6 +159,15 @@ def ending(name: str) -> str:
     pieces = name.lower().split(".")
     packed = kind_of(".".join(pieces[:-1])) if len(pieces) > 2 else None
     return f".{'.'.join(pieces[-2:] if packed is kind and len(pieces[-1]) <= 4 else pieces[-1:])}"
+
+
+def look(path: Path, name: str, limits: Limits, settings: Settings) -> tuple[Source, Table]:
+    """What a file holds, if it is a table that is not too large."""
+    check_size(path, settings)
+    source = replace(only_table(path, limits), name=name)
+    table = read(source, limits)
+    check_columns(table, settings)
+    return source, table
 
 
 def check_size(path: Path, settings: Settings) -> None:
