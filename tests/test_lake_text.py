@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gentus.bench.memory import resident_bytes
 from gentus.lake import Limits, Unreadable, read_path
 from gentus.lake.base import EMPTY
 from gentus.table import Table
@@ -256,3 +257,18 @@ def test_a_letter_cut_in_two_does_not_change_the_encoding(tmp_path: Path) -> Non
 def test_text_that_turns_out_western_late(tmp_path: Path) -> None:
     data = b"a,b\n" + b"1,2\n" * 30_000 + "é,ü\n".encode("latin-1")
     assert read_path(put(tmp_path / "a.csv", data), Limits(rows=10**6)).columns[1].cells[-1] == "ü"
+
+
+def test_damaged_zstd_files_leave_nothing_in_memory(tmp_path: Path) -> None:
+    """pyarrow's `read` never frees what such a stream was to be read into: 64 kB a file."""
+    path = tmp_path / "t.csv.zst"
+    path.write_bytes(pa.compress(written(ROWS).encode(), codec="zstd", asbytes=True)[:9] + b"\xff" * 40)
+
+    def read_often(times: int) -> int:
+        for _ in range(times):
+            with pytest.raises(Unreadable):
+                read_path(path)
+        return resident_bytes()
+
+    before = read_often(100)
+    assert read_often(1500) - before < 30 << 20
