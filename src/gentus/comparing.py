@@ -60,7 +60,7 @@ def effort(size: int) -> float:
     The first bytes cost most, as of longer columns only some values are looked at closely; of files beyond a
     limit only parts are read. All that hangs on it is the estimate of time left.
     """
-    return 0.3 + min(size, 2_500) / 2_500 + min(size, 512 << 10) / 17_000
+    return 0.25 + 0.35 * min(size, 1_000) / 1_000 + min(size, 512 << 10) / 25_000
 
 
 _READ = (What.NEW, What.CHANGED)
