@@ -140,22 +140,26 @@ class Trie:
 
     def _scan(self, nodes: I64, counts: I64, level: int) -> Children:
         parent, rows = ranges(nodes, counts)
-        codes = self.codes[rows, level]
-        begins = np.empty(len(rows), bool)
-        begins[:1] = True
-        begins[1:] = (codes[1:] != codes[:-1]) | (parent[1:] != parent[:-1])
+        codes = self.code(rows, level)
+        begins = np.empty(len(rows) + 1, bool)  # a child, and at last the end of all
+        np.not_equal(codes[1:], codes[:-1], out=begins[1:-1])
+        begins[np.cumsum(counts)] = begins[0] = True
         at = np.flatnonzero(begins)
-        return Children(parent[at], rows[at], np.diff(at, append=len(rows)), codes[at].astype(np.int64))
+        first = at[:-1]
+        return Children(
+            parent.take(first), rows.take(first), at[1:] - first, codes.take(first).astype(np.int64)
+        )
 
     def _look_up(self, nodes: I64, counts: I64, level: int) -> Children:
         here = slice(*self.starts[level : level + 2])
         marks, ends = self.marks[here], nodes + counts
         first, last = np.searchsorted(marks, np.stack([nodes, ends]).astype(np.int32))
         parent, at = ranges(first, last - first)
-        rows = marks[at].astype(np.int64)
-        following = np.append(rows[1:], 0)
+        rows = marks.take(at).astype(np.int64)
+        following = np.empty_like(rows)
+        following[:-1] = rows[1:]
         following[np.cumsum(last - first) - 1] = ends
-        return Children(parent, rows, following - rows, self.symbols[here][at].astype(np.int64))
+        return Children(parent, rows, following - rows, self.symbols[here].take(at).astype(np.int64))
 
     def below(self, nodes: I64, counts: I64) -> tuple[I64, I64]:
         """All rows below some nodes, and the entry each comes from."""
@@ -167,12 +171,12 @@ class Trie:
 
     def code(self, rows: I64, level: int) -> NDArray[np.unsignedinteger[Any]]:
         """The code each row has at one level."""
-        codes: NDArray[np.unsignedinteger[Any]] = self.codes[rows, level]
+        codes: NDArray[np.unsignedinteger[Any]] = self.codes.ravel().take(rows * self.levels + level)
         return codes
 
     def written(self, rows: I64) -> NDArray[np.unsignedinteger[Any]]:
         """(n, L) all codes of each row."""
-        codes: NDArray[np.unsignedinteger[Any]] = self.codes[rows]
+        codes: NDArray[np.unsignedinteger[Any]] = self.codes.take(rows, 0)
         return codes
 
     def suffix(self, rows: I64) -> I64:
