@@ -271,12 +271,13 @@ def digests(layout: Layout, generation: int, snapshot: int) -> dict[str, dict[st
     for folder in (layout.generator(generation), layout.trie(snapshot)):
         files += sorted(path for path in folder.glob("*") if path.is_file())
     return {
-        path.relative_to(layout.root).as_posix(): {"bytes": path.stat().st_size, "sha256": _digest(path)}
+        path.relative_to(layout.root).as_posix(): {"bytes": path.stat().st_size, "sha256": digest(path)}
         for path in files
     }
 
 
-def _digest(path: Path) -> str:
+def digest(path: Path) -> str:
+    """The SHA-256 of a file."""
     with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -290,7 +291,7 @@ def verify(layout: Layout, name: str, expected: dict[str, Any]) -> str | None:
         size = path.stat().st_size
         if size != expected["bytes"]:
             return f"it has {size:,} bytes instead of {expected['bytes']:,}"
-        if _digest(path) != expected["sha256"]:
+        if digest(path) != expected["sha256"]:
             return "its content is not what was written (the checksum differs)"
     except FileNotFoundError:
         return "it is missing"

@@ -24,6 +24,7 @@ from gentus.codes import Codebooks, assign_suffixes
 from gentus.decode import Decoder
 from gentus.evidence import F32
 from gentus.progress import Progress
+from gentus.store import digest
 from gentus.trie import Trie, build_trie
 
 OPENED = 5  # times, each in a new process
@@ -142,6 +143,8 @@ def _build(workshop: Workshop, size: int) -> dict[str, Any]:
 def _open(workshop: Workshop, size: int) -> dict[str, Any]:
     codebooks, latents = workshop.codebooks(), workshop.queries()
     started = time.perf_counter()
+    for path in workshop.tree(size).iterdir():
+        digest(path)  # as an index does, before it believes a file
     trie = Trie.load(workshop.tree(size))
     opened = time.perf_counter()
     Decoder(trie, codebooks).search(latents[0], 100)
