@@ -79,9 +79,10 @@ def markdown(document: Document) -> str:
         f"{document['made'][:10]}; {sentence(document['machine'])}.",
         *_identifiers(document),
         "### The tree",
-        f"Built in a process of its own. Opened {OPENED} times as by an index, all bytes hashed and then mapped,"
-        " each time in a new process, with the files in the system's cache and after it was asked to drop them; medians. *Resident*: what"
-        f" a process has in memory of the mapped files after {SEARCHED:,} searches.",
+        f"Built in a process of its own. Opened {OPENED} times as by an index, all bytes hashed and then"
+        " mapped, each time in a new process, with the files in the system's cache and after it was asked to"
+        " drop them; medians. *Resident*: what a process has in memory of the mapped files after"
+        f" {SEARCHED:,} searches.",
         _trees(document["trees"]),
         "### Decoding",
         f"Beam {what['beam']}, {document['decoding']['queries']:,} queries that are not in the trees, each"
