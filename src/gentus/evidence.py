@@ -80,7 +80,7 @@ class Evidence:
         vectors = np.empty((count, WIDTH), np.float32)
         owner = np.repeat(np.arange(count), np.diff(features.starts))
         hashed = features.ids < PIECE
-        bucket, sign = _projection()
+        bucket, sign = projection()
         flat = owner[hashed] * HASHED_WIDTH + bucket[features.ids[hashed]]
         signed = weights[hashed] * sign[features.ids[hashed]]
         vectors[:, :HASHED_WIDTH] = np.bincount(flat, signed, count * HASHED_WIDTH).reshape(
@@ -136,7 +136,7 @@ def normalize(vectors: F32) -> F32:
 
 
 @lru_cache(maxsize=1)
-def _projection() -> tuple[NDArray[np.int64], F32]:
+def projection() -> tuple[NDArray[np.int64], F32]:
     """Signed feature hashing: the dimension and the sign of every id of the hashed kinds."""
     ids = np.arange(PIECE, dtype=np.uint64)
     mixed = (ids + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)

@@ -23,7 +23,7 @@ from gentus.bench.baselines.formats import grams, informative_words, pattern
 from gentus.bench.baselines.matching import CANDIDATES, FEWEST, top_tables
 from gentus.bench.baselines.minhash import U32, MinHash, Postings, bands, hashes, jaccard
 from gentus.bench.baselines.numbers import QUANTILES, kolmogorov_smirnov, quantiles
-from gentus.evidence import BLOCKS, Evidence, _projection
+from gentus.evidence import BLOCKS, Evidence, projection
 from gentus.features import Features
 from gentus.static import load_tokenizer, load_vectors
 from gentus.table import Table
@@ -91,7 +91,7 @@ class D3L:
         note = f"{left}{' evidence;' if self.headers else ''} equal weights of evidence"
         return {
             "bytes_per_table": size / max(1, len(self.names)),
-            "serving_mb": serving_mb(self, load_tokenizer(), load_vectors(), _projection()),
+            "serving_mb": serving_mb(self, load_tokenizer(), load_vectors(), projection()),
             "note": note,
         }
 

@@ -18,7 +18,7 @@ from scipy import sparse
 from gentus.bench.baselines.column_features import FITTED, sparse_counts
 from gentus.bench.baselines.columns import F32, Columns, unit
 from gentus.bench.baselines.matching import MatchedColumns, cosine
-from gentus.evidence import BLOCKS, Evidence, _projection
+from gentus.evidence import BLOCKS, Evidence, projection
 from gentus.features import KINDS
 
 RANK = {"words": 96, "grams": 96, "shapes": 64}
@@ -61,7 +61,7 @@ class LIFTus(MatchedColumns):
         return np.concatenate(parts)
 
     def _outside(self) -> tuple[object, ...]:
-        return *super()._outside(), _projection()
+        return *super()._outside(), projection()
 
     def _tfidf(self, counts: Any, kind: str) -> Any:
         first, last = KINDS[kind]
