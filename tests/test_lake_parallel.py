@@ -1,4 +1,5 @@
 import ctypes
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -253,3 +254,30 @@ def test_a_script_need_not_be_guarded(tmp_path: Path) -> None:
     program += "; assert not hasattr(__main__, '__file__')"
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
     assert (ran.stdout, ran.stderr) == ("read 3 False\n", "")
+
+
+def clear_up_slowly(ready: str, cleared: str) -> None:
+    worker.from_parent()
+    try:
+        Path(ready).touch()
+        time.sleep(60)
+    finally:
+        time.sleep(0.5)
+        Path(cleared).touch()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows ends processes at once")
+def test_a_worker_that_is_told_twice_to_end_clears_up_all_the_same(tmp_path: Path) -> None:
+    ready, cleared = tmp_path / "ready", tmp_path / "cleared"
+    context = multiprocessing.get_context("spawn")
+    process = context.Process(target=clear_up_slowly, args=(str(ready), str(cleared)))
+    process.start()
+    while not ready.exists():
+        assert process.is_alive()
+        time.sleep(0.01)
+    process.terminate()
+    time.sleep(0.2)
+    process.terminate()
+    process.join(30)
+    assert process.exitcode == 0
+    assert cleared.exists()

@@ -106,7 +106,13 @@ def serve(connection: Connection, progress: Any, work: Work[Any], limits: Limits
 def from_parent() -> None:
     """Leave it to the parent when to end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # in order, so that no scratch file is left
+    signal.signal(signal.SIGTERM, _end)
+
+
+def _end(*_: object) -> None:
+    """End in order, so that no scratch file is left; who asks twice does not cut that short."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit()
 
 
 @contextmanager
