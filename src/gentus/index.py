@@ -395,15 +395,13 @@ class Index:
         with self._reading():
             names = self.catalogue.names(tables)
             lacking = tables - names.keys()
-            unlisted = [
-                names[own].name for place, own in answers if own in names and _is_at(names[own], place)
-            ]
-            if (lacking or unlisted) and self.catalogue.serial() == now.serial:  # nobody has changed anything
-                raise AlteredError(
-                    f"it lacks the table {min(lacking)}, and nobody has removed it"
-                    if lacking
-                    else f"its list of files does not lead to {unlisted[0]}"
-                )
+            if lacking and self.catalogue.serial() == now.serial:
+                raise AlteredError(f"it lacks the table {min(lacking)}, and nobody has removed it")
+            for place, own in answers:
+                if place is None or own in lacking or not _is_at(names[own], *place):
+                    continue
+                if own not in self.catalogue.ids_at(*place):  # else it has come there a moment ago
+                    raise AlteredError(f"its list of files does not lead to {names[own].name}")
         return names
 
     def align(self, query: Query, table: str | Hit | Query, names: bool = True) -> Alignment:
@@ -607,24 +605,16 @@ class Index:
         }
 
 
-def _is_at(named: Named, place: _Place | None) -> bool:
-    return place is not None and named.real == place[0] and place[1] in (None, named.part)
+def _is_at(named: Named, real: str | bytes, part: str | None) -> bool:
+    return named.real == real and part in (None, named.part)
 
 
 def _hits(found: Iterable[tuple[Found, Named | None, str]]) -> list[Hit]:
     """What was found under its name and path; what has none was removed a moment ago."""
     there = [(one, named, sid) for one, named, sid in found if named is not None]
     return [
-        Hit(
-            number,
-            named.name,
-            round(one.score, 6),
-            sid,
-            named.path,
-            _rounded(one.prior),
-            _rounded(one.generator),
-        )
-        for number, (one, named, sid) in enumerate(there, 1)
+        Hit(number, name, round(one.score, 6), sid, path, _rounded(one.prior), _rounded(one.generator))
+        for number, (one, (name, path, *_), sid) in enumerate(there, 1)
     ]
 
 

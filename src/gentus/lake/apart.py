@@ -69,7 +69,7 @@ class Apart:
             ours.recv()  # ready
         except EOFError as error:
             raise RuntimeError(
-                f"a process to open databases could not be started (exit code {self.close()})"
+                f"a process to open files could not be started (exit code {self.close()})"
             ) from error
         return ours
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 from gentus.lake.base import Limits, Source, Unreadable, explain, spread
@@ -83,11 +84,14 @@ def is_plain(source: Source) -> bool:
     """Whether Python alone reads it: no native parser, which a damaged file might bring down or hold."""
     if isinstance(source.path, Remote):
         return source.path.scheme == "memory" or kind_of(source.path.name) in _PLAIN  # or: only we have it
-    if source.part is not None:
-        return False
+    return source.part is None and is_plain_file(source.path)
+
+
+def is_plain_file(path: Path) -> bool:
+    """The same of a file on this machine that is one table."""
     try:
-        start = magic(source.path)
-        return kind_inside(source.path, start) in _PLAIN and not start.startswith(ZSTD)
+        start = magic(path)
+        return kind_inside(path, start) in _PLAIN and not start.startswith(ZSTD)
     except (OSError, Unreadable):
         return True  # and refused as soon as it is read
 

@@ -17,11 +17,11 @@ def start(process: BaseProcess) -> None:
     """
     main = sys.modules["__main__"]
     with _ONE_AT_A_TIME:
-        spec = main.__spec__
-        named = {name: main.__dict__.pop(name) for name in ("__file__",) if name in main.__dict__}
+        spec, file = main.__spec__, main.__dict__.pop("__file__", None)
         main.__spec__ = None
         try:
             process.start()
         finally:
             main.__spec__ = spec
-            main.__dict__.update(named)  # `python -c` has none, and others count on that
+            if file is not None:  # `python -c` has none, and others count on that
+                main.__file__ = file

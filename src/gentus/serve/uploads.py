@@ -23,7 +23,7 @@ from gentus.lake import Limits, Source, Unreadable, only_table, read
 from gentus.lake.apart import Apart
 from gentus.lake.files import magic, stream
 from gentus.lake.kinds import Kind, kind_inside, kind_of
-from gentus.lake.reader import is_plain
+from gentus.lake.reader import is_plain_file
 from gentus.serve.errors import Refused
 from gentus.serve.settings import Settings
 from gentus.table import Table
@@ -92,7 +92,7 @@ class Uploads:
         return upload, table
 
     def _look(self, path: Path, name: str, limits: Limits) -> tuple[Source, Table]:
-        if is_plain(Source(name, path, None, 0, 0)):
+        if is_plain_file(path):
             return look(path, name, limits, self.settings)
         with self._one_at_a_time:
             self._apart = self._apart or Apart(limits)
