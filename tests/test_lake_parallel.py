@@ -12,6 +12,7 @@ import pytest
 
 from gentus.engine import LocalEngine
 from gentus.lake import Limits, Skipped, Source, each, read, scan, worker
+from gentus.lake.apart import Apart
 from gentus.static import WeightsMissingError
 from gentus.table import Table
 
@@ -281,3 +282,19 @@ def test_a_worker_that_is_told_twice_to_end_clears_up_all_the_same(tmp_path: Pat
     process.join(30)
     assert process.exitcode == 0
     assert cleared.exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
+def test_a_process_that_dies_while_it_waits_is_started_anew() -> None:
+    """Of all calls that follow, none is the one that brought it down."""
+    apart = Apart()
+    try:
+        first = apart(os.getpid)
+        os.kill(first, signal.SIGKILL)
+        while apart._process and apart._process.is_alive():
+            time.sleep(0.01)
+        second = apart(os.getpid)
+        assert second not in (first, os.getpid())
+        assert apart(os.getpid) == second
+    finally:
+        apart.close()

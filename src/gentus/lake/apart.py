@@ -28,6 +28,8 @@ class Apart:
 
     def __call__(self, function: Callable[..., R], *arguments: object) -> R:
         """Call a function there; all has to be picklable. Raises what it raises, or `Unreadable`."""
+        if self._process is not None and not self._process.is_alive():  # the system may end it while it waits
+            self.close()
         connection = self._connection or self._start()
         connection.send((function, arguments))
         if not connection.poll(self._limits.seconds):
