@@ -413,8 +413,11 @@ def test_version_and_no_command(run: Run) -> None:
 
 def test_a_reader_that_stops_listening_is_no_error(index_path: Path) -> None:
     command = f"{sys.executable} -m gentus.cli info '{index_path}' --json | head -n 0"
-    done = subprocess.run(command, shell=True, capture_output=True, text=True)
-    assert done.stderr == ""
+    for unbuffered in ({}, {"PYTHONUNBUFFERED": "1"}):  # it is met as the program ends, or at once
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+        environment |= unbuffered
+        done = subprocess.run(command, shell=True, capture_output=True, text=True, env=environment)
+        assert done.stderr == ""
 
 
 def test_names_that_the_terminal_cannot_write(index_path: Path, lake: Path) -> None:

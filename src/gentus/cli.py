@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sqlite3
 import sys
 import time
@@ -482,7 +483,10 @@ def guarded(command: Callable[[], Any]) -> None:
         if isinstance(stream, io.TextIOWrapper):  # a name that it cannot write must not end the program
             stream.reconfigure(errors="backslashreplace")
     try:
-        command()
+        try:
+            command()
+        finally:
+            _say_the_rest()
     except KeyboardInterrupt:
         say("Stopped.")
         raise SystemExit(130) from None
@@ -506,6 +510,15 @@ def guarded(command: Callable[[], Any]) -> None:
     except sqlite3.Error as error:
         say(f"Error: the catalogue of the index could not be read or written: {error}")
         raise SystemExit(1) from None
+
+
+def _say_the_rest() -> None:
+    """Flush; if nobody listens any more, no later flush tries again and complains as the program ends."""
+    try:
+        if sys.__stdout__ is not None:  # itself: Typer wraps it once it has met a closed pipe
+            sys.__stdout__.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 if __name__ == "__main__":
