@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import random
+import re
+from collections import Counter
 from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
@@ -12,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gentus import static
+from gentus import minilm
 from gentus.bench import methods
 from gentus.bench.baselines import (
     D3L,
@@ -40,6 +42,15 @@ from gentus.bench.baselines.contrast import (
     make_encoder,
 )
 from gentus.bench.baselines.formats import informative_words, pattern
+from gentus.bench.baselines.hashed import GRAM, PIECE, SHAPE, WORD, featurize
+from gentus.bench.baselines.hashed_evidence import (
+    BLOCKS,
+    HASHED_WIDTH,
+    WIDTH,
+    Evidence,
+    normalize,
+    projection,
+)
 from gentus.bench.baselines.matching import cosine, matched_weight, soft_jaccard, top_tables, weight_alone
 from gentus.bench.baselines.minhash import MinHash, Postings, bands, hashes, jaccard
 from gentus.bench.baselines.model_reader import ModelReader, varied_texts
@@ -49,10 +60,11 @@ from gentus.bench.baselines.starmie import dropping, train
 from gentus.bench.baselines.static_reader import StaticReader
 from gentus.bench.baselines.tactus import adaptive_pool, halves
 from gentus.bench.baselines.tokens import chance
+from gentus.features import concatenate
 from gentus.table import Column, Table
 
 pytestmark = pytest.mark.skipif(
-    not all(find_spec(one) for one in ("usearch", "sklearn", "transformers", static.PACKAGE)),
+    not all(find_spec(one) for one in ("usearch", "sklearn", "transformers", minilm.PACKAGE.module)),
     reason="needs usearch, scikit-learn, transformers and the MiniLM weights",
 )
 
@@ -245,6 +257,111 @@ def test_bounds_change_nothing(score: Any) -> None:
         places, scores = top_tables(similarity, counts, k, score, offsets)
         np.testing.assert_allclose(scores, np.sort(exact)[::-1][:k], atol=1e-6)
         np.testing.assert_allclose(exact[places], scores, atol=1e-6)
+
+
+PRIME = 0x9E3779B97F4A7C15
+ALL_BITS = (1 << 64) - 1
+
+
+def mixed(x: int) -> int:
+    """The finaliser of SplitMix64."""
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & ALL_BITS
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & ALL_BITS
+    return x ^ (x >> 31)
+
+
+def bucket(hashed: int) -> int:
+    return mixed(hashed & ALL_BITS) >> 48
+
+
+def word_id(word: str) -> int:
+    return WORD + bucket(sum(mixed(ord(letter)) * PRIME**place for place, letter in enumerate(word)))
+
+
+def gram_id(gram: str) -> int:
+    hashed = len(gram)
+    for letter in gram:
+        hashed = hashed * PRIME + mixed(ord(letter))
+    return GRAM + bucket(hashed)
+
+
+def shape_id(cell: str) -> int:
+    shape = cell
+    for run, sign in ((r"\s+", " "), ("[A-Z]+", "A"), ("[a-z]+", "a"), (r"\d", "0")):
+        shape = re.sub(run, sign, shape)
+    hashed = 0
+    for byte in shape.encode():
+        hashed = hashed * PRIME + byte + 1
+    return SHAPE + bucket(hashed)
+
+
+def counted_by_hand(cells: list[str]) -> Counter[int]:
+    """How often each id occurs in a column of ASCII cells, each shorter than 33 characters."""
+    values = list(dict.fromkeys(cells))
+    found: Counter[int] = Counter()
+    for value in values:
+        found.update(map(word_id, re.findall(r"\w+", value.lower())))
+        for word in value.lower().split():
+            padded = f" {word} "
+            found.update(gram_id(padded[i : i + n]) for n in (3, 4) for i in range(len(padded) - n + 1))
+        found[shape_id(value)] += 1
+    pieces = minilm.load_tokenizer().encode(" ".join(values), add_special_tokens=False).ids
+    found.update(PIECE + piece for piece in pieces)
+    return found
+
+
+def test_counts_of_baselines_are_as_by_hand() -> None:
+    columns = [
+        ["Salmon  trout", "salmon", "the carp, the eel", "salmon"],
+        [],
+        ["2020-01-31", "12 May 1999", "$1,200.50", "x"],
+        ["b"],
+    ]
+    features = featurize(table("t", columns))
+    filled = [cells for cells in columns if cells]
+    assert features.tables.tolist() == [0, 3]
+    assert features.places.tolist() == [[0, 3], [2, 1], [3, 0]]
+    for column, cells in enumerate(filled):
+        part = slice(features.starts[column], features.starts[column + 1])
+        expected = sorted(counted_by_hand(cells).items())
+        assert list(zip(features.ids[part].tolist(), features.counts[part].tolist(), strict=True)) == expected
+    published = (word_id("salmon"), gram_id(" sal"), shape_id("Salmon"))
+    assert published == (24_065, 120_512, 142_849)
+    assert set(published) <= set(featurize(table("t", [["Salmon"]])).ids.tolist())
+
+
+def test_counts_of_baselines_do_not_depend_on_names_or_stop_at_empty_tables() -> None:
+    one, other = (featurize(table("t", [["salmon"], ["2"]], header)) for header in ("fish", "year of "))
+    np.testing.assert_array_equal(one.ids, other.ids)
+    nothing = featurize(table("t", [[], []]))
+    assert (len(nothing), len(nothing.ids), len(nothing.profile)) == (1, 0, 0)
+
+
+def test_vectors_of_baselines_are_sums_of_signed_ids_in_blocks_of_length_one() -> None:
+    features = concatenate([featurize(one) for one in LAKE])
+    evidence = Evidence.fit([features])
+    blocks = evidence.blocks(features)
+    assert blocks.shape == (3 * len(LAKE), WIDTH)
+    for block in BLOCKS.values():
+        np.testing.assert_allclose(np.linalg.norm(blocks[:, block], axis=1), 1, atol=1e-5)
+    dimension, sign = projection()
+    for column in (0, 7):
+        sums = np.zeros((1, HASHED_WIDTH), np.float32)
+        for at in range(features.starts[column], features.starts[column + 1]):
+            of = int(features.ids[at])
+            if of < PIECE:
+                weight = (1 + np.log(float(features.counts[at]))) * evidence.idf[of]
+                sums[0, dimension[of]] += sign[of] * weight
+        for kind in ("words", "grams", "shapes"):
+            expected = normalize(sums[:, BLOCKS[kind]].copy())[0]
+            np.testing.assert_allclose(blocks[column, BLOCKS[kind]], expected, atol=1e-5)
+
+
+def test_rare_words_of_baselines_are_those_of_few_tables_not_of_few_columns() -> None:
+    lake = [table("t", [["zebra"], ["zebra"]]), *(table("t", [["horse"]]) for _ in range(9))]
+    idf = Evidence.fit([concatenate([featurize(one) for one in lake])]).idf
+    assert idf[word_id("zebra")] == pytest.approx(np.log(11 / 2) + 1, abs=1 / 16)
+    assert idf[word_id("horse")] == pytest.approx(np.log(11 / 10) + 1, abs=1 / 16)
 
 
 def test_minhash_estimates_jaccard() -> None:
@@ -448,7 +565,7 @@ def test_serving_memory_is_counted_once_and_whole() -> None:
     assert serving_mb({"x" * mebi: ["y" * mebi]}) == pytest.approx(2, abs=1e-2)
     graph = Neighbours(unit(np.random.default_rng(0).normal(size=(500, 256)).astype(np.float32)))
     assert serving_mb(graph) > (500 * 256 * (4 + 2)) / mebi  # rows, and in the graph halves of them
-    assert serving_mb(static.load_vectors()) == pytest.approx(30_522 * 384 * 4 / mebi)
+    assert serving_mb(minilm.load_vectors()) == pytest.approx(30_522 * 384 * 4 / mebi)
     assert serving_mb(np, test_serving_memory_is_counted_once_and_whole, Slotted) == 0  # code is no data
 
 

@@ -24,7 +24,7 @@ from gentus.bench.engines import markdown, measure_engines
 from gentus.engine_ray import RayEngine, ray_engine
 from gentus.lake import Limits, Skipped, Source, parallel, scan
 from gentus.progress import Progress, Step
-from gentus.static import WeightsMissingError
+from gentus.weights import WeightsMissingError
 from gentus.store import Layout
 from gentus.table import Table
 

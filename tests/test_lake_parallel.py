@@ -13,7 +13,7 @@ import pytest
 from gentus.engine import LocalEngine
 from gentus.lake import Limits, Skipped, Source, each, read, scan, worker
 from gentus.lake.apart import Apart
-from gentus.static import WeightsMissingError
+from gentus.weights import WeightsMissingError
 from gentus.table import Table
 
 

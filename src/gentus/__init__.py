@@ -28,7 +28,7 @@ def build(
     **options: Any,
 ) -> Index:
     """Index a lake and return the opened index. Options are those of `gentus.building.build`."""
-    from gentus.building import build  # here, because it brings in torch, which searching does not need
+    from gentus.building import build
 
     return build(lake, index, labels, **options)
 

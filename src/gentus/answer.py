@@ -6,9 +6,10 @@ import torch
 
 from gentus.codes import Codebooks
 from gentus.evidence import F32
-from gentus.generate import Found, Prior, Softmax, generate
+from gentus.generate import Found, Prior, generate
 from gentus.generator import DecodingSession, Generator, Inputs
 from gentus.lake.base import spread
+from gentus.settings import Softmax
 from gentus.table import Table
 from gentus.trie import Tree
 

@@ -6,15 +6,16 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from gentus.minilm import checked_folder
 from gentus.progress import Tick
 from gentus.serialize import COLUMN, Serial, Serializer, SerialSettings
-from gentus.static import checked_folder
+from gentus.settings import Precision
 from gentus.table import Table
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ MINILM = "minilm"
 # Measured: on a CPU, larger batches fall out of the cache of a core. A GPU wants more at a time.
 BATCH_TOKENS = {"cpu": 1024, "mps": 8192, "cuda": 32768}
 
-Precision = Literal["auto", "float32", "bfloat16"]
 F32 = NDArray[np.float32]
 
 

@@ -210,6 +210,11 @@ class Catalogue:
         """Every table that was read, in the order of names."""
         return _places(self.db.execute(f"SELECT {_PLACED} FROM tables WHERE chunk IS NOT NULL ORDER BY name"))
 
+    def widths(self) -> NDArray[np.int64]:
+        """How many columns each of these has."""
+        found = self.db.execute("SELECT columns FROM tables WHERE chunk IS NOT NULL ORDER BY name")
+        return np.fromiter((width or 0 for (width,) in found), np.int64)
+
     def ids(self, names: Iterable[str] | None = None) -> dict[str, int]:
         """The id of every table that was read, or of some, by name."""
         chosen = "SELECT name, id FROM tables WHERE chunk IS NOT NULL"

@@ -57,16 +57,22 @@ def index(
     preset: Annotated[
         str | None,
         typer.Option(
-            help="fast: no generator. trained: a small one, also without labels. paper: BERT and T5 from "
-            "the hub, labels needed. Default: trained with labels, else fast."
+            help="fast: no labels, no generator. trained: a small generator. paper: BERT and T5 from the "
+            "hub. The last two need labels. Default: trained with labels, else fast."
         ),
     ] = None,
+    names: Annotated[
+        bool,
+        typer.Option(
+            "--names/--no-names", help="Whether column names count: as far as they agree with the cells."
+        ),
+    ] = True,
     time_budget: Annotated[
         float | None, typer.Option(min=0, help="Minutes that training the generator may take at most.")
     ] = None,
     bert: Annotated[
         str | None,
-        typer.Option(help="Read columns with this BERT: a hub id, a folder, or minilm. Slow without a GPU."),
+        typer.Option(help="Read columns with this BERT: a hub id, a folder, or minilm. With labels."),
     ] = None,
     t5: Annotated[
         str | None, typer.Option(help="Let this T5 read tables as text: a hub id or a folder. With labels.")
@@ -103,15 +109,15 @@ def index(
     as_json: AsJson = False,
 ) -> None:
     """Index a lake. Needs no labels; can be interrupted and run again."""
-    from gentus.building import Preset, build, preset_settings
+    from gentus.building import assisted, build, require_training
     from gentus.engine import EngineName
-    from gentus.generate import Softmax
-    from gentus.identifiers import Variant
     from gentus.progress import terminal_progress
-    from gentus.team import assist
+    from gentus.settings import Preset, Softmax, Variant, preset_settings
 
     started = time.perf_counter()
-    if assist():  # the first of several processes builds, and speaks
+    if labels is not None:
+        require_training()
+    if assisted():  # the first of several processes builds, and speaks
         return
     usual = preset_settings(
         _one_of(preset or ("fast" if labels is None else "trained"), Preset, "preset"), seed, t5
@@ -123,13 +129,14 @@ def index(
             levels=levels or usual.quantizer.levels,
             codes=codes or usual.quantizer.codes,
         ),
+        names=names,
         bert=bert or usual.bert,
         download=download,
         identifiers=_one_of(identifiers, Variant, "identifiers"),
     )
     if softmax is not None or ship_generator:
         if settings.generation is None:
-            raise typer.BadParameter("there is no generator: give labels, or the preset trained")
+            raise typer.BadParameter("there is no generator: give labels")
         chosen = _one_of(softmax or settings.generation.softmax, Softmax, "softmax")
         generation = replace(settings.generation, softmax=chosen, always=ship_generator)
         settings = replace(settings, generation=generation)
@@ -280,6 +287,10 @@ def _show_hits(query: str, hits: list[Hit], milliseconds: float, explain: bool =
             show(hit.alignment, page, hit.rank)
 
 
+def _names_line(trust: float | None) -> str:
+    return "not looked at" if trust is None else f"count {trust:.0%}: as far as they agree with the cells"
+
+
 def _part(value: float | None) -> str:
     return "-" if value is None else f"{value:+.3f}"
 
@@ -307,17 +318,16 @@ def info(
         emit(facts)
         return
     health = facts["health"]
-    weights = ", ".join(f"{kind} {weight:.2f}" for kind, weight in facts["evidence_weights"].items())
+    known = ", ".join(f"{count:,} {kind}" for kind, count in facts["evidence"].items())
     size = facts["bytes"]
     see = ": see --skipped" if facts["skipped"] else ""
     lines = {
         "lake": facts["lake"],
         "tables": f"{facts['tables']:,} ({facts['skipped']:,} skipped{see})",
         "identifiers": f"{facts['levels']} codes of {facts['codes']}",
-        "evidence": weights,
-        "labels": f"{facts['labels']['pairs']:,} pairs"
-        if facts["labels"]
-        else "none: the lake taught itself",
+        "vocabulary": known,
+        "column names": _names_line(facts["names"]),
+        "labels": f"{facts['labels']['pairs']:,} pairs" if facts["labels"] else "none (self-supervised)",
         "encoder": facts["encoder"],
         "generator": _generator_line(facts),
         "codes in use": " ".join(f"{used:.0%}" for used in health["used"]),
@@ -476,8 +486,8 @@ def guarded(command: Callable[[], Any]) -> None:
     """Run a command, turning failures a user can mend into a message instead of a traceback."""
     from gentus.lake import Unreadable
     from gentus.scratch import NoRoomError
-    from gentus.static import WeightsMissingError
     from gentus.store import IndexFolderError
+    from gentus.weights import WeightsMissingError
 
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a name that it cannot write must not end the program

@@ -120,12 +120,12 @@ def refit(
     as_json: AsJson = False,
 ) -> None:
     """Learn codes and generator anew from the tables there are now, and switch over when done."""
+    from gentus.building import assisted
     from gentus.building import refit as fit_anew
     from gentus.progress import terminal_progress
-    from gentus.team import assist
 
     started = time.perf_counter()
-    if assist():  # the first of several processes learns, and speaks
+    if assisted():  # the first of several processes learns, and speaks
         return
     try:
         fitted = fit_anew(

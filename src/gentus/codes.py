@@ -62,6 +62,11 @@ class Codebooks:
             total += book.take(code, axis=0)
         return total
 
+    def error(self, latents: F32, codes: U8) -> F32:
+        """(N,) squared distances of latents to their codewords."""
+        missing = latents - self.decode(codes)
+        return np.asarray(np.einsum("nd,nd->n", missing, missing), np.float32)
+
 
 def assign_suffixes(codes: U8, distance: F32) -> NDArray[np.int32]:
     """(N,) suffix of every table: 0 where its code is its own, else 1, 2, .. within the group.

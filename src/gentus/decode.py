@@ -16,9 +16,9 @@ from gentus.codes import Codebooks
 from gentus.evidence import F32, normalize
 from gentus.trie import I64, Tree
 
-FIRST = 2  # tables that a query is drawn towards
-NEAR = 20  # tables that one leans towards which comes later ...
-SHARPLY = 0.05  # ... those most that are nearest: a temperature of cosines
+FIRST = 2  # tables that a query takes feedback from
+NEAR = 20  # tables that one which comes later is smoothed with ...
+TEMPERATURE = 0.05  # ... those most that are nearest: of cosines
 AT_ONCE = 16  # so many rows a beam are not worth going down to node by node ...
 ROUGHLY = 4  # ... and after so many more codes it shows which of them the beam would hold
 
@@ -44,32 +44,32 @@ class Decoder:
         rows, rest = self._find(latent, beam)
         return _in_order(rows, _squared(rest))
 
-    def search_drawn(
-        self, latent: F32, beam: int, weight: float, itself: Collection[int] = ()
+    def search_with_feedback(
+        self, latent: F32, beam: int, weight: float, self_ids: Collection[int] = ()
     ) -> tuple[I64, F32]:
-        """The same, ordered for the latent drawn towards the first tables: what they share, the query meant.
+        """The same with pseudo-relevance feedback: ordered for the latent moved to the first tables.
 
-        Tables that are the query `itself` say nothing new; nothing is drawn towards them.
+        Tables that are the query itself (`self_ids`) say nothing new and are left out of the feedback.
         """
         rows, rest = self._find(latent, beam)
         distance = _squared(rest)
-        near = np.lexsort((rows, distance))[: FIRST + len(itself)]
-        first = near[~np.isin(self.trie.table(rows[near]), list(itself))][:FIRST]
+        near = np.lexsort((rows, distance))[: FIRST + len(self_ids)]
+        first = near[~np.isin(self.trie.table(rows[near]), list(self_ids))][:FIRST]
         if not weight or not len(first):
             return _in_order(rows, distance)
-        towards = latent + weight * (latent - rest[first].mean(0))
-        return _in_order(rows, _squared(rest + (towards / np.linalg.norm(towards) - latent)))
+        moved = latent + weight * (latent - rest[first].mean(0))
+        return _in_order(rows, _squared(rest + (moved / np.linalg.norm(moved) - latent)))
 
-    def leaning(self, latents: F32, weight: float, last: int | None = None) -> F32:
-        """(n, d) unit latents drawn towards the tables near them, as tables lean that no teacher has seen.
+    def smooth(self, latents: F32, weight: float, last: int | None = None) -> F32:
+        """(n, d) unit latents moved to the mean of tables near them, for tables the fit has not seen.
 
-        Those that it has seen lean towards its neighbours; upright beside them, a table would be found less.
-        Only tables up to the number `last` draw others: leaning on those that lean already leads astray.
+        Those that it has seen are smoothed with their neighbours; without it, others would be found less.
+        Only tables up to the number `last` count: smoothing with smoothed newcomers leads astray.
         """
         if not weight or not len(self.trie):
             return latents
-        drawn = latents.copy()
-        for own, latent in zip(drawn, latents, strict=True):
+        moved = latents.copy()
+        for own, latent in zip(moved, latents, strict=True):
             rows, rest = self._find(latent, 4 * NEAR)
             if last is not None:
                 rest = rest[self.trie.table(rows) <= last]
@@ -77,9 +77,9 @@ class Decoder:
                 continue
             distance = _squared(rest)
             nearest = np.argsort(distance, kind="stable")[:NEAR]
-            share = np.exp((distance[nearest[0]] - distance[nearest]) / (2 * SHARPLY))
+            share = np.exp((distance[nearest[0]] - distance[nearest]) / (2 * TEMPERATURE))
             own += weight * (latent - share / share.sum() @ rest[nearest])
-        return normalize(drawn)
+        return normalize(moved)
 
     def _find(self, latent: F32, beam: int) -> tuple[I64, F32]:
         """Rows of identifiers near the latent, and the (n, d) rest that each leaves of it."""

@@ -22,8 +22,8 @@ from gentus.features import (
     classes_of,
     counted,
     hashed_text,
-    pieces_of,
     points_of,
+    tokens_of,
 )
 from gentus.lake.base import spread
 from gentus.quantities import Quantities, read_quantities
@@ -78,8 +78,8 @@ class Digest:
     complete: NDArray[np.bool_]  # (C,) which these are
     starts: I64  # (C + 1,) where the text of each column begins, none of a column of numbers ...
     text: NDArray[
-        np.int32
-    ]  # (m,) ... its words, grams, shapes and word pieces, as ids of search's vocabulary ...
+        np.uint32
+    ]  # (m,) ... its words, grams, shapes and tokens, as ids of search's vocabulary ...
     times: F64  # (m,) ... and how often each occurs
 
 
@@ -289,10 +289,10 @@ def _histogram(owner: I64, bins: NDArray[np.integer[Any]], count: int, width: in
     return np.bincount(owner * width + bins, minlength=count * width).reshape(count, width)
 
 
-def _text(some: list[list[str]], wordy: NDArray[np.bool_]) -> tuple[I64, NDArray[np.int32], F64]:
-    """Hashed words, grams and shapes and the word pieces of columns that hold text, as search has them."""
+def _text(some: list[list[str]], wordy: NDArray[np.bool_]) -> tuple[I64, NDArray[np.uint32], F64]:
+    """Hashed words, grams and shapes and the tokens of columns that hold text, as search has them."""
     columns = np.flatnonzero(wordy)
     values = [some[at] for at in columns]
-    found = [*hashed_text(values), pieces_of(values)] if values else []
+    found = [*hashed_text(values), tokens_of(values)] if values else []
     starts, ids, times = counted([columns[owner] for owner, _ in found], [ids for _, ids in found], len(some))
     return starts, ids, times.astype(np.float64)

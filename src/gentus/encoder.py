@@ -5,28 +5,17 @@ Learning happens in `gentus.latent`; here is the forward pass that search and in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gentus.evidence import F32, WIDTH, Evidence, normalize
+from gentus.evidence import F32, Evidence, normalize
 from gentus.features import Features, featurize
+from gentus.settings import EncoderSettings
 from gentus.table import Table
-
-
-@dataclass(frozen=True, slots=True)
-class EncoderSettings:
-    """Sizes of the network."""
-
-    hidden: int = 256
-    heads: int = 8
-    embedding: int = 256
-    latent: int = 96
-    places: int = 0  # places told apart from the left, from the right and by width; 0: order says nothing
-    inputs: int = WIDTH  # numbers that come in for a column, its place left out
 
 
 def parameter_shapes(settings: EncoderSettings) -> dict[str, tuple[int, ...]]:
@@ -65,6 +54,11 @@ class Encoder:
     # Contextual states of tables' filled columns, where a language model reads them instead of the evidence.
     states: Callable[[Sequence[Table]], list[F32]] | None = field(default=None, repr=False)
 
+    @property
+    def name_trust(self) -> float | None:
+        """1 where names of columns count: what they are worth is learnt; None where they do not."""
+        return 1.0 if self.evidence.named else None
+
     def read(self, table: Table) -> tuple[F32, F32]:
         """The (C, hidden) column states of a table, and its latent (latent,)."""
         features = featurize(table)
@@ -81,6 +75,21 @@ class Encoder:
     def encode(self, features: Features) -> F32:
         """(T, latent) unit latents by the evidence; a table without any gets the zero vector."""
         return self.latents(self.inputs(self.evidence.columns(features), features), np.diff(features.tables))
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """What is stored of it."""
+        weights = {name: array.astype(np.float16) for name, array in self.weights.items()}
+        return {**self.evidence.arrays(), **weights}
+
+    @classmethod
+    def restore(cls, stored: Mapping[str, NDArray[Any]], settings: EncoderSettings) -> Encoder:
+        """What `arrays` stored, its shapes checked."""
+        shapes = parameter_shapes(settings)
+        for name, shape in shapes.items():
+            if name not in stored or stored[name].shape != shape:
+                raise ValueError(f"it does not hold {name} of shape {shape}")
+        weights = {name: stored[name].astype(np.float32) for name in shapes}
+        return cls(Evidence.restore(stored), settings, weights)
 
     def inputs(self, columns: F32, features: Features) -> F32:
         """(C, inputs + 3 places) what comes in, from what is known of every column."""
@@ -115,11 +124,6 @@ class Encoder:
         inner = silu(embedding * np.sqrt(self.settings.embedding) @ w["latent1.weight"] + w["latent1.bias"])
         latents[filled] = normalize(inner @ w["latent2.weight"] + w["latent2.bias"])
         return latents
-
-
-def lean(latents: F32, toward: F32) -> F32:
-    """(T, d) unit latents drawn towards what lies in these directions."""
-    return normalize(latents + toward)
 
 
 def silu(x: F32) -> F32:

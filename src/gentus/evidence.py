@@ -1,119 +1,309 @@
-"""Evidence vectors: the sparse features of columns as dense vectors whose dot product is a similarity.
+"""Evidence: what columns say, as vectors whose products are similarities. NumPy and SciPy only.
 
-A column's vector is five blocks, each of length one: hashed words, grams and shapes (signed feature
-hashing of TF-IDF), the IDF-weighted mean of static token vectors, and random Fourier features of its
-profile. Scaled by the square root of the lake's evidence weights, the dot product of two columns is the
-weighted mean of five cosine-like similarities.
+A column's vector has a block for each kind of evidence: words, character grams and cell shapes as TF-IDF in
+their leading singular directions (latent semantic analysis), the weighted mean of static token vectors,
+random Fourier features of its profile, and, where names count, the words and grams of its name. Everything
+up to the length of a block is linear: a block is a weighted sum of one row for each id of the column.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from gentus.features import KINDS, PIECE, PROFILE, VOCABULARY, Features
-from gentus.static import WIDTH as PIECE_WIDTH
-from gentus.static import load_vectors
+from gentus.features import KINDS, PROFILE, TOKEN, Features
+from gentus.static import TOKENS, load_vectors
+from gentus.static import WIDTH as TOKEN_WIDTH
 
 F32 = NDArray[np.float32]
+I64 = NDArray[np.int64]
 
-HASHED = {"words": 256, "grams": 512, "shapes": 128}
-HASHED_WIDTH = sum(HASHED.values())
-PROFILE_WIDTH = 64
-_WIDTHS = {**HASHED, "pieces": PIECE_WIDTH, "profile": PROFILE_WIDTH}
+NAMES = ("name words", "name grams")
+_SVD = {"words": 200, "grams": 150, "shapes": 128, "name words": 100, "name grams": 100}
+WIDTHS = {
+    "words": _SVD["words"],
+    "grams": _SVD["grams"],
+    "shapes": _SVD["shapes"],
+    "tokens": TOKEN_WIDTH,
+    "profile": 64,
+    "name words": _SVD["name words"],
+    "name grams": _SVD["name grams"],
+}
 BLOCKS: dict[str, slice] = {  # where each kind of evidence lies in a column's vector
     kind: slice(end - width, end)
-    for (kind, width), end in zip(_WIDTHS.items(), accumulate(_WIDTHS.values()), strict=True)
+    for (kind, width), end in zip(WIDTHS.items(), accumulate(WIDTHS.values()), strict=True)
 }
-EVIDENCE = tuple(BLOCKS)
-WIDTH = sum(_WIDTHS.values())
+WIDTH = sum(WIDTHS.values())
+FEWEST, MOST = (
+    1 << 14,
+    1 << 16,
+)  # ids of a kind that are known: as many for the smallest lakes, for the largest
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """The known ids of one kind: what each weighs, and its row in the space of the kind."""
+
+    ids: NDArray[np.uint32]  # (V,) sorted
+    idf: F32  # (V,)
+    rows: NDArray[np.int8]  # (V, width)
+    scales: F32  # (V,) a row of length about one is `rows * scales`
+
+    def find(self, ids: NDArray[np.uint32]) -> tuple[I64, NDArray[np.bool_]]:
+        """Where ids are, and whether they are known."""
+        if not len(self.ids):
+            return np.zeros(len(ids), np.int64), np.zeros(len(ids), bool)
+        at = np.searchsorted(self.ids, ids)
+        np.minimum(at, len(self.ids) - 1, out=at)
+        return at, self.ids[at] == ids
+
+    def some(self, at: I64) -> F32:
+        """(n, width) rows."""
+        return self.rows[at] * self.scales[at, None]
 
 
 @dataclass(slots=True)
 class Evidence:
-    """How this lake turns features into vectors: what is rare in it, and which evidence counts."""
+    """How this lake turns features into vectors: what it knows, and what is rare in it."""
 
-    idf: F32  # (VOCABULARY,)
-    centre: F32  # (PIECE_WIDTH,) the mean column: what every column shares says nothing
-    weights: F32  # (5,) how much each kind of evidence counts; they sum to one
+    vocabularies: dict[str, Vocabulary]  # those of words, grams, shapes and, where they count, names
+    token_idf: F32  # (TOKENS,)
+    centre: F32  # (TOKEN_WIDTH,) the mean token: what every column shares says nothing
+    weights: F32 = field(default_factory=lambda: equal_weights())  # (kinds,) with labels: what each counts
+
+    @property
+    def named(self) -> bool:
+        """Whether names of columns count."""
+        return NAMES[0] in self.vocabularies
 
     @classmethod
-    def fit(cls, batches: Iterable[Features]) -> Evidence:
-        """Document frequencies and the mean column, from features streamed once."""
-        frequency = np.zeros(VOCABULARY, np.int64)
-        tables = 0
-        sample: list[Features] = []
-        for batch in batches:
-            owner = np.repeat(np.repeat(np.arange(len(batch)), np.diff(batch.tables)), np.diff(batch.starts))
-            seen = np.unique(owner * VOCABULARY + batch.ids)
-            frequency += np.bincount(seen % VOCABULARY, minlength=VOCABULARY)
-            tables += len(batch)
-            if len(sample) < 16:
-                sample.append(batch)
-        idf = np.log((1 + tables) / (1 + frequency)) + 1
-        evidence = cls(
-            quantize_idf(idf.astype(np.float32)),
-            np.zeros(PIECE_WIDTH, np.float32),
-            np.full(len(EVIDENCE), 1 / len(EVIDENCE), np.float32),
-        )
-        means = [evidence._pieces(batch, evidence._tfidf(batch)) for batch in sample]
-        evidence.centre = np.concatenate(means).mean(0).astype(np.float16).astype(np.float32)
-        return evidence
+    def fit(cls, features: Features, tables: int, names: bool = True, seed: int = 0) -> Evidence:
+        """From a sample of a lake of so many `tables`."""
+        most = int(np.clip(1 << (2 * tables - 1).bit_length(), FEWEST, MOST))
+        kinds = [kind for kind in _SVD if names or kind not in NAMES]
+        known = {kind: learn_vocabulary(features, kind, most, seed) for kind in kinds}
+        counts = _table_counts(features, "tokens")
+        idf = quantize_idf(_idf(counts.count(TOKENS, TOKEN), len(features)))
+        # In double precision, so that it does not matter where sums are cut.
+        mass = np.bincount(counts.ids - TOKEN, counts.weights * idf[counts.ids - TOKEN], TOKENS)
+        centre = mass / max(mass.sum(), 1e-9) @ load_vectors().astype(np.float64)
+        return cls(known, idf, centre.astype(np.float16).astype(np.float32))
+
+    def report(self) -> dict[str, Any]:
+        """What it knows, in numbers."""
+        return {kind: len(vocabulary.ids) for kind, vocabulary in self.vocabularies.items()}
 
     def columns(self, features: Features) -> F32:
-        """(C, WIDTH) weighted evidence of every column."""
-        return self.weigh(self.blocks(features))
+        """(C, WIDTH) weighted evidence of every column, as a network reads it."""
+        return rescale(unit_blocks(self.raw(features)), self.weights)
 
-    def weigh(self, vectors: F32) -> F32:
-        """Scale blocks of length one, in place, so that a dot product is a weighted mean of similarities."""
-        return rescale(vectors, self.weights)
-
-    def blocks(self, features: Features) -> F32:
-        """(C, WIDTH) evidence of every column, every block of length one (or zero, if it has none)."""
-        weights = self._tfidf(features)
-        count = len(features.starts) - 1
-        vectors = np.empty((count, WIDTH), np.float32)
-        owner = np.repeat(np.arange(count), np.diff(features.starts))
-        hashed = features.ids < PIECE
-        bucket, sign = projection()
-        flat = owner[hashed] * HASHED_WIDTH + bucket[features.ids[hashed]]
-        signed = weights[hashed] * sign[features.ids[hashed]]
-        vectors[:, :HASHED_WIDTH] = np.bincount(flat, signed, count * HASHED_WIDTH).reshape(
-            count, HASHED_WIDTH
-        )
-        vectors[:, BLOCKS["pieces"]] = self._pieces(features, weights) - self.centre
-        frequencies, phases = _fourier()
-        vectors[:, BLOCKS["profile"]] = np.cos(features.profile @ frequencies + phases)
-        for block in BLOCKS.values():
-            normalize(vectors[:, block])
+    def raw(self, features: Features) -> F32:
+        """(C, WIDTH) evidence of every column, blocks as long as they come; sums of them are of tables."""
+        vectors = np.zeros((len(features.starts) - 1, WIDTH), np.float32)
+        weights = 1 + _LOGARITHMS[features.counts]
+        kinds = features.ids >> np.uint32(29)
+        for number, kind in enumerate(KINDS):
+            if kind != "tokens" and kind not in self.vocabularies:
+                continue
+            of_kind = np.flatnonzero(kinds == number)
+            # Ids are sorted, so those of a kind are together in every column.
+            starts = np.searchsorted(of_kind, features.starts)
+            vectors[:, BLOCKS[kind]] = self._sums(kind, features.ids[of_kind], weights[of_kind], starts)
+        vectors[:, BLOCKS["profile"]] = profiles(features.profile)
         return vectors
 
-    def _tfidf(self, features: Features) -> F32:
-        return (1 + np.log(features.counts.astype(np.float32))) * self.idf[features.ids]
+    def _sums(self, kind: str, ids: NDArray[np.uint32], weights: F32, starts: I64) -> F32:
+        """(C, width) weighted sums of the rows of some ids."""
+        if kind == "tokens":
+            at = (ids - np.uint32(TOKEN)).astype(np.int64)
+            rows, used = _distinct(at, TOKENS)
+            table = load_vectors()[used].astype(np.float32) - self.centre
+            return _product(weights * self.token_idf[at], rows, starts, table)
+        vocabulary = self.vocabularies[kind]
+        at, known = vocabulary.find(ids)
+        at, weights = at[known], weights[known]
+        starts = np.concatenate([[0], np.cumsum(known)])[starts]
+        rows, used = _distinct(at, len(vocabulary.ids))
+        return _product(weights * vocabulary.idf[at], rows, starts, vocabulary.some(used))
 
-    def _pieces(self, features: Features, weights: F32) -> F32:
-        """(C, 384) weighted mean of the static vectors of each column's word pieces."""
-        count = len(features.starts) - 1
-        at = np.flatnonzero(features.ids >= PIECE)
-        starts = np.searchsorted(at, features.starts)  # ids are sorted, so a column's pieces are together
-        mean = np.zeros((count, PIECE_WIDTH), np.float32)
-        filled = np.flatnonzero(np.diff(starts) > 0)
-        if len(filled):
-            weight = weights[at][:, None]
-            rows = load_vectors()[features.ids[at] - PIECE] * weight
-            total = np.add.reduceat(weight, starts[filled])
-            mean[filled] = np.add.reduceat(rows, starts[filled]) / total
-        return mean
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """What is stored of it."""
+        stored: dict[str, NDArray[Any]] = {
+            "evidence.token_idf": np.rint(self.token_idf * 16).astype(np.uint8),
+            "evidence.centre": self.centre.astype(np.float16),
+            "evidence.weights": self.weights,
+        }
+        for kind, vocabulary in self.vocabularies.items():
+            stored[f"{kind}.ids"] = vocabulary.ids
+            stored[f"{kind}.idf"] = np.rint(vocabulary.idf * 16).astype(np.uint8)
+            stored[f"{kind}.rows"] = vocabulary.rows
+            stored[f"{kind}.scales"] = vocabulary.scales.astype(np.float16)
+        return stored
+
+    @classmethod
+    def restore(cls, stored: Mapping[str, NDArray[Any]]) -> Evidence:
+        """What `arrays` stored, its shapes checked."""
+        kinds = [kind for kind in _SVD if f"{kind}.ids" in stored]
+        known = {}
+        for kind in kinds:
+            count = len(stored[f"{kind}.ids"])
+            shapes = {"idf": (count,), "rows": (count, WIDTHS[kind]), "scales": (count,)}
+            for name, shape in shapes.items():
+                if stored[f"{kind}.{name}"].shape != shape:
+                    raise ValueError(f"{kind}.{name} is not of shape {shape}")
+            known[kind] = Vocabulary(
+                stored[f"{kind}.ids"],
+                _restore_idf(stored[f"{kind}.idf"]),
+                stored[f"{kind}.rows"],
+                stored[f"{kind}.scales"].astype(np.float32),
+            )
+        if not {"words", "grams", "shapes"} <= set(known):
+            raise ValueError("words, grams or shapes are missing")
+        centre = stored["evidence.centre"].astype(np.float32)
+        idf, weights = _restore_idf(stored["evidence.token_idf"]), stored["evidence.weights"]
+        if idf.shape != (TOKENS,) or centre.shape != (TOKEN_WIDTH,) or weights.shape != (len(BLOCKS),):
+            raise ValueError("token weights are not of the right shape")
+        return cls(known, idf, centre, weights)
+
+
+def equal_weights() -> F32:
+    """(kinds,) every kind counts alike."""
+    return np.full(len(BLOCKS), 1 / len(BLOCKS), np.float32)
+
+
+# --- latent semantic analysis ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Counts:
+    """Ids of one kind, over whole tables."""
+
+    tables: I64  # (n,)
+    ids: NDArray[np.int64]  # (n,)
+    weights: F32  # (n,) 1 + log of how often
+
+    def count(self, size: int, first: int) -> I64:
+        """(size,) in how many tables each id is."""
+        return np.bincount(self.ids - first, minlength=size)
+
+
+def _table_counts(features: Features, kind: str) -> _Counts:
+    """How often the ids of a kind occur in each table, whatever the column."""
+    first, last = KINDS[kind]
+    some = np.flatnonzero((features.ids >= first) & (features.ids < last))
+    column_of = np.repeat(np.arange(len(features.starts) - 1), np.diff(features.starts))[some]
+    table_of = np.repeat(np.arange(len(features)), np.diff(features.tables))
+    keys = (table_of[column_of].astype(np.int64) << 32) | features.ids[some]
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    begins = np.flatnonzero(np.diff(ordered, prepend=-1))
+    times = np.add.reduceat(features.counts[some[order]].astype(np.int64), begins) if len(begins) else begins
+    unique = ordered[begins]
+    weights = (1 + np.log(np.maximum(times, 1))).astype(np.float32)
+    return _Counts(unique >> 32, unique & 0xFFFFFFFF, weights)
+
+
+def learn_vocabulary(features: Features, kind: str, most: int, seed: int) -> Vocabulary:
+    """The ids of a kind that most tables have, with the leading singular directions of their TF-IDF."""
+    counts = _table_counts(features, kind)
+    ids, at, frequency = np.unique(counts.ids, return_inverse=True, return_counts=True)
+    common = np.flatnonzero(frequency > 1)  # what one table has alone leads to no other ...
+    width = WIDTHS[kind]
+    if len(common) < 2 * width:
+        common = np.arange(len(ids))  # ... but in a small lake it is all there is
+    kept = np.sort(common[np.argsort(-frequency[common], kind="stable")[:most]])
+    idf = quantize_idf(_idf(frequency[kept], len(features)))
+    place = np.full(len(ids), -1)
+    place[kept] = np.arange(len(kept))
+    known = place[at] >= 0
+    at, tables = place[at[known]], counts.tables[known]
+    matrix = sp.csr_matrix((counts.weights[known] * idf[at], (tables, at)), (len(features), len(kept)))
+    rows = np.zeros((len(kept), width), np.float32)
+    found = singular_directions(_unit_rows(matrix), width, seed)
+    rows[:, : found.shape[1]] = found
+    scales = (np.abs(rows).max(1, initial=0) / 127).astype(np.float16).astype(np.float32)
+    whole = np.rint(rows / np.maximum(scales, 1e-9)[:, None])
+    return Vocabulary(ids[kept].astype(np.uint32), idf, np.clip(whole, -127, 127).astype(np.int8), scales)
+
+
+def singular_directions(matrix: sp.csr_matrix, width: int, seed: int, rounds: int = 1) -> F32:
+    """(V, width) leading right singular vectors of a sparse matrix, by randomised subspace iteration."""
+    width = min(width, min(matrix.shape))
+    if not width or not matrix.nnz:
+        return np.zeros((matrix.shape[1], 0), np.float32)
+    random = np.random.default_rng(seed)
+    some = min(width + 20, matrix.shape[0])
+    sketch = _orthonormal(matrix @ random.standard_normal((matrix.shape[1], some), dtype=np.float32))
+    across = matrix.T.tocsr()
+    for _ in range(rounds):
+        sketch = _orthonormal(matrix @ _orthonormal(across @ sketch))
+    small = np.asarray(across @ sketch, np.float64)  # (V, some)
+    values, vectors = np.linalg.eigh(small.T @ small)
+    leading = vectors[:, ::-1][:, :width] / np.sqrt(np.maximum(values[::-1][:width], 1e-12))
+    return np.asarray(small @ leading, np.float32)
+
+
+def _orthonormal(vectors: F32) -> F32:
+    """An orthonormal basis of the columns of a tall matrix, by its small Gram matrix."""
+    gram = vectors.T.astype(np.float64) @ vectors
+    values, directions = np.linalg.eigh(gram)
+    scale = 1 / np.sqrt(np.maximum(values, values[-1] * 1e-12 + 1e-300))
+    return np.asarray(vectors @ (directions * scale).astype(np.float32), np.float32)
+
+
+def _idf(frequency: I64, tables: int) -> F32:
+    return (np.log((1 + tables) / (1 + frequency)) + 1).astype(np.float32)
 
 
 def quantize_idf(idf: F32) -> F32:
     """IDF to a sixteenth, so that a byte stores it and a loaded index computes what was fitted."""
     return np.asarray(np.minimum(np.rint(idf * 16), 255) / 16, np.float32)
+
+
+def _restore_idf(stored: NDArray[np.uint8]) -> F32:
+    return np.asarray(stored / 16, np.float32)
+
+
+# --- sums and lengths --------------------------------------------------------------------------------
+
+
+_LOGARITHMS = np.log(np.maximum(np.arange(256), 1)).astype(np.float32)  # of counts, which are bytes
+
+
+def _distinct(at: I64, total: int) -> tuple[I64, I64]:
+    """(n,) numbers below `total` as places among the distinct ones, and these."""
+    if 8 * len(at) < total:
+        used, places = np.unique(at, return_inverse=True)
+        return places, used
+    present = np.zeros(total, bool)
+    present[at] = True
+    return (np.cumsum(present) - 1)[at], np.flatnonzero(present)
+
+
+def _product(weights: F32, at: I64, starts: I64, table: F32) -> F32:
+    """(C, width) for every column the weighted sum of its rows of a table."""
+    rows = sp.csr_matrix((weights, at, starts), (len(starts) - 1, len(table)))
+    return np.asarray(rows @ table, np.float32)
+
+
+def _unit_rows(matrix: sp.csr_matrix) -> sp.csr_matrix:
+    squares = np.asarray(matrix.multiply(matrix).sum(1), np.float64).ravel()
+    scale = (1 / np.sqrt(np.maximum(squares, 1e-18))).astype(np.float32)
+    return sp.csr_matrix(sp.diags(scale) @ matrix, dtype=np.float32)
+
+
+def unit_blocks(vectors: F32) -> F32:
+    """Scale every block of every row to length one, in place; zero blocks stay."""
+    for block in BLOCKS.values():
+        vectors[:, block] = normalize(vectors[:, block])
+    return vectors
 
 
 def rescale(vectors: F32, factors: F32) -> F32:
@@ -135,25 +325,17 @@ def normalize(vectors: F32) -> F32:
     return vectors
 
 
-@lru_cache(maxsize=1)
-def projection() -> tuple[NDArray[np.int64], F32]:
-    """Signed feature hashing: the dimension and the sign of every id of the hashed kinds."""
-    ids = np.arange(PIECE, dtype=np.uint64)
-    mixed = (ids + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed ^= mixed >> np.uint64(32)
-    bucket = np.zeros(PIECE, np.int64)
-    for kind, width in HASHED.items():
-        first, last = KINDS[kind]
-        bucket[first:last] = BLOCKS[kind].start + (mixed[first:last] % np.uint64(width)).astype(np.int64)
-    return bucket, np.where(mixed >> np.uint64(63), 1.0, -1.0).astype(np.float32)
+def profiles(profile: F32) -> F32:
+    """(C, 64) random Fourier features of profiles, of length one."""
+    frequencies, phases = _fourier()
+    return normalize(np.cos(profile @ frequencies + phases))
 
 
 @lru_cache(maxsize=1)
 def _fourier() -> tuple[F32, F32]:
     """Random Fourier features of a Gaussian kernel on profiles; the generator is part of the format."""
     random = np.random.Generator(np.random.PCG64(20_180))
-    uniform = random.random((3, PROFILE, PROFILE_WIDTH))
+    uniform = random.random((3, PROFILE, WIDTHS["profile"]))
     gaussian = np.sqrt(-2 * np.log(1 - uniform[0])) * np.cos(2 * np.pi * uniform[1])  # Box-Muller
     phases = 2 * np.pi * uniform[2, 0]
     return (np.sqrt(2) * gaussian).astype(np.float32), phases.astype(np.float32)

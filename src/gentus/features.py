@@ -1,39 +1,38 @@
 """From cells to evidence: what a column says, as sparse counts and a small profile.
 
-Every column becomes one sparse row over a joint vocabulary: hashed words, hashed character 3- and
-4-grams, hashed cell shapes ("0000-00-00") and the word pieces of a language model. A table is a few
-small arrays, made without a Python loop over characters, so that a lake is featurised at the speed it is
-read.
+Every column becomes one sparse row over a joint vocabulary: words, character 3- and 4-grams, cell shapes
+("0000-00-00"), tokens with static vectors, and the words and grams of its name. Words, grams and shapes are
+known by a hash of 29 bits, so that two of them hardly ever meet. A table is a few small arrays, made without
+a Python loop over characters, so that a lake is featurised at the speed it is read.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gentus.column_names import is_name, words_of
 from gentus.lake.base import spread
 from gentus.static import load_tokenizer
 from gentus.table import Table
 
-VERSION = 2  # of what `featurize` computes; a cache of another version is not used
-HASH_BITS = 16  # buckets a kind; the evidence is projected far below that, so more buys nothing
-BUCKETS = 1 << HASH_BITS
-PIECES = 30_522  # the vocabulary of the BERT family's uncased WordPiece
-WORD, GRAM, SHAPE, PIECE = 0, BUCKETS, 2 * BUCKETS, 3 * BUCKETS  # where each kind's ids begin
-VOCABULARY = PIECE + PIECES
-KINDS: dict[str, tuple[int, int]] = {
-    "words": (WORD, GRAM),
-    "grams": (GRAM, SHAPE),
-    "shapes": (SHAPE, PIECE),
-    "pieces": (PIECE, VOCABULARY),
+VERSION = 3  # of what `featurize` computes; a cache of another version is not used
+HASH_BITS = 29
+BUCKETS = 1 << HASH_BITS  # ids a kind has
+KIND_NAMES = ("words", "grams", "shapes", "tokens", "name words", "name grams")
+KINDS: dict[str, tuple[int, int]] = {  # where each kind's ids begin and end
+    kind: (at * BUCKETS, (at + 1) * BUCKETS) for at, kind in enumerate(KIND_NAMES)
 }
+WORD, GRAM, SHAPE, TOKEN, NAME, _ = (first for first, _ in KINDS.values())
+_OWNER = 1 << 32  # above all ids
 VALUES = 24  # distinct values a column, as in the paper: more adds cost and, measured, no quality
 PROFILE_CELLS = 64
 PROFILE = 17
@@ -49,7 +48,7 @@ class Features:
 
     tables: NDArray[np.int32]  # (T + 1,) where each table's columns begin
     starts: NDArray[np.int64]  # (C + 1,) where each column's entries begin
-    ids: NDArray[np.int32]  # (nnz,) sorted within a column
+    ids: NDArray[np.uint32]  # (nnz,) sorted within a column
     counts: NDArray[np.uint8]  # (nnz,) occurrences, at most 255
     profile: NDArray[np.float32]  # (C, PROFILE)
     places: NDArray[np.uint16]  # (C, 2) how many columns of its table lie before and behind, empty ones too
@@ -86,7 +85,7 @@ def concatenate(parts: Sequence[Features]) -> Features:
     return Features(
         _chain([part.tables for part in parts]).astype(np.int32),
         _chain([part.starts for part in parts]).astype(np.int64),
-        np.concatenate([np.zeros(0, np.int32), *(part.ids for part in parts)]),
+        np.concatenate([np.zeros(0, np.uint32), *(part.ids for part in parts)]),
         np.concatenate([np.zeros(0, np.uint8), *(part.counts for part in parts)]),
         np.concatenate([np.zeros((0, PROFILE), np.float32), *(part.profile for part in parts)]),
         np.concatenate([np.zeros((0, 2), np.uint16), *(part.places for part in parts)]),
@@ -110,11 +109,14 @@ def featurize_all(tables: Sequence[Table]) -> Features:
     columns = [
         table.columns[place].cells for table, places in zip(tables, filled, strict=True) for place in places
     ]
-    values = [_distinct(cells) for cells in columns]
+    names = [
+        table.columns[place].name for table, places in zip(tables, filled, strict=True) for place in places
+    ]
     owners: list[NDArray[np.int64]] = []
     ids: list[NDArray[np.int64]] = []
     if columns:
-        for column_ids, hashed in (*hashed_text(values), pieces_of(values)):
+        values = [distinct_values(cells) for cells in columns]
+        for column_ids, hashed in (*_cells_and_names(values, names), tokens_of(values)):
             owners.append(column_ids)
             ids.append(hashed)
     starts, flat_ids, counts = counted(owners, ids, len(columns))
@@ -123,11 +125,25 @@ def featurize_all(tables: Sequence[Table]) -> Features:
     last = np.repeat([len(table.columns) - 1 for table in tables], widths).astype(np.int64)
     around = np.minimum(np.stack([before, last - before], 1), 0xFFFF).astype(np.uint16)
     return Features(
-        np.cumsum([0, *widths]).astype(np.int32), starts, flat_ids, counts, _profile(columns), around
+        np.cumsum([0, *widths]).astype(np.int32), starts, flat_ids, counts, profile_of(columns), around
     )
 
 
-def _distinct(cells: list[str]) -> list[str]:
+def _cells_and_names(
+    values: list[list[str]], names: list[str]
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """(column, id) of what cells say, and of the words and grams of names; made in one pass over the text."""
+    told = [[" ".join(words_of(name))] if is_name(name) else [] for name in names]
+    *text, shapes = hashed_text([*values, *told])
+    width = len(values)
+    for owner, hashed in text:
+        of_names = owner >= width
+        yield owner - width * of_names, hashed + NAME * of_names
+    of_cells = shapes[0] < width
+    yield shapes[0][of_cells], shapes[1][of_cells]
+
+
+def distinct_values(cells: list[str]) -> list[str]:
     """Distinct values spread evenly over a column: the head of a sorted one says little about the rest."""
     values = list(dict.fromkeys(cells))
     return [values[i] for i in spread(len(values), VALUES)]
@@ -135,14 +151,14 @@ def _distinct(cells: list[str]) -> list[str]:
 
 def counted(
     owners: list[NDArray[np.int64]], ids: list[NDArray[np.int64]], columns: int
-) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.uint8]]:
+) -> tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[np.uint8]]:
     """CSR over the joint vocabulary: where each column begins, its ids, and how often each occurs."""
     if not ids:
-        return np.zeros(columns + 1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.uint8)
-    keys = np.concatenate(owners) * VOCABULARY + np.concatenate(ids)
+        return np.zeros(columns + 1, np.int64), np.zeros(0, np.uint32), np.zeros(0, np.uint8)
+    keys = np.concatenate(owners) * _OWNER + np.concatenate(ids)
     unique, counts = np.unique(keys, return_counts=True)
-    starts = np.searchsorted(unique // VOCABULARY, np.arange(columns + 1)).astype(np.int64)
-    return starts, (unique % VOCABULARY).astype(np.int32), np.minimum(counts, 255).astype(np.uint8)
+    starts = np.searchsorted(unique, np.arange(columns + 1) * _OWNER).astype(np.int64)
+    return starts, (unique % _OWNER).astype(np.uint32), np.minimum(counts, 255).astype(np.uint8)
 
 
 # --- words, grams and shapes -------------------------------------------------------------------------
@@ -276,22 +292,22 @@ def _bucket_of(text: str) -> int:
     return int(_bucket(np.array([hashed], np.uint64))[0])
 
 
-# --- word pieces and profile -------------------------------------------------------------------------
+# --- tokens and profile -------------------------------------------------------------------------
 
 
-def pieces_of(values: list[list[str]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(column, id) of every word piece."""
-    encodings = load_tokenizer().encode_batch_fast([" ".join(v) for v in values], add_special_tokens=False)
-    ids = [encoding.ids for encoding in encodings]
+def tokens_of(values: list[list[str]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(column, id) of every token of the lower-cased text."""
+    texts = [" ".join(column).lower() for column in values]
+    ids = [encoding.ids for encoding in load_tokenizer().encode_batch_fast(texts, add_special_tokens=False)]
     lengths = np.array([len(i) for i in ids])
-    flat = np.fromiter((i for column in ids for i in column), np.int64, int(lengths.sum()))
-    return np.repeat(np.arange(len(values)), lengths), PIECE + flat
+    flat = np.fromiter(chain.from_iterable(ids), np.int64, int(lengths.sum()))
+    return np.repeat(np.arange(len(values)), lengths), TOKEN + flat
 
 
 _NUMBER_NOISE = str.maketrans("", "", ",%$€£ ")
 
 
-def _profile(columns: list[list[str]]) -> NDArray[np.float32]:
+def profile_of(columns: list[list[str]]) -> NDArray[np.float32]:
     """(C, PROFILE) what each column's content looks like, in seventeen numbers of similar scale."""
     if not columns:
         return np.zeros((0, PROFILE), np.float32)

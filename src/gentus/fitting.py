@@ -1,4 +1,4 @@
-"""Learning latents and codes from what the teacher and, if there are any, the labels say.
+"""Learning latents and codes with labels: from what they say, and from what the teacher says beside them.
 
 Where there are several ways, the one that ranks the annotated queries held out best is taken, and the
 report says so.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,25 +17,23 @@ import scipy.sparse as sp
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
-from torch import Tensor
 
 from gentus.codes import Codebooks
-from gentus.consensus import Consensus, ConsensusSettings, agree, towards
-from gentus.encoder import EncoderSettings, lean, with_places
+from gentus.encoder import with_places
 from gentus.evidence import F32
-from gentus.identifiers import Variant
 from gentus.judge import Judge, learn_judge
+from gentus.kmeans import unseen_error
 from gentus.labels import Labels
-from gentus.latent import Batches, LatentSettings, Network, Objective, learn_latent, principal_basis
+from gentus.latent import Batches, Network, Objective, learn_latent, principal_basis
+from gentus.neighbours import Graph
 from gentus.progress import Progress
-from gentus.quantizer import QuantizerSettings, all_latents, learn_codes, unseen_error
+from gentus.quantizer import all_latents, learn_codes
+from gentus.settings import BuildSettings, EncoderSettings
 from gentus.store import write_file
 from gentus.teacher import (
     I64,
     Columns,
-    Graph,
     Judging,
-    TeacherSettings,
     Unlabelled,
     find_neighbours,
     judged_neighbours,
@@ -43,22 +41,7 @@ from gentus.teacher import (
 )
 
 _CSR = ("data", "indices", "indptr")
-ENOUGH = 50  # tables, to say what to expect of new ones
-PLACES = 12  # with labels the network is told where columns stand; whether that means anything it learns
-
-
-@dataclass(frozen=True, slots=True)
-class FitSettings:
-    """How latents and codes are learnt."""
-
-    teacher: TeacherSettings
-    encoder: EncoderSettings
-    latent: LatentSettings
-    quantizer: QuantizerSettings
-    seed: int = 0
-    variant: Variant = "shaped"
-    teacher_weight: float = 1.0  # 0: labels alone shape latents and codes, as in the paper
-    consensus: ConsensusSettings = field(default_factory=ConsensusSettings)
+PLACES = 12  # the network is told where columns stand; whether that means anything it learns
 
 
 @dataclass(slots=True)
@@ -71,29 +54,31 @@ class Fitted:
     codebooks: Codebooks
     soft: sp.csr_matrix | None  # (T, T) who is unionable with whom, by labels or else by the teacher
     report: dict[str, Any]  # what was chosen, and by which figures
-    toward: F32 | None = None  # (T, d) what draws every table to those that the teacher puts beside it
     unseen: tuple[float, float] | None = None  # error to expect of new tables: mean, and of 95 in 100
 
 
 def fit_lake(
-    columns: Columns, inputs: F32, labels: Labels | None, settings: FitSettings, progress: Progress
+    columns: Columns, inputs: F32, labels: Labels, settings: BuildSettings, tables: int, progress: Progress
 ) -> Fitted:
-    """Learn from columns: `columns` is what the teacher judges by, `inputs` (C, W) what the network sees."""
+    """Learn from columns: `columns` is what the teacher judges by, `inputs` (C, W) what the network sees.
+
+    They may be a sample of a lake of so many `tables`.
+    """
     total = len(columns)
     random = np.random.default_rng(settings.seed)
     generator = torch.Generator().manual_seed(settings.seed)
-    encoder = replace(settings.encoder, inputs=inputs.shape[1], places=PLACES if labels else 0)
-    shape = settings.quantizer.shape(total)
+    encoder = replace(settings.encoder, inputs=inputs.shape[1], places=PLACES)
+    quantizer = settings.quantizer.for_lake(tables)
+    shape = quantizer.shape(total)
     if total <= 2:  # nothing to learn from one or two tables; any codes tell them apart
         basis = principal_basis(inputs, settings.latent.basis, random)
         words = torch.randn(*shape, encoder.latent, generator=generator).numpy() * 0.1
         books = Codebooks(words.astype(np.float16).astype(np.float32))
-        return Fitted(Network(encoder, basis.shape[1]).export(basis), encoder, None, books, None, {})
+        network = Network(encoder, basis.shape[1])
+        return Fitted(network.export(basis), encoder, None, books, None, {"held_out_map": {}})
     judge, report = choose_judge(columns, labels, settings, random, progress)
     with progress.stage("Judging neighbours", total) as tick:
-        graph = find_neighbours(columns, _looking(settings.teacher, judge), judge, tick)
-        if isinstance(judge, Consensus):
-            graph = agree(graph, settings.consensus)
+        graph = find_neighbours(columns, settings.teacher, judge, tick)
     evidence = None
     if isinstance(judge, Judge) and inputs is columns.evidence:
         evidence = judge.reweigh(columns)  # what counts little would drown what counts in the basis
@@ -101,42 +86,27 @@ def fit_lake(
     seen = with_places(inputs @ basis, columns.places, encoder.places)
     best: tuple[float, Network, Batches] | None = None
     figures = {}
-    learning = settings.latent.given(total, bool(labels))
     for name, pairs, objective in _ways(labels, graph, total, settings):
-        batches = Batches(seen, columns.starts, graph, pairs, learning, random, objective)
+        batches = Batches(seen, columns.starts, graph, pairs, settings.latent, random, objective)
         network = Network(encoder, basis.shape[1])
-        steps = settings.latent.steps(total, bool(labels), objective.labelled)
-        with progress.stage(f"Learning latents{name}", steps, "steps") as tick:
+        steps = settings.latent.steps(total, objective.labelled)
+        with progress.stage(f"Learning latents, {name}", steps, "steps") as tick:
             learn_latent(network, batches, steps, tick)
-        figure = _dense_precision(network, batches, labels) if labels else 0.0
-        figures[name.strip(" ,") or "teacher"] = round(figure, 4)
-        if best is None or figure >= best[0]:
-            best = figure, network, batches
+        figures[name] = round(_dense_precision(network, batches, labels), 4)
+        if best is None or figures[name] >= best[0]:
+            best = figures[name], network, batches
     assert best is not None
     _, network, batches = best
-    led = batches.objective.labelled
-    soft = _soft(batches, labels)
-    leaning = 0.0 if labels else settings.consensus.lean
-    with progress.stage("Learning codes", settings.quantizer.rounds(total), "steps") as tick:
-        if settings.variant == "ordinary":
+    led, soft = batches.objective.labelled, _soft(batches, labels)
+    with progress.stage("Learning codes", quantizer.training_steps(total), "steps") as tick:
+        if settings.identifiers == "ordinary":
             batches.objective = Objective(teacher=0.0, union=0.0)
-
-        def placed(latents: Tensor) -> Tensor:
-            own = latents.numpy()
-            return torch.from_numpy(lean(own, towards(own, soft, leaning))) if leaning else latents
-
-        codebooks = learn_codes(network, batches, settings.quantizer, shape, generator, tick, placed)
-        latents = all_latents(network, batches)
-        enough = total >= ENOUGH
-        unseen = unseen_error(latents, placed(latents), shape, generator) if enough else None
-    if labels:
-        report["latents_by"] = "labels" if led else "teacher"
-        report["held_out_map"] = {
-            **report["held_out_map"],
-            **{f"latents by {k}": v for k, v in figures.items()},
-        }
-    toward = towards(latents.numpy(), soft, leaning) if leaning else None
-    return Fitted(network.export(basis), encoder, evidence, codebooks, soft, report, toward, unseen)
+        codebooks = learn_codes(network, batches, quantizer, shape, generator, tick)
+        latents = all_latents(network, batches).numpy()
+        unseen = unseen_error(latents, latents, shape, settings.seed)
+    report["latents_by"] = "labels" if led else "teacher"
+    report["held_out_map"] |= {f"latents by {name}": figure for name, figure in figures.items()}
+    return Fitted(network.export(basis), encoder, evidence, codebooks, soft, report, unseen)
 
 
 def remember_fit(path: Path, fitted: Fitted, key: str) -> None:
@@ -145,8 +115,6 @@ def remember_fit(path: Path, fitted: Fitted, key: str) -> None:
     arrays["codebooks"] = fitted.codebooks.words
     if fitted.evidence is not None:
         arrays["evidence"] = fitted.evidence
-    if fitted.toward is not None:
-        arrays["toward"] = fitted.toward
     if fitted.soft is not None:
         arrays |= {f"soft {part}": getattr(fitted.soft, part) for part in _CSR}
     about = {"key": key, "encoder": json.dumps(asdict(fitted.encoder)), "report": json.dumps(fitted.report)}
@@ -180,22 +148,19 @@ def recall_fit(path: Path, key: str) -> Fitted | None:
         codebooks,
         soft,
         report,
-        arrays.get("toward"),
         tuple(unseen) if unseen else None,
     )
 
 
 def choose_judge(
     columns: Columns,
-    labels: Labels | None,
-    settings: FitSettings,
+    labels: Labels,
+    settings: BuildSettings,
     random: np.random.Generator,
     progress: Progress,
 ) -> tuple[Judging, dict[str, Any]]:
     """The judge that ranks the held-out queries better: one taught by labels, or the one without."""
-    if not labels:
-        return Consensus(columns, settings.consensus, random), {"held_out_map": {}}
-    if not settings.teacher_weight:
+    if not labels or not settings.teacher_weight:
         return Unlabelled(), {"held_out_map": {}}
 
     def ranker(judge: Judging) -> Any:
@@ -219,33 +184,25 @@ def choose_judge(
     return (learnt if won else plain), report
 
 
-def _looking(settings: TeacherSettings, judge: Judging) -> TeacherSettings:
-    """Views of columns are narrow enough that a large lake can be looked at as hard as a small one."""
-    if isinstance(judge, Consensus):
-        return replace(settings, candidates_in_large_lakes=settings.candidates)
-    return settings
-
-
 def _ways(
-    labels: Labels | None, graph: Graph, total: int, settings: FitSettings
+    labels: Labels, graph: Graph, total: int, settings: BuildSettings
 ) -> Iterable[tuple[str, sp.csr_matrix, Objective]]:
     """What can be learnt: the teacher's ranking alone, or led by the labels."""
     near = mutual_pairs(graph)
     ones = np.ones(len(near), np.float32)
     mutual = sp.csr_matrix((ones, (near[:, 0], near[:, 1])), (total, total))
-    union = 0.0 if settings.variant == "ordinary" else settings.quantizer.union_weight
-    if not labels:
-        yield "", mutual, Objective(union=union)
-    elif not settings.teacher_weight:
-        yield ", labels", labels.soft(total, hop=0), Objective(teacher=0.0, union=union, labelled=True)
-    else:
-        if len(labels.held):  # else nothing could choose between the two
-            yield ", teacher", mutual, Objective(union=union)
+    union = 0.0 if settings.identifiers == "ordinary" else settings.quantizer.union_weight
+    if not settings.teacher_weight:
+        yield "labels", labels.soft(total, hop=0), Objective(teacher=0.0, union=union, labelled=True)
+        return
+    if len(labels.held) or not labels:  # else nothing could choose between the two
+        yield "teacher", mutual, Objective(union=union)
+    if labels:
         led = Objective(teacher=0.3, union=1.0, union_coded=1.0, labelled=True)
-        yield ", labels", labels.soft(total), led
+        yield "labels", labels.soft(total), led
 
 
-def _soft(batches: Batches, labels: Labels | None) -> sp.csr_matrix:
+def _soft(batches: Batches, labels: Labels) -> sp.csr_matrix:
     """(T, T) soft annotations: the labels' where a table has any, else the teacher's."""
     teacher = batches.scores.astype(np.float32)
     teacher.data[teacher.data < 1e-3] = 0  # the best of a row is 1

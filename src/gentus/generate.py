@@ -7,7 +7,7 @@ so ties go to the lower row and a query is answered alike alone and in a batch.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -16,9 +16,9 @@ from torch import Tensor
 
 from gentus.decode import pair_products
 from gentus.evidence import F32
+from gentus.settings import Softmax
 from gentus.trie import I64, Tree, Trie
 
-Softmax = Literal["children", "vocabulary"]
 Mask = NDArray[np.bool_]
 
 

@@ -14,7 +14,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -28,41 +28,16 @@ from torch.nn import functional
 from gentus.bert import CheckpointError
 from gentus.evidence import F32
 from gentus.serialize import Serial, Serializer, SerialSettings
+from gentus.settings import GeneratorSettings
 from gentus.store import write_file
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-Input = Literal["columns", "text"]
-Output = Literal["codebooks", "tokens"]
-
 FORMAT = 1
 # A lone factor moves by the learning rate a step; a product with a matrix, by that times its width.
 _PACE = 16.0
 _FOLDER = "a folder with config.json, tokenizer.json and model.safetensors"
-
-
-@dataclass(frozen=True, slots=True)
-class GeneratorSettings:
-    """What a generator reads, what it says, and how large it is. With a checkpoint, that says how large."""
-
-    input: Input = "columns"
-    output: Output = "codebooks"
-    width: int = 128
-    layers: int = 2  # of the encoder, and as many of the decoder
-    heads: int = 4
-    feedforward: int = 256
-    dropout: float = 0.1
-    checkpoint: str | None = None  # any T5, of the hub or in a folder; for text
-
-    def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
-        if self.input not in get_args(Input) or self.output not in get_args(Output):
-            raise ValueError("input is columns or text, output is codebooks or tokens")
-        if (self.input == "text") != (self.checkpoint is not None):
-            raise ValueError("text needs a checkpoint, the T5 that can read it; columns need none")
-        if min(self.width, self.layers, self.heads, self.feedforward) < 1 or self.width % self.heads:
-            raise ValueError("sizes are at least 1, and the width is a multiple of the heads")
 
 
 @dataclass(frozen=True, slots=True)

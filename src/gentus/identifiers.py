@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gentus.codes import Codebooks, assign_suffixes
 from gentus.evidence import F32
+from gentus.settings import Variant
 
-Variant = Literal["shaped", "ordinary", "random", "atomic", "no-suffix"]
 MEANINGLESS: tuple[Variant, ...] = ("random", "atomic")  # only a generator can learn to write these
 
 

@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
-from safetensors.numpy import load_file, save
+from safetensors.numpy import save
 
 from gentus.alignment import Alignment
 from gentus.catalogue import Catalogue, Named
+from gentus.closed_form import ClosedForm
 from gentus.codes import Codebooks, format_sid
 from gentus.decode import Decoder
 from gentus.drift import drift
-from gentus.encoder import Encoder, EncoderSettings, parameter_shapes
-from gentus.evidence import EVIDENCE, Evidence
+from gentus.encoder import Encoder
 from gentus.lake import (
     Limits,
     Remote,
@@ -40,6 +40,7 @@ from gentus.overlay import lay_over
 from gentus.reading import name_at
 from gentus.seals import AlteredError
 from gentus.searching import Found, Moment, Seen, rank, read_many
+from gentus.settings import EncoderSettings
 from gentus.store import (
     IndexFolderError,
     Layout,
@@ -50,6 +51,7 @@ from gentus.store import (
 )
 from gentus.table import Table
 from gentus.trie import I64, Tree, Trie, build_trie
+from gentus.weights import map_tensors
 
 if TYPE_CHECKING:
     from gentus.generator import Generator
@@ -208,7 +210,7 @@ class Index:
         return self._now.config
 
     @property
-    def encoder(self) -> Encoder:
+    def encoder(self) -> ClosedForm | Encoder:
         """Tables in, latents out."""
         return self._now.encoder
 
@@ -529,7 +531,7 @@ class Index:
         self.refresh()
         now = self._now
         checkpoint = now.config["settings"]["bert"]
-        if checkpoint is not None and now.encoder.states is None:
+        if checkpoint is not None and isinstance(now.encoder, Encoder) and now.encoder.states is None:
             from gentus.bert import BertColumns
 
             now.encoder.states = BertColumns.load(checkpoint).states
@@ -586,9 +588,11 @@ class Index:
             "codes": self.config["codes"],
             "labels": self.config["labels"],
             "generator": self.config["generator"],
-            "encoder": self.config["settings"]["bert"] or "hybrid",
+            "encoder": self.config["settings"]["bert"]
+            or ("hybrid" if self.config["labels"] else "closed form"),
+            "names": self.config["names"],
             "identifiers": self.config["settings"]["identifiers"],
-            "evidence_weights": self.config["evidence_weights"],
+            "evidence": self.config["evidence"],
             "health": self.config["health"],
             "drift": drift(self.config, self.catalogue),
             "bytes": {
@@ -658,32 +662,15 @@ def skipped(path: str | os.PathLike[str]) -> list[tuple[str, str]]:
         ) from error
 
 
-def save_model(path: Path, encoder: Encoder, codebooks: Codebooks) -> None:
-    """Write everything learnt: half precision, IDF as a byte; the fit has rounded them already."""
-    evidence = encoder.evidence
-    arrays = {
-        "evidence.idf": np.rint(evidence.idf * 16).astype(np.uint8),
-        "evidence.centre": evidence.centre.astype(np.float16),
-        "evidence.weights": evidence.weights,
-        "codebooks": codebooks.words.astype(np.float16),
-        **{name: array.astype(np.float16) for name, array in encoder.weights.items()},
-    }
+def save_model(path: Path, encoder: ClosedForm | Encoder, codebooks: Codebooks) -> None:
+    """Write everything learnt; the fit has rounded it already."""
+    arrays = {**encoder.arrays(), "codebooks": codebooks.words.astype(np.float16)}
     write_file(path, save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
 
 
-def load_model(path: Path, settings: EncoderSettings) -> tuple[Encoder, Codebooks]:
-    """Read what `save_model` wrote, checking every shape."""
-    arrays = load_file(path)
-    shapes = parameter_shapes(settings)
-    for name, shape in shapes.items():
-        if name not in arrays or arrays[name].shape != shape:
-            raise ValueError(f"{path.name} does not hold {name} of shape {shape}")
-    if len(arrays["evidence.weights"]) != len(EVIDENCE):
-        raise ValueError(f"{path.name} does not weigh {', '.join(EVIDENCE)}")
-    evidence = Evidence(
-        np.asarray(arrays["evidence.idf"] / 16, np.float32),
-        arrays["evidence.centre"].astype(np.float32),
-        arrays["evidence.weights"],
-    )
-    weights = {name: arrays[name].astype(np.float32) for name in shapes}
-    return Encoder(evidence, settings, weights), Codebooks(arrays["codebooks"].astype(np.float32))
+def load_model(path: Path, settings: EncoderSettings) -> tuple[ClosedForm | Encoder, Codebooks]:
+    """Read what `save_model` wrote, checking every shape. Rows of words and the like stay on disk."""
+    arrays = map_tensors(path)
+    closed = "closed_form.projection" in arrays
+    encoder = ClosedForm.restore(arrays) if closed else Encoder.restore(arrays, settings)
+    return encoder, Codebooks(arrays["codebooks"].astype(np.float32))

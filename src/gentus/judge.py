@@ -17,7 +17,9 @@ from scipy.optimize import linear_sum_assignment
 from torch.nn import functional
 
 from gentus.evidence import BLOCKS, F32, block_weights, rescale
-from gentus.teacher import I32, I64, Columns, TeacherSettings, column_ids, nearest_tables, table_vectors
+from gentus.neighbours import column_ids
+from gentus.settings import TeacherSettings
+from gentus.teacher import I32, I64, Columns, nearest_tables, table_vectors
 
 FEATURES = (
     *(f"{kind}, wherever it matches" for kind in BLOCKS),
@@ -50,9 +52,9 @@ class Judge:
         kinds = len(BLOCKS)
         worth = self.weights[:kinds] + self.weights[kinds : 2 * kinds]
         old = block_weights(columns.evidence)
-        new = np.maximum(old * worth / (old * worth).sum(), least)
+        new = np.maximum(old * worth / (old * worth).sum(), least) * (old > 0)
         new /= new.sum()
-        rescale(columns.evidence, new / old)
+        rescale(columns.evidence, new / np.where(old > 0, old, 1))
         return np.asarray(new, np.float32)
 
     def report(self) -> dict[str, float]:

@@ -48,20 +48,6 @@ class Labels:
         )
         return cls(pairs[~held], pairs[held], sum(map(len, truth.values())) - len(known))
 
-    @classmethod
-    def of_teacher(cls, soft: sp.csr_matrix, random: np.random.Generator, most: int = 100) -> Labels:
-        """Without annotations: what the teacher says of some tables is held out, and taken from `soft`."""
-        total = soft.shape[0]
-        held = random.choice(total, min(most, total // 10), replace=False)
-        pairs: list[tuple[int, int]] = []
-        for query in held:
-            begin, end = soft.indptr[query : query + 2]
-            best = soft.indices[begin:end][np.argsort(-soft.data[begin:end], kind="stable")[:10]]
-            pairs.extend((query, table) for table in best)
-            soft.data[begin:end] = 0
-        soft.eliminate_zeros()
-        return cls(np.zeros((0, 2), np.int64), np.array(pairs, np.int64).reshape(-1, 2))
-
     def __bool__(self) -> bool:
         """Whether there is anything to learn from."""
         return len(self.pairs) > 0

@@ -6,7 +6,7 @@ scores. Unlike contrasting two views of one table, this never drives unionable t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,54 +15,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from gentus.encoder import EncoderSettings, parameter_shapes
+from gentus.encoder import parameter_shapes
 from gentus.evidence import F32
+from gentus.neighbours import Graph, column_ids
 from gentus.progress import Tick
-from gentus.teacher import Graph, column_ids
-
-
-@dataclass(frozen=True, slots=True)
-class LatentSettings:
-    """How the latent space is learnt."""
-
-    basis: int = 256  # principal directions of the evidence that learning works in
-    seeds: int = 32  # anchors a batch (twice as many from 2,000 tables on) ...
-    per_seed: int = 10  # ... and neighbours drawn for each
-    positives: int = 6  # for an annotated anchor, so many of its positives ...
-    look_alikes: int = 6  # ... and of its neighbours
-    neighbours: int = 50  # of the teacher's candidates, the best this many count
-    rate: float = 2e-3
-    temperature: float = 0.1
-    teacher_temperature: float = 0.2  # in standard deviations of the teacher's scores ...
-    unsure: float = 2.0  # ... and so many times that without labels
-    noise: float = 0.3  # on columns while learning, in their standard deviations: new tables differ too ...
-    large: int = 2000  # ... but a lake of so many tables has difference enough, and more to be learnt
-    fewest_steps: int = 500
-    most_steps: int = 2000
-
-    def given(self, tables: int, labels: bool) -> LatentSettings:
-        """Labels make a teacher sure of itself: its scores are taken sharply, and columns as they are."""
-        if labels:
-            return replace(self, noise=0.0)
-        noise = self.noise if tables < self.large else 0.0
-        return replace(self, noise=noise, teacher_temperature=self.unsure * self.teacher_temperature)
-
-    def anchors(self, tables: int) -> int:
-        """Larger lakes need more tables beside each other to be told apart."""
-        return min(self.seeds if tables < self.large else 2 * self.seeds, tables)
-
-    def steps(self, tables: int, labels: bool = False, led: bool = False) -> int:
-        """More tables need more steps, with less for each.
-
-        Labels are worth more: a ranking that they sharpened has more to teach, while steps `led` by the
-        annotations themselves soon learn those by heart.
-        """
-        steps = int(np.clip(tables // 8, self.fewest_steps, self.most_steps))
-        if led:
-            return min(2 * steps, self.most_steps)
-        if labels:
-            return 4 * steps
-        return steps if tables < self.large else 2 * steps
+from gentus.settings import EncoderSettings, LatentSettings
 
 
 class Network(nn.Module):
@@ -191,8 +148,6 @@ class Batches:
         picks = self.random.integers(0, self.width, (len(seeds), s.per_seed))
         tables = np.unique(np.concatenate([*drawn, seeds, self.ids[seeds[:, None], picks].ravel()]))
         columns, owner = self.gather(tables)
-        if s.noise:
-            columns = columns + s.noise * torch.randn_like(columns)
         weight = torch.from_numpy(self.scores[tables][:, tables].toarray().astype(np.float32))
         taught = weight.sum(1) > 0
         if len(self.annotated):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -11,25 +10,13 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
+from gentus.column_names import is_name, words_of
 from gentus.static import WIDTH, load_tokenizer, load_vectors
 
 F64 = NDArray[np.float64]
 
-_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
-# What readers, exports and people in a hurry call a column that has no name.
-_GENERATED = re.compile(r"[ _:.-]*|([a-z]|column|col|field|var|attr|attribute)?[ _:.-]*\d+|unnamed.*", re.I)
 LETTERS = 256
 SIMILARITIES = ("equal names", "alike letters", "alike meaning")
-
-
-def words_of(name: str) -> list[str]:
-    """The words of a name in lower case, however they are joined: `birthDate`, `birth_date`, `Birth Date`."""
-    return [word.lower() for word in _WORDS.findall(name)]
-
-
-def is_name(name: str) -> bool:
-    """Whether a name says anything: `column_3`, `c0`, `_2` and `Unnamed: 4` do not."""
-    return _GENERATED.fullmatch(name.strip()) is None
 
 
 def compare_names(ours: Sequence[str], theirs: Sequence[str]) -> F64:
@@ -72,9 +59,9 @@ def _grams(plain: str) -> F64:
 
 
 def _meaning(words: list[str]) -> F64:
-    """(WIDTH,) the mean static vector of the pieces of a name."""
+    """(WIDTH,) the mean static vector of the tokens of a name."""
     ids = load_tokenizer().encode(" ".join(words), add_special_tokens=False).ids
-    return load_vectors()[ids].mean(0).astype(np.float64) if ids else np.zeros(WIDTH)
+    return load_vectors()[ids].astype(np.float64).mean(0) if ids else np.zeros(WIDTH)
 
 
 def _unit(vector: F64) -> F64:

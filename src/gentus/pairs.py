@@ -14,10 +14,9 @@ from scipy.sparse import csr_matrix
 from scipy.spatial.distance import cdist
 
 from gentus.digest import HABITS, Digest
-from gentus.features import KINDS, PIECE
+from gentus.features import KINDS, TOKEN
 from gentus.names import SIMILARITIES, compare_names
-from gentus.static import WIDTH as PIECE_WIDTH
-from gentus.static import load_vectors
+from gentus.static import WIDTH, load_vectors
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -164,21 +163,26 @@ def _text(query: Digest, table: Digest) -> list[F64]:
     weight *= 1 + np.log(np.concatenate([query.times, table.times]))
     out = []
     for kind in ("words", "grams", "shapes"):
-        first, last = KINDS[kind]
-        of_kind = (text >= first) & (text < last)
+        of_kind = _of_kind(text, kind)
         norm = np.sqrt(np.bincount(owner[of_kind], weight[of_kind] ** 2, count))
         some = of_kind & (columns[ids] > 1)
         out.append(_product(weight[some] / norm[owner[some]], owner[some], ids[some], width, count))
-    some = text >= PIECE
-    vectors = _meaning(weight[some], owner[some], text[some] - PIECE, count)
+    some = _of_kind(text, "tokens")
+    vectors = _meaning(weight[some], owner[some], text[some] - TOKEN, count)
     return [*out, vectors[:width] @ vectors[width:].T]
 
 
-def _meaning(weight: F64, owner: I64, pieces: NDArray[np.integer[Any]], count: int) -> F64:
-    """(C, 384) mean static vectors of word pieces, centred on these columns: what all share says nothing."""
-    means = np.zeros((count, PIECE_WIDTH))
-    if len(pieces):
-        seen, at = np.unique(pieces, return_inverse=True)
+def _of_kind(ids: NDArray[np.uint32], kind: str) -> NDArray[np.bool_]:
+    """(n,) which ids of search's vocabulary are of a kind."""
+    first, last = KINDS[kind]
+    return (ids >= first) & (ids < last)
+
+
+def _meaning(weight: F64, owner: I64, tokens: NDArray[np.integer[Any]], count: int) -> F64:
+    """(C, WIDTH) mean static vectors of tokens, centred on these columns: what all share says nothing."""
+    means = np.zeros((count, WIDTH))
+    if len(tokens):
+        seen, at = np.unique(tokens, return_inverse=True)
         starts = np.searchsorted(owner, np.arange(count + 1))
         total = np.bincount(owner, weight, count)
         means = csr_matrix((weight, at, starts), (count, len(seen))) @ load_vectors()[seen].astype(np.float64)

@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 
 from gentus.codes import format_sid
 from gentus.evaluate import load_groundtruth
-from gentus.features import BUCKETS, KINDS, Features
+from gentus.features import HASH_BITS, KINDS, Features
 from gentus.lake import Source, Unreadable
 from gentus.reading import stream_features
+from gentus.settings import RecordSettings
 from gentus.store import IndexFolderError
 from gentus.table import Column, Table
 
@@ -32,26 +33,9 @@ if TYPE_CHECKING:
 Kind = Literal["positive", "indexing", "ranking"]
 Integers = NDArray[np.integer[Any]]
 I32 = NDArray[np.int32]
+_BITS = 16  # of a word's hash, by which profiles know it
+_BUCKETS = 1 << _BITS
 _AT_ONCE = 1 << 21  # similarities in memory while mining
-
-
-@dataclass(frozen=True, slots=True)
-class RecordSettings:
-    """What becomes a record."""
-
-    views: int = 2  # augmented views of a query, beside the query itself
-    least_rows: float = 0.5  # a view keeps a share of the cells, drawn between this and 1 ...
-    least_columns: float = 0.7  # ... and a share of the columns, in any order
-    negatives: int = 8  # hard negatives mined for a query
-    tokens: int = 128  # words in the profile by which they are mined
-    index: Literal["positives", "all", "none"] = "positives"  # tables that get an indexing record
-
-    def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
-        if not (0 < self.least_rows <= 1 and 0 < self.least_columns <= 1):
-            raise ValueError("the least share of rows and of columns lies above 0, up to 1")
-        if min(self.views, self.negatives) < 0 or self.tokens < 1:
-            raise ValueError("views and negatives are at least 0, tokens at least 1")
 
 
 # --- views and records --------------------------------------------------------------------------------
@@ -188,25 +172,25 @@ def records(
 
 
 def word_profiles(batches: Iterable[Features], tokens: int) -> sp.csr_matrix:
-    """(N, BUCKETS) at most `tokens` of the words of each table.
+    """(N, _BUCKETS) at most `tokens` of the words of each table.
 
     A word's id is a bucket of its hash, so the smallest ids are a random sample, and of two tables that share
     words the samples agree (a bottom-k sketch).
     """
-    first, last = KINDS["words"]
+    first, last = KINDS["words"]  # the first kind: its ids are hashes as they are
     ids, counts = [np.zeros(0, np.int32)], [np.zeros(1, np.int64)]
     for features in batches:
         columns = np.repeat(np.arange(len(features)), np.diff(features.tables))
         owners = np.repeat(columns, np.diff(features.starts))
         words = (features.ids >= first) & (features.ids < last)
-        keys = np.unique(owners[words] * BUCKETS + (features.ids[words] - first))
-        owners = keys // BUCKETS
+        keys = np.unique(owners[words] * _BUCKETS + (features.ids[words] >> np.uint32(HASH_BITS - _BITS)))
+        owners = keys // _BUCKETS
         begins = np.searchsorted(owners, np.arange(len(features)))
         sampled = np.arange(len(keys)) - begins[owners] < tokens
-        ids.append((keys[sampled] % BUCKETS).astype(np.int32))
+        ids.append((keys[sampled] % _BUCKETS).astype(np.int32))
         counts.append(np.bincount(owners[sampled], minlength=len(features)))
     indices, starts = np.concatenate(ids), np.cumsum(np.concatenate(counts))
-    return sp.csr_matrix((np.ones(len(indices), bool), indices, starts), (len(starts) - 1, BUCKETS))
+    return sp.csr_matrix((np.ones(len(indices), bool), indices, starts), (len(starts) - 1, _BUCKETS))
 
 
 def mine_negatives(profiles: sp.csr_matrix, pairs: Integers, count: int) -> I32:
@@ -221,7 +205,7 @@ def mine_negatives(profiles: sp.csr_matrix, pairs: Integers, count: int) -> I32:
     total = profiles.shape[0]
     sizes = np.diff(profiles.indptr)
     counted = profiles.astype(np.int32)  # the product of truth values would be one
-    holders = counted.T.tocsr()  # (BUCKETS, N)
+    holders = counted.T.tocsr()  # (_BUCKETS, N)
     block = max(1, _AT_ONCE // max(total, 1))
     kth = max(0, total - count)
     for begin in range(0, len(queries) if count else 0, block):

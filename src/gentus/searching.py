@@ -1,4 +1,4 @@
-"""Searching: queries in, rows of the tree out, best first; many queries are encoded as one if they can be."""
+"""Searching: queries in, rows of the tree out, best first."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from gentus.closed_form import ClosedForm
 from gentus.decode import Decoder
 from gentus.encoder import Encoder
 from gentus.engine import LocalEngine
 from gentus.evidence import F32
-from gentus.features import Features, concatenate, featurize_all
+from gentus.features import Features, featurize, featurize_all
 from gentus.lake import Limits, Place, Skipped, Source, Unreadable, only_table
 from gentus.table import Table
 from gentus.trie import Trie
@@ -28,7 +29,7 @@ class Moment:
     """What an index is at one moment: all of it fits together, and none of it ever changes."""
 
     config: dict[str, Any]
-    encoder: Encoder
+    encoder: ClosedForm | Encoder
     base: Trie  # the snapshot
     changes: int  # how much came and went since
     serial: int  # the last change that is in it
@@ -61,8 +62,8 @@ def rank(
         several = [_by_generator(now, generator, _whole(query), k, beam) for query in queries]
         return [found[: k + len(own)] for found, own in zip(several, itself, strict=True)]
     return [
-        _by_prior(now, latent, k, beam, own)
-        for latent, own in zip(_latents(now.encoder, queries), itself, strict=True)
+        _by_prior(now, _latent(now.encoder, query), k, beam, own)
+        for query, own in zip(queries, itself, strict=True)
     ]
 
 
@@ -115,18 +116,20 @@ def _whole(query: Seen) -> Table:
     return query
 
 
-def _latents(encoder: Encoder, queries: Sequence[Seen]) -> list[F32]:
-    tables = [query for query in queries if isinstance(query, Table)]
-    if encoder.states is not None or len(tables) == 1 == len(queries):
-        return [encoder.read(_whole(query))[1] for query in queries]
-    if len(tables) == len(queries):
-        return list(encoder.encode(featurize_all(tables)))
-    return list(encoder.encode(concatenate([query for query in queries if isinstance(query, Features)])))
+def _latent(encoder: ClosedForm | Encoder, query: Seen) -> F32:
+    """(d,) one query at a time: in a larger product the last digits of a score would be others."""
+    if isinstance(encoder, Encoder) and isinstance(query, Table):
+        return encoder.read(query)[1]
+    if encoder.states is not None:
+        raise TypeError("a language model reads tables, not features")
+    features = featurize(query) if isinstance(query, Table) else query
+    latent: F32 = encoder.encode(features)[0]
+    return latent
 
 
 def _by_prior(now: Moment, latent: F32, k: int, beam: int | None, itself: set[int]) -> list[Found]:
     width, feedback = beam or max(2 * k, LEAST_PRIOR_BEAM), now.config.get("feedback", 0.0)
-    rows, left = now.decoder.search_drawn(latent, width, feedback, itself)
+    rows, left = now.decoder.search_with_feedback(latent, width, feedback, itself)
     best = slice(k + len(itself))
     return list(map(Found, rows[best].tolist(), (1 - left[best] / 2).tolist()))
 

@@ -30,7 +30,7 @@ import numpy as np
 
 from gentus.features import Features
 
-FORMAT = 6
+FORMAT = 7
 _FEATURES = tuple(field.name for field in fields(Features))
 _NEEDED = (
     "edition",
@@ -46,7 +46,8 @@ _NEEDED = (
     "codes",
     "labels",
     "generator",
-    "evidence_weights",
+    "evidence",
+    "names",
     "health",
 )
 

@@ -8,7 +8,7 @@ the generator on their probability mass summed over the children of every node o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,34 +21,19 @@ from numpy.typing import NDArray
 from gentus.answer import decode
 from gentus.codes import Codebooks
 from gentus.evidence import F32
-from gentus.generate import Softmax, paths
-from gentus.generator import Generator, GeneratorSettings, Inputs
+from gentus.generate import paths
+from gentus.generator import Generator, Inputs
 from gentus.labels import Labels
 from gentus.progress import Progress
-from gentus.records import Record, RecordSettings, View, count_records, mine_negatives, records
+from gentus.records import Record, View, count_records, mine_negatives, records
+from gentus.settings import GenerationSettings
 from gentus.teacher import I32, I64
-from gentus.training import Batch, Helping, TrainingSettings, train
+from gentus.training import Batch, Helping, train
 from gentus.trie import Trie
 
 WEIGHTS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8)  # of the generator's log-probability against the prior
 SPARE_SUFFIXES = 32
 SHARPNESS = 10.0  # a generator begins as its prior, at the temperature that latents are learnt with
-
-
-@dataclass(frozen=True, slots=True)
-class GenerationSettings:
-    """Whether there is a generator, what it is, and how it is taught."""
-
-    model: GeneratorSettings = field(default_factory=GeneratorSettings)
-    training: TrainingSettings = field(default_factory=lambda: TrainingSettings(epochs=8, rate=1e-3))
-    records: RecordSettings = field(default_factory=RecordSettings)
-    softmax: Softmax = "children"
-    batch: int = 256  # records
-    most_records: int | None = 16_000  # of annotated pairs an epoch; the next one goes on with others
-    soft: int = 40_000  # soft annotations an epoch, about; 0: only records
-    depth: int | None = 6  # symbols of an identifier to learn, the last ones mostly have no choice
-    beam: int = 100
-    always: bool = False  # ship the generator even if the prior alone wins, to look at it
 
 
 class Reader(Protocol):

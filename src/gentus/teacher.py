@@ -1,4 +1,4 @@
-"""The label-free teacher: which tables of a lake are unionable, judged offline from their evidence.
+"""The teacher beside labels: which tables of a lake are unionable, judged offline from their evidence.
 
 Candidates come from table vectors (blocked products, never an N x N matrix); the best of them are judged
 by an optimal one-to-one matching of columns. The result is a sparse graph of scored neighbours, which the
@@ -12,31 +12,16 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from gentus.evidence import BLOCKS, F32, block_weights, normalize
+from gentus.evidence import BLOCKS, F32, block_weights, equal_weights, normalize
+from gentus.neighbours import Graph, column_ids, largest, parallel
 from gentus.progress import Tick
+from gentus.settings import TeacherSettings
 
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class TeacherSettings:
-    """How hard the teacher looks."""
-
-    candidates: int = 200  # tables judged by column matching, for each anchor ...
-    candidates_in_large_lakes: int = 100  # ... and where that would take many minutes
-    large: int = 20_000  # tables
-    block: int = 256  # anchors compared with the lake at once
-    weighing_anchors: int = 200  # tables from which the weight of each kind of evidence is judged
-
-    def width(self, tables: int) -> int:
-        """How many candidates each anchor of a lake gets."""
-        most = self.candidates if tables <= self.large else self.candidates_in_large_lakes
-        return min(most, tables - 1)
 
 
 @dataclass(slots=True)
@@ -46,7 +31,6 @@ class Columns:
     evidence: F32  # (C, W)
     starts: I64  # (T + 1,)
     places: NDArray[np.uint16]  # (C, 2) columns before and behind, empty ones too
-    numbers: F32  # (C,) share of the cells that are numbers
 
     def __len__(self) -> int:
         """How many tables these are."""
@@ -81,14 +65,6 @@ class Unlabelled:
         return match_columns(own @ columns.evidence[at].T, counts)
 
 
-@dataclass(frozen=True, slots=True)
-class Graph:
-    """Every anchor's best candidates, best first; never the anchor itself."""
-
-    ids: I32  # (T, n)
-    scores: F32  # (T, n)
-
-
 def table_vectors(columns: F32, starts: I64) -> F32:
     """(T, W) sums of column evidence, every kind of length one times the root of its weight."""
     parts = [
@@ -100,21 +76,18 @@ def table_vectors(columns: F32, starts: I64) -> F32:
 
 def nearest_tables(tables: F32, anchors: I32, settings: TeacherSettings) -> Iterator[tuple[int, I32]]:
     """For every anchor the tables nearest to it as a whole."""
-    lake = torch.from_numpy(tables)
     count = settings.width(len(tables))
-    for begin in range(0, len(anchors), settings.block):
-        block = torch.from_numpy(anchors[begin : begin + settings.block].astype(np.int64))
-        similarity = lake[block] @ lake.T  # (block, T)
-        similarity[torch.arange(len(block)), block] = -torch.inf
-        nearest = similarity.topk(count, dim=1).indices.numpy().astype(np.int32)
-        yield from zip(block.tolist(), nearest, strict=True)
 
+    def block(begin: int) -> list[tuple[int, I32]]:
+        some = anchors[begin : begin + settings.block]
+        similarity = tables[some] @ tables.T  # (block, T)
+        similarity[np.arange(len(some)), some] = -np.inf
+        return [
+            (int(a), largest(row, count).astype(np.int32)) for a, row in zip(some, similarity, strict=True)
+        ]
 
-def column_ids(starts: I64, tables: NDArray[np.integer[Any]]) -> tuple[I64, I64]:
-    """The columns of some tables, and how many each has."""
-    counts = starts[tables + 1] - starts[tables]
-    shift = starts[tables] - np.concatenate([[0], np.cumsum(counts)[:-1]])
-    return np.repeat(shift, counts) + np.arange(counts.sum()), counts
+    for found in parallel(block, range(0, len(anchors), settings.block)):
+        yield from found
 
 
 def match_columns(similarity: F32, counts: NDArray[np.int64]) -> F32:
@@ -161,12 +134,13 @@ def find_neighbours(
 def kind_scores(columns: Columns, anchors: I32, settings: TeacherSettings) -> Iterator[tuple[I32, F32]]:
     """For every anchor its candidates and, (kinds, n), what each kind of evidence alone thinks of them."""
     evidence, starts = columns.evidence, columns.starts
+    used = [block for block in BLOCKS.values() if evidence[:, block].any()]
     for anchor, nearest in nearest_tables(table_vectors(evidence, starts), anchors, settings):
         at, counts = column_ids(starts, nearest)
         own, theirs = evidence[starts[anchor] : starts[anchor + 1]], evidence[at]
         yield (
             nearest,
-            np.stack([match_columns(own[:, b] @ theirs[:, b].T, counts) for b in BLOCKS.values()]),
+            np.stack([match_columns(own[:, b] @ theirs[:, b].T, counts) for b in used]),
         )
 
 
@@ -186,10 +160,12 @@ def weigh_evidence(columns: Columns, settings: TeacherSettings, random: np.rando
             correlations.append(np.corrcoef(scores))
             spreads.append(spread)
     if not correlations:
-        return np.full(len(BLOCKS), 1 / len(BLOCKS), np.float32)
+        return equal_weights()
     loadings = _one_factor(np.mean(correlations, 0))
-    weights = loadings / (1 - loadings**2) / np.mean(spreads, 0)
-    return np.asarray(weights / weights.sum(), np.float32)
+    found = loadings / (1 - loadings**2) / np.mean(spreads, 0)
+    weights = np.zeros(len(BLOCKS), np.float32)
+    weights[[columns.evidence[:, block].any() for block in BLOCKS.values()]] = found / found.sum()
+    return weights
 
 
 def _one_factor(correlation: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -23,7 +23,8 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from gentus.bert import best_device
 from gentus.generator import Generator
-from gentus.training import Batch, TrainingSettings, gradients
+from gentus.settings import TrainingSettings
+from gentus.training import Batch, gradients
 
 _PATIENCE = timedelta(days=30)  # a lake may take long to read; that a process has died the launcher sees
 _APART = 1 << 24  # between the seeds of two processes: more than there are steps

@@ -15,7 +15,7 @@ from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Literal, Protocol, get_args
+from typing import Literal, Protocol
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -23,37 +23,14 @@ from safetensors.torch import load_file
 from safetensors.torch import save as to_bytes
 from torch import Tensor
 
-from gentus.bert import Precision, best_device
+from gentus.bert import best_device
 from gentus.generator import Generator, Inputs
 from gentus.progress import Progress
+from gentus.settings import TrainingSettings
 from gentus.store import write_file
 
 Batches = Callable[[int], Iterable["Batch"]]
 State = dict[str, Tensor]
-
-
-@dataclass(frozen=True, slots=True)
-class TrainingSettings:
-    """How a generator is trained."""
-
-    epochs: int = 30  # at most
-    rate: float = 3e-4
-    accumulate: int = 1  # batches a step
-    margin: float = 0.2  # by which a positive is to score above a hard negative
-    margin_weight: float = 0.2
-    patience: int = 3  # epochs without a better one after which to stop
-    seed: int = 0
-    precision: Precision = "auto"
-    clip: float = 1.0  # longest gradient
-    warmup: float = 0.05  # share of the steps in which the rate rises
-    checkpoint_seconds: float = 60
-
-    def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
-        if self.precision not in get_args(Precision):
-            raise ValueError(f"precision is one of {', '.join(get_args(Precision))}, not {self.precision!r}")
-        if min(self.epochs, self.accumulate, self.patience) < 1 or not 0 <= self.warmup < 1:
-            raise ValueError("epochs, accumulate and patience are at least 1, warmup from 0 up to 1")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,9 @@ from typing import Any, Literal
 import numpy as np
 
 from gentus.catalogue import Catalogue, Entry
+from gentus.closed_form import ClosedForm
 from gentus.codes import Codebooks
+from gentus.coding import Chunk, Coder
 from gentus.comparing import GONE, Plan, What, compare
 from gentus.decode import Decoder
 from gentus.encoder import Encoder
@@ -71,10 +73,10 @@ class Namer:
     layout: Layout
     catalogue: Catalogue
     config: dict[str, Any]
-    encoder: Encoder
+    encoder: ClosedForm | Encoder
     codebooks: Codebooks
     _states: Any = None  # of a language model, where one reads the columns
-    _learnt: tuple[Decoder, int] | None = None  # the last snapshot, and the last table that was learnt from
+    _coder: Coder | None = None
 
     def __call__(self, entries: list[Entry], features: Features) -> None:
         """Name what could be read; what could not be has no name any more."""
@@ -87,34 +89,33 @@ class Namer:
         """Encode, quantize, and give a suffix where codes are taken."""
         if not tables:
             return
-        latents = self._latents(tables, features)
-        if self.config["labels"] is None:
-            latents = self._lean(latents)
-        codes = self.codebooks.encode(latents)
-        errors = ((latents - self.codebooks.decode(codes)) ** 2).sum(1)
+        if self._coder is None:
+            self._coder = self._new_coder()
+        codes, errors = self._coder(Chunk(features, self._columns(tables)))
         self.catalogue.identify([table for table, _, _ in tables], codes, errors.tolist())
 
-    def _lean(self, latents: F32) -> F32:
-        """Draw tables towards those that the lake was learnt from, as far as these lean themselves."""
-        if self._learnt is None:
-            trie = Trie.load(self.layout.trie(self.config["snapshot"]))
-            last = self.catalogue.last_table(self.config["fitted"])
-            self._learnt = Decoder(trie, self.codebooks), last
-        decoder, last = self._learnt
-        return decoder.leaning(latents, self.config["settings"]["consensus"]["lean"], last)
+    def _new_coder(self) -> Coder:
+        """Without labels, tables are smoothed with those that the lake was learnt from."""
+        if self.config["labels"] is not None:
+            return Coder(self.encoder, self.codebooks)
+        trie = Trie.load(self.layout.trie(self.config["snapshot"]))
+        last = self.catalogue.last_table(self.config["fitted"])
+        smoothing = self.config["settings"]["smoothing"]
+        return Coder(self.encoder, self.codebooks, Decoder(trie, self.codebooks), smoothing, last)
 
-    def _latents(self, tables: Sequence[tuple[int, int, int]], features: Features) -> Any:
+    def _columns(self, tables: Sequence[tuple[int, int, int]]) -> F32 | None:
+        """(C, W) states of a language model, where one reads the columns."""
         checkpoint = self.config["settings"]["bert"]
         if checkpoint is None:
-            return self.encoder.encode(features)
+            return None
         if self._states is None:
             from gentus.lake_states import LakeStates
 
             limits = Limits(**self.config["settings"]["limits"])
             self._states = LakeStates(checkpoint, self.layout, self.catalogue, limits, download=False)
         self._states.read(tables, Progress())
-        inputs = self.encoder.inputs(self._states.columns(tables), features)
-        return self.encoder.latents(inputs, np.diff(features.tables))
+        states: F32 = self._states.columns(tables)
+        return states
 
 
 @dataclass(slots=True)
@@ -123,7 +124,7 @@ class Updater:
 
     layout: Layout
     config: dict[str, Any]
-    encoder: Encoder
+    encoder: ClosedForm | Encoder
     codebooks: Codebooks
     progress: Progress = field(default_factory=Progress)
 

@@ -9,10 +9,10 @@ from typing import Any, get_args
 
 from gentus.bench.plots import bars, figure
 from gentus.bench.results import Results
-from gentus.building import BuildSettings, build, preset_settings
+from gentus.building import build
 from gentus.evaluate import evaluate_index
-from gentus.identifiers import Variant
 from gentus.progress import Progress
+from gentus.settings import BuildSettings, Variant, preset_settings
 
 
 def measure_identifiers(

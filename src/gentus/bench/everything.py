@@ -13,8 +13,8 @@ from gentus.bench.benchmarks import Benchmark
 from gentus.bench.methods import METHODS
 from gentus.bench.results import Results
 from gentus.bench.telling import write_report
-from gentus.identifiers import Variant
 from gentus.progress import Progress
+from gentus.settings import Variant
 
 EXPERIMENTS = ("main", "timing", "incremental", "pool", "identifiers", "constraints", "beam")
 

@@ -62,12 +62,11 @@ class GenTUS:
         """Return the memory that answering takes; of the catalogue, on disk, all of its file."""
         # Imported here: what a build imports belongs to the time and memory that are measured of it.
         from gentus.bench.baselines import serving_mb
-        from gentus.evidence import projection
         from gentus.static import load_tokenizer, load_vectors
 
         outside: tuple[object, ...] = (load_tokenizer(),)
         if self._index.encoder.states is None:  # else a language model reads columns, and the walk finds it
-            outside = (*outside, load_vectors(), projection())
+            outside = (*outside, load_vectors())
         catalogue = self._index.layout.catalogue.stat().st_size / 2**20
         return serving_mb(self._index, *outside) + catalogue
 

@@ -51,14 +51,14 @@ def measure_parts(index: Index, groundtruth: Path, k: int, beam: int | None = No
         found, _ = index.decoder.search(queries[at][2], beam)
         return trie.table(found).tolist(), 0, len(found)
 
-    def drawn(at: int) -> Answer:
+    def with_feedback(at: int) -> Answer:
         feedback, itself = index.config["feedback"], {asked[at]}
-        found, _ = index.decoder.search_drawn(queries[at][2], beam, feedback, itself)
+        found, _ = index.decoder.search_with_feedback(queries[at][2], beam, feedback, itself)
         return trie.table(found).tolist(), 0, len(found)
 
     ways: dict[str, Callable[[int], Answer]] = {"dense latents": dense, "prior": prior}
     if index.config.get("feedback"):
-        ways["prior, drawn to its first"] = drawn
+        ways["prior, with feedback"] = with_feedback
     generator = index.generator
     if generator is not None:
         softmax = index.config["settings"]["generation"]["softmax"]

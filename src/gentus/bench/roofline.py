@@ -15,9 +15,10 @@ import numpy as np
 
 from gentus.bench.machine import sentence
 from gentus.bench.results import Results, markdown_table
+from gentus.closed_form import ClosedForm
 from gentus.decode import Decoder
-from gentus.encoder import Encoder
-from gentus.features import Features, featurize
+from gentus.evidence import WIDTHS
+from gentus.features import KINDS, Features, featurize
 from gentus.index import Index
 from gentus.lake import Source, scan
 from gentus.lake.base import spread
@@ -26,7 +27,7 @@ from gentus.table import Table
 
 R = TypeVar("R")
 ROUNDS = 4  # every query is timed so often, and the least counts: others' work on the machine is not ours
-PARTS = ("read", "featurize", "weigh evidence", "encode", "decode", "name")
+PARTS = ("read", "featurize", "sum rows", "encode", "decode", "name")
 
 
 def measure_roofline(
@@ -84,6 +85,8 @@ def _seconds(work: Callable[..., R], *given: Any) -> tuple[float, R]:
 def _look(index: Index, source: Source, k: int) -> dict[str, tuple[float, float, float]]:
     """(seconds, FLOPs, bytes) of every part of one search."""
     encoder, decoder = index.encoder, index.decoder
+    if not isinstance(encoder, ClosedForm):
+        raise ValueError("The costs of a search are known of indexes without labels only.")
     weight = index.config.get("feedback", 0.0)
     taken = {part: float("inf") for part in PARTS}
 
@@ -95,32 +98,33 @@ def _look(index: Index, source: Source, k: int) -> dict[str, tuple[float, float,
     for _ in range(ROUNDS):
         table = timed("read", index.read, source)
         features = timed("featurize", featurize, table)
-        columns = timed("weigh evidence", encoder.evidence.columns, features)
-        inputs, widths = encoder.inputs(columns, features), np.diff(features.tables)
-        (latent,) = timed("encode", encoder.latents, inputs, widths)
-        rows, _ = timed("decode", decoder.search_drawn, latent, LEAST_PRIOR_BEAM, weight)
+        timed("sum rows", encoder.evidence.raw, features)
+        (latent,) = timed("encode", encoder.encode, features)
+        rows, _ = timed("decode", decoder.search_with_feedback, latent, LEAST_PRIOR_BEAM, weight)
         timed("name", index.catalogue.names, set(decoder.trie.table(rows[:k]).tolist()))
+    taken["encode"] -= taken["sum rows"]  # which are a part of it
     costs = _costs(source, table, features, encoder, decoder, k)
     return {part: (taken[part], *costs[part]) for part in PARTS}
 
 
 def _costs(
-    source: Source, table: Table, features: Features, encoder: Encoder, decoder: Decoder, k: int
+    source: Source, table: Table, features: Features, encoder: ClosedForm, decoder: Decoder, k: int
 ) -> dict[str, tuple[float, float]]:
     """(FLOPs, bytes) that every part cannot do without."""
     columns = len(features.profile)
     cells = sum(len(cell) for column in table.columns for cell in column.cells)
-    weights = encoder.weights
-    a_column = sum(weights[name].size for name in ("column.weight", "query.weight", "value.weight"))
-    a_table = sum(weights[name].size for name in ("project.weight", "latent1.weight", "latent2.weight"))
+    a_column, a_table = encoder.maker.basis.size, encoder.projection.size
+    summed = sum(
+        WIDTHS[kind] * int(((features.ids >= first) & (features.ids < last)).sum())
+        for kind, (first, last) in KINDS.items()
+    )
     books, beam = decoder.codebooks, LEAST_PRIOR_BEAM
     levels, size, width = books.words.shape
     pairs = min(size * size, len(decoder.trie))
-    inputs = weights["column.weight"].shape[0]
     return {
         "read": (0, min(source.size, 1 << 20)),
         "featurize": (0, cells + 8 * len(features.ids)),
-        "weigh evidence": (2 * columns * inputs, 8 * len(features.ids) + 4 * columns * inputs),
+        "sum rows": (2 * summed, 5 * len(features.ids) + summed),  # a byte a number
         "encode": (2 * (columns * a_column + a_table), 4 * (a_column + a_table)),
         # Products with the first two books, a sum a pair, then the codewords of all that is in the beam.
         "decode": (

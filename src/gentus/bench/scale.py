@@ -18,7 +18,7 @@ from gentus.bench.scale_usual import MAKERS, Task, measure_usual
 from gentus.codes import U8, Codebooks
 from gentus.index import Index
 from gentus.progress import Progress
-from gentus.quantizer import QuantizerSettings
+from gentus.settings import QuantizerSettings
 from gentus.supervision import SPARE_SUFFIXES
 from gentus.trie import Trie
 

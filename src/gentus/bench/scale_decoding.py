@@ -19,8 +19,8 @@ from gentus.bench.stopwatch import Facts, Place, Stopwatch, profiled
 from gentus.codes import Codebooks
 from gentus.decode import Decoder
 from gentus.evidence import F32
-from gentus.generate import Softmax
-from gentus.generator import DecodingSession, Generator, GeneratorSettings, Inputs
+from gentus.generator import DecodingSession, Generator, Inputs
+from gentus.settings import GeneratorSettings, Softmax
 from gentus.supervision import SHARPNESS
 from gentus.trie import Tree, Trie
 

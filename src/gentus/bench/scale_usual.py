@@ -39,8 +39,8 @@ from gentus.bench.scale_decoding import (
 from gentus.bench.scale_trees import Workshop
 from gentus.bench.stopwatch import Facts, Place, Stopwatch, profiled
 from gentus.decode import Decoder
-from gentus.generate import Softmax
 from gentus.generator import Generator, Inputs
+from gentus.settings import Softmax
 from gentus.trie import Trie
 
 SOFTMAXES: tuple[Softmax, ...] = ("children", "vocabulary")

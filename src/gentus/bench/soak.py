@@ -107,12 +107,9 @@ def _soak(root: Path, seconds: float, seed: int, progress: Progress) -> dict[str
 
 def _build(world: World) -> None:
     """So small that learning takes no time: how well it ranks is not the question here."""
-    from gentus.building import BuildSettings
-    from gentus.latent import LatentSettings
-    from gentus.quantizer import QuantizerSettings
+    from gentus.settings import BuildSettings, QuantizerSettings
 
-    latent = LatentSettings(basis=16, seeds=16, per_seed=4, neighbours=10, fewest_steps=8, most_steps=8)
-    settings = BuildSettings(latent=latent, quantizer=QuantizerSettings(levels=4, steps=5))
+    settings = BuildSettings(quantizer=QuantizerSettings(levels=4))
     gentus.build(world.lake, world.index, settings=settings, workers=1).close()
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from gentus.lake import Unreadable
 from gentus.serve import schema
-from gentus.static import WeightsMissingError
 from gentus.store import IndexFolderError
 from gentus.union.outputs import OutputError
 from gentus.union.plan import PlanError
+from gentus.weights import WeightsMissingError
 
 WRONG: dict[int | str, dict[str, Any]] = {  # as every route may answer
     status: {"model": schema.ErrorAnswer, "description": words}

@@ -15,8 +15,9 @@ import numpy as np
 from scipy import sparse
 
 from gentus.bench.baselines.columns import CHUNK, F32, I64, Columns
-from gentus.features import GRAM, PIECE, VOCABULARY, WORD, Features
-from gentus.static import load_vectors
+from gentus.bench.baselines.hashed import GRAM, PIECE, VOCABULARY, WORD
+from gentus.features import Features
+from gentus.minilm import load_vectors
 
 CHARACTERS = 96
 PARAGRAPH = 100
@@ -26,8 +27,9 @@ FITTED = 20_000  # columns that the paragraph vectors, scales and types are lear
 def sparse_counts(features: Features, rows: I64 | slice = slice(None)) -> Any:
     """(n, VOCABULARY) the counts of `featurize` as a sparse matrix, of all columns or of some."""
     shape = (len(features.starts) - 1, VOCABULARY)
-    narrow = features.starts.astype(np.int32)  # of one type with the ids, so that those are not copied
-    return sparse.csr_matrix((features.counts, features.ids, narrow), shape)[rows].astype(np.float32)
+    narrow = features.starts.astype(np.int32)
+    ids = features.ids.view(np.int32)  # of one type with the starts, so that they are not copied
+    return sparse.csr_matrix((features.counts, ids, narrow), shape)[rows].astype(np.float32)
 
 
 def moments(values: F32, counts: F32, present: F32) -> list[F32]:

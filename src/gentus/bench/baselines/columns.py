@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gentus.bench.baselines.base import VALUES
-from gentus.features import Features, concatenate, featurize
+from gentus.bench.baselines.hashed import featurize
+from gentus.features import Features, concatenate
 from gentus.lake.base import spread
 from gentus.table import Table
 

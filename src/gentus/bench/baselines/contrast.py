@@ -19,7 +19,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy, normalize
 
 from gentus.bench.baselines.columns import F32, I64, Columns
-from gentus.teacher import column_ids
+from gentus.neighbours import column_ids
 
 BOOLS = NDArray[np.bool_]
 

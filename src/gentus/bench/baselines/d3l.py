@@ -20,14 +20,14 @@ from gentus.bench.baselines.ann import Neighbours
 from gentus.bench.baselines.base import serving_mb
 from gentus.bench.baselines.columns import F32, I64, gather
 from gentus.bench.baselines.formats import grams, informative_words, pattern
+from gentus.bench.baselines.hashed_evidence import BLOCKS, Evidence, projection
 from gentus.bench.baselines.matching import CANDIDATES, FEWEST, top_tables
 from gentus.bench.baselines.minhash import U32, MinHash, Postings, bands, hashes, jaccard
 from gentus.bench.baselines.numbers import QUANTILES, kolmogorov_smirnov, quantiles
-from gentus.evidence import BLOCKS, Evidence, projection
 from gentus.features import Features
-from gentus.static import load_tokenizer, load_vectors
+from gentus.minilm import load_tokenizer, load_vectors
+from gentus.neighbours import column_ids
 from gentus.table import Table
-from gentus.teacher import column_ids
 
 ROWS = 4  # places of a signature a band: sets that share two fifths are likely found
 

@@ -17,9 +17,9 @@ from scipy import sparse
 
 from gentus.bench.baselines.column_features import FITTED, sparse_counts
 from gentus.bench.baselines.columns import F32, Columns, unit
+from gentus.bench.baselines.hashed import KINDS
+from gentus.bench.baselines.hashed_evidence import BLOCKS, Evidence, projection
 from gentus.bench.baselines.matching import MatchedColumns, cosine
-from gentus.evidence import BLOCKS, Evidence, projection
-from gentus.features import KINDS
 
 RANK = {"words": 96, "grams": 96, "shapes": 64}
 

@@ -14,9 +14,9 @@ from scipy.optimize import linear_sum_assignment
 from gentus.bench.baselines.ann import Neighbours
 from gentus.bench.baselines.base import serving_mb
 from gentus.bench.baselines.columns import F32, I64, Columns, gather
-from gentus.static import load_tokenizer, load_vectors
+from gentus.minilm import load_tokenizer, load_vectors
+from gentus.neighbours import column_ids
 from gentus.table import Table
-from gentus.teacher import column_ids
 
 CANDIDATES = 10_000  # columns looked up for a query table ...
 FEWEST = 500  # ... and at least for each of its columns

@@ -23,8 +23,8 @@ from gentus.bench.baselines.columns import F32, I64
 from gentus.bench.baselines.matching import top_tables
 from gentus.bench.baselines.minhash import U64, Postings, hashes, scatter
 from gentus.bench.baselines.numbers import quantiles
+from gentus.neighbours import column_ids
 from gentus.table import Table
-from gentus.teacher import column_ids
 
 TYPES = 64  # with which a column of a query is annotated, the surest first
 FACTS = 64  # rows a relationship is known by

@@ -14,8 +14,8 @@ from scipy import sparse
 
 from gentus.bench.baselines.column_features import sparse_counts
 from gentus.bench.baselines.columns import F32, I64, Columns
+from gentus.bench.baselines.hashed import GRAM, WORD
 from gentus.bench.baselines.sherlock import Sherlock
-from gentus.features import GRAM, WORD
 
 TOPICS = 48
 FITTED_TABLES = 10_000  # tables that topics are learned from

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from gentus.static import WIDTH, checked_folder
+from gentus.minilm import WIDTH, checked_folder
 
 if TYPE_CHECKING:
     import torch

@@ -39,8 +39,8 @@ from gentus.bench.baselines.matching import cosine, edges, top_tables
 from gentus.bench.baselines.model_reader import ModelReader
 from gentus.bench.baselines.static_reader import StaticReader
 from gentus.bench.baselines.tokens import chance
+from gentus.neighbours import column_ids
 from gentus.table import Table
-from gentus.teacher import column_ids
 
 LATENT = 0.9  # tables whose untrained vectors are closer than this may be unionable: no negatives
 

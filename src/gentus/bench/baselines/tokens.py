@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from gentus.bench.baselines.columns import F32, I64
 from gentus.bench.baselines.minhash import scatter
-from gentus.features import PIECES
-from gentus.static import load_tokenizer, load_vectors
+from gentus.minilm import PIECES, load_tokenizer, load_vectors
 
 LONGEST = 32  # pieces read of a value
 BATCH = 20_000  # values tokenized at once

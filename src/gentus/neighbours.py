@@ -1,0 +1,173 @@
+"""The neighbour graph of a lake without labels: which of its tables belong together.
+
+Candidates are the nearest tables by their vectors, found block by block; the best of them are those whose
+columns match. Tables that match everything are corrected for (hubness), and what is left of a table's best
+candidates are its weighted neighbours.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from gentus.evidence import F32, I64, normalize
+from gentus.progress import Tick
+from gentus.settings import GraphSettings
+
+I32 = NDArray[np.int32]
+R = TypeVar("R")
+BLOCK = 256  # tables compared with the lake at once: (BLOCK, T) similarities are held
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Every table's best candidates, best first; never the table itself."""
+
+    ids: I32  # (T, n)
+    scores: F32  # (T, n)
+
+
+def find_neighbours(
+    vectors: F32, columns: F32, starts: I64, settings: GraphSettings, tick: Tick = lambda n: None
+) -> sp.csr_matrix:
+    """(T, T) weighted neighbours of tables with (T, D) vectors and (C, d) columns, of all the rest zero."""
+    count = min(settings.candidates, len(vectors) - 1)
+    found = nearest(principal(vectors, settings.directions), count)
+    scores = match_candidates(columns, starts, found.ids, tick)
+    return weighted_neighbours(Graph(found.ids, scores), settings)
+
+
+def principal(vectors: F32, directions: int, sample: int = 20_000) -> F32:
+    """(T, directions) unit vectors in their leading principal directions."""
+    some = vectors[:: max(1, -(-len(vectors) // sample))].astype(np.float64)
+    _, basis = np.linalg.eigh(some.T @ some)
+    return normalize(vectors @ np.ascontiguousarray(basis[:, ::-1][:, :directions], np.float32))
+
+
+def nearest(vectors: F32, count: int) -> Graph:
+    """The `count` nearest other tables of every table, by the product of their vectors."""
+    ids = np.empty((len(vectors), count), np.int32)
+    scores = np.empty(ids.shape, np.float32)
+    across = np.ascontiguousarray(vectors.T)
+
+    def block(begin: int) -> None:
+        part = slice(begin, min(begin + BLOCK, len(vectors)))
+        similarity = vectors[part] @ across  # (block, T)
+        own = np.arange(part.start, part.stop)
+        similarity[own - begin, own] = -np.inf
+        for row, values in enumerate(similarity):
+            best = largest(values, count)
+            ids[begin + row], scores[begin + row] = best, values[best]
+
+    for _ in parallel(block, range(0, len(vectors), BLOCK)):
+        pass
+    return Graph(ids, scores)
+
+
+def largest(values: F32, count: int) -> I64:
+    """Where the `count` largest of some values are, largest first, of equals the first."""
+    step = len(values) // (8 * count) if count else 0
+    some: I64 = np.arange(len(values))
+    if step > 1:  # what is below the largest of a part is not among the largest of all
+        part = values[::step]
+        some = np.flatnonzero(values >= np.partition(part, len(part) - count)[len(part) - count])
+    if len(some) > count:
+        edge = np.partition(values[some], len(some) - count)[len(some) - count]
+        some = some[values[some] >= edge]
+    return some[np.argsort(-values[some], kind="stable")[:count]]
+
+
+def match_candidates(columns: F32, starts: I64, candidates: I32, tick: Tick = lambda n: None) -> F32:
+    """(T, n) how well the columns of every table and each of its candidates match."""
+    scores = np.empty(candidates.shape, np.float32)
+
+    def block(begin: int) -> int:
+        end = min(begin + 64, len(candidates))
+        for table in range(begin, end):
+            own = columns[starts[table] : starts[table + 1]]
+            scores[table] = match_columns(own, columns, starts, candidates[table])
+        return end - begin
+
+    for done in parallel(block, range(0, len(candidates), 64)):
+        tick(done)
+    return scores
+
+
+def match_columns(own: F32, columns: F32, starts: I64, candidates: NDArray[np.integer]) -> F32:
+    """(n,) the similarity of a table's columns to the best of each candidate's, and the other way round.
+
+    The lesser of the two sums counts, over the geometric mean of the widths: a table with two of the ten
+    columns is no match, and neither is one with a hundred more. Every table has columns.
+    """
+    at, counts = column_ids(starts, candidates)
+    similarity = np.maximum(own @ columns[at].T, 0)  # (q, sum of counts)
+    begins = np.cumsum(counts) - counts
+    forward = np.maximum.reduceat(similarity, begins, axis=1).sum(0)
+    backward = np.add.reduceat(similarity.max(0), begins)
+    return np.asarray(np.minimum(forward, backward) / np.sqrt(len(own) * counts), np.float32)
+
+
+def column_ids(starts: I64, tables: NDArray[np.integer]) -> tuple[I64, I64]:
+    """The columns of some tables, and how many each has."""
+    counts = starts[tables + 1] - starts[tables]
+    shift = starts[tables] - np.concatenate([[0], np.cumsum(counts)[:-1]])
+    return np.repeat(shift, counts) + np.arange(counts.sum()), counts
+
+
+def weighted_neighbours(graph: Graph, settings: GraphSettings) -> sp.csr_matrix:
+    """(T, T) the best candidates of each table after hubness correction, by their lead."""
+    total, width = graph.ids.shape
+    kept = min(settings.kept, width)
+    order = np.argsort(-graph.scores, axis=1, kind="stable")[:, : settings.reciprocal]
+    usual = np.take_along_axis(graph.scores, order, 1).mean(1)  # with a table's own neighbours
+    scores = graph.scores - settings.hubness * usual[graph.ids]
+    order = np.argsort(-scores, axis=1, kind="stable")
+    ids, scores = np.take_along_axis(graph.ids, order, 1), np.take_along_axis(scores, order, 1)
+    floor = scores[:, kept][:, None] if kept < width else scores[:, -1:]
+    weights = np.maximum(scores[:, :kept] - floor, 0) + 1e-9
+    pointers = np.arange(0, total * kept + 1, kept)
+    return sp.csr_matrix((weights.ravel(), ids[:, :kept].ravel(), pointers), (total, total))
+
+
+def mutual_neighbours(graph: sp.csr_matrix, count: int) -> sp.csr_matrix:
+    """(T, T) the weights of those that are among each other's `count` best neighbours, in rows of sum one."""
+    total = graph.shape[0]
+    width = np.diff(graph.indptr)
+    best = np.arange(graph.nnz) - np.repeat(graph.indptr[:-1], width) < count  # rows are best first
+    owner = np.repeat(np.arange(total), width)
+    near = sp.csr_matrix((graph.data[best], (owner[best], graph.indices[best])), (total, total))
+    ones = near.copy()
+    ones.data[:] = 1
+    mutual = sp.csr_matrix(near.multiply(ones.T))
+    sums = np.maximum(np.asarray(mutual.sum(1)).ravel(), 1e-12)
+    return sp.csr_matrix(sp.diags(1 / sums) @ mutual, dtype=np.float32)
+
+
+# --- threads -----------------------------------------------------------------------------------------
+
+
+def parallel(work: Callable[[int], R], items: range) -> Iterator[R]:
+    """`work(item)` of all items in order, on all cores; each with one BLAS thread.
+
+    BLAS threads of its own would add up in another order on another number of cores, and results would
+    differ in their last digits.
+    """
+    with one_blas_thread(), ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        yield from pool.map(work, items)
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Linear algebra in the calling thread alone."""
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1, "blas"):
+        yield
