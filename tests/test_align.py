@@ -22,10 +22,11 @@ from test_cli import Run, run
 import gentus
 from gentus.align import Weights, align, assign, pair_scores, shipped_weights, votes
 from gentus.alignment import Alignment
+from gentus.column_names import is_name
 from gentus.digest import digest
 from gentus.index import Index
 from gentus.lake import Unreadable
-from gentus.names import compare_names, is_name
+from gentus.names import compare_names
 from gentus.pairs import FIRST, NAMES, SECOND, _order, first_look
 from gentus.quantities import read_quantities
 from gentus.table import Column, Table

@@ -77,9 +77,7 @@ class Digest:
     together: F64  # (C, C) rank correlation of columns that have a value in every row; 0 for others
     complete: NDArray[np.bool_]  # (C,) which these are
     starts: I64  # (C + 1,) where the text of each column begins, none of a column of numbers ...
-    text: NDArray[
-        np.uint32
-    ]  # (m,) ... its words, grams, shapes and tokens, as ids of search's vocabulary ...
+    text: NDArray[np.uint32]  # (m,) ... its words, grams, shapes and tokens, as ids of `features` ...
     times: F64  # (m,) ... and how often each occurs
 
 

@@ -11,7 +11,7 @@ from gentus.codes import Codebooks
 from gentus.evidence import F32, I64
 from gentus.progress import Tick
 
-SAMPLE = 64  # tables a codeword is fitted to; more change nothing
+SAMPLE = 128  # tables a codeword is fitted to; more change nothing
 ENOUGH = 50  # tables, to say what to expect of new ones
 
 

@@ -42,8 +42,8 @@ class SpaceSettings:
     """Sizes of the latent space."""
 
     columns: int = 192  # numbers a column's vector has
-    whitening: float = 0.25  # 0: directions of columns count as they vary, 1: all alike
-    latent: int = 160  # dimensions
+    whitening: float = 0.4  # 0: directions of columns count as they vary, 1: all alike
+    latent: int = 128  # dimensions
     ridge: float = 3.0  # in mean eigenvalues of X'X
 
 
@@ -235,7 +235,7 @@ class BuildSettings:
     graph: GraphSettings = field(default_factory=GraphSettings)
     space: SpaceSettings = field(default_factory=SpaceSettings)
     quantizer: QuantizerSettings = field(default_factory=QuantizerSettings)
-    smoothing: float = 0.5  # how far a table of the lake moves to the mean of its mutual neighbours
+    smoothing: float = 1.0  # how far a table of the lake moves to the mean of its mutual neighbours
     feedback: float = 0.6  # how far a query moves to the mean of the first tables that it finds
     identifiers: Variant = "shaped"
     # With labels.
