@@ -16,10 +16,8 @@ import pytest
 from hypothesis import settings
 
 import gentus
-from gentus.building import BuildSettings
 from gentus.index import Index
-from gentus.latent import LatentSettings
-from gentus.quantizer import QuantizerSettings
+from gentus.settings import BuildSettings, LatentSettings, QuantizerSettings
 
 # The same examples in every run, so that it is a change that turns a test red.
 # `HYPOTHESIS_PROFILE=explore` draws others.

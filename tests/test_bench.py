@@ -16,7 +16,7 @@ from conftest import QUICK, make_lake, rows_of, subject_of, write_pairs, write_t
 from test_cli import Run, run
 
 import gentus
-from gentus import building, static
+from gentus import building, minilm
 from gentus.bench import ablation, machine, ours
 from gentus.bench.baselines import MiniLMColumns, Retriever, TfidfChars, TfidfWords, best, distinct
 from gentus.bench.benchmarks import recognise
@@ -69,7 +69,7 @@ def data(tmp_path: Path) -> Path:
 
 
 needs_minilm = pytest.mark.skipif(
-    not (find_spec("transformers") and find_spec(static.PACKAGE)),
+    not (find_spec("transformers") and find_spec(minilm.PACKAGE.module)),
     reason="needs transformers and the MiniLM weights",
 )
 

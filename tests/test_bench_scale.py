@@ -16,9 +16,9 @@ from gentus.bench.scale_identifiers import LakeModel, fit_model, real_codes, ske
 from gentus.bench.scale_telling import claims
 from gentus.bench.scale_usual import MAKERS, Task, TooLargeError, UsualWay, identifiers, what_t5_reads
 from gentus.codes import Codebooks, assign_suffixes
-from gentus.generate import Softmax
 from gentus.index import Index
 from gentus.progress import Progress
+from gentus.settings import Softmax
 from gentus.trie import Trie, build_trie
 
 __all__ = ["run"]

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gentus.codes import Codebooks, assign_suffixes, format_sid, health
-from gentus.decode import NEAR, SHARPLY, Decoder
-from gentus.quantizer import QuantizerSettings
+from gentus.decode import NEAR, TEMPERATURE, Decoder
+from gentus.settings import QuantizerSettings
 from gentus.trie import Trie, build_trie
 
 
@@ -97,38 +97,40 @@ def test_a_narrow_beam_finds_the_nearest_of_many() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 40), st.integers(1, 4), st.integers(2, 6))
-def test_a_query_is_drawn_towards_the_first_tables_that_are_not_itself(
+def test_feedback_moves_a_query_to_the_first_tables_that_are_not_itself(
     seed: int, count: int, levels: int, size: int
 ) -> None:
     latents, codebooks, codes, trie = world(seed, count, levels, size)
     decoder, latent = Decoder(trie, codebooks), latents[0]
-    rows, left = decoder.search_drawn(latent, 10_000, 0.6, {0})
+    rows, left = decoder.search_with_feedback(latent, 10_000, 0.6, {0})
     assert sorted(rows.tolist()) == list(range(count))
     assert (np.diff(left) >= 0).all()
     plain = decoder.search(latent, 10_000)
     others = [table for table in trie.tables[plain[0]] if table != 0]
     if others:
         words = codebooks.decode(codes)
-        drawn = latent + 0.6 * words[others[:2]].mean(0)
-        distance = ((drawn / np.linalg.norm(drawn) - words) ** 2).sum(1)
+        moved = latent + 0.6 * words[others[:2]].mean(0)
+        distance = ((moved / np.linalg.norm(moved) - words) ** 2).sum(1)
         assert np.allclose(distance[trie.tables[rows]], left, atol=1e-3)
-    assert np.array_equal(decoder.search_drawn(latent, 10_000, 0.0)[0], plain[0])
+    assert np.array_equal(decoder.search_with_feedback(latent, 10_000, 0.0)[0], plain[0])
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 60), st.integers(1, 4), st.integers(2, 6))
-def test_a_table_leans_towards_the_nearest_of_the_tree(seed: int, count: int, levels: int, size: int) -> None:
+def test_a_new_table_is_smoothed_with_the_nearest_of_the_tree(
+    seed: int, count: int, levels: int, size: int
+) -> None:
     latents, codebooks, codes, trie = world(seed, count, levels, size)
     words = codebooks.decode(codes)
-    drawn = Decoder(trie, codebooks).leaning(latents, 0.5)
-    for latent, found in zip(latents, drawn, strict=True):
+    smoothed = Decoder(trie, codebooks).smooth(latents, 0.5)
+    for latent, found in zip(latents, smoothed, strict=True):
         distance = ((latent - words) ** 2).sum(1)
         near = np.argsort(distance, kind="stable")[:NEAR]
-        share = np.exp(-(distance[near] - distance.min()) / (2 * SHARPLY))
+        share = np.exp(-(distance[near] - distance.min()) / (2 * TEMPERATURE))
         expected = latent + 0.5 * (share[:, None] * words[near]).sum(0) / share.sum()
         assert np.allclose(found, expected / np.linalg.norm(expected), atol=1e-3)
-    assert np.array_equal(Decoder(trie, codebooks).leaning(latents, 0.0), latents)
-    nearest = Decoder(trie, codebooks).leaning(latents[-1:], 100.0, last=0)[0]  # only the first table draws
+    assert np.array_equal(Decoder(trie, codebooks).smooth(latents, 0.0), latents)
+    nearest = Decoder(trie, codebooks).smooth(latents[-1:], 100.0, last=0)[0]  # only the first table counts
     assert np.allclose(nearest, words[0] / np.linalg.norm(words[0]), atol=0.1)
 
 

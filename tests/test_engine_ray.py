@@ -24,9 +24,9 @@ from gentus.bench.engines import markdown, measure_engines
 from gentus.engine_ray import RayEngine, ray_engine
 from gentus.lake import Limits, Skipped, Source, parallel, scan
 from gentus.progress import Progress, Step
-from gentus.weights import WeightsMissingError
 from gentus.store import Layout
 from gentus.table import Table
+from gentus.weights import WeightsMissingError
 
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # nodes that others cannot reach, on any system

@@ -13,8 +13,9 @@ from torch import Tensor
 
 from gentus.codes import Codebooks
 from gentus.decode import Decoder
-from gentus.generate import Found, Prior, Softmax, generate, generate_unconstrained, paths
+from gentus.generate import Found, Prior, generate, generate_unconstrained, paths
 from gentus.overlay import lay_over
+from gentus.settings import Softmax
 from gentus.trie import Trie, build_trie
 
 SUFFIXES = 4

@@ -17,9 +17,10 @@ from transformers import T5Model
 from gentus.bert import CheckpointError
 from gentus.codes import assign_suffixes
 from gentus.generate import generate, paths
-from gentus.generator import DecodingSession, Generator, GeneratorSettings, Inputs
+from gentus.generator import DecodingSession, Generator, Inputs
+from gentus.settings import GeneratorSettings, TrainingSettings
 from gentus.table import Column, Table
-from gentus.training import Batch, TrainingReport, TrainingSettings, batch_loss, train
+from gentus.training import Batch, TrainingReport, batch_loss, train
 from gentus.trie import build_trie
 
 LEVELS, CODES, LATENT, SUFFIXES, STATES = 3, 8, 6, 2, 5

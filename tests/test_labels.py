@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gentus.evidence import Evidence
+from gentus.evidence import BLOCKS, Evidence
 from gentus.features import concatenate, featurize
 from gentus.judge import FEATURES, fit_listwise, learn_judge, pair_features
 from gentus.labels import Labels
+from gentus.settings import TeacherSettings
 from gentus.table import Column, Table
 from gentus.teacher import (
     Columns,
     Judging,
-    TeacherSettings,
     Unlabelled,
     judged_neighbours,
     match_columns,
@@ -36,10 +36,8 @@ def ordered_lake() -> Columns:
         empty = [Column("notes", [])] if number % 3 == 0 else []
         tables.append(Table("t", (columns if number % 2 else columns[::-1]) + empty, 8))
     features = concatenate([featurize(table) for table in tables])
-    evidence = Evidence.fit([features])
-    return Columns(
-        evidence.columns(features), features.tables.astype(np.int64), features.places, features.numbers
-    )
+    evidence = Evidence.fit(features, len(features), names=False)
+    return Columns(evidence.columns(features), features.tables.astype(np.int64), features.places)
 
 
 def order_labels(queries: range) -> np.ndarray:
@@ -66,15 +64,15 @@ def test_a_judge_learns_that_the_order_of_columns_counts() -> None:
 def test_pair_features_are_what_their_names_say() -> None:
     columns = ordered_lake()
     candidates = np.array([1, 2, 5], np.int32)
-    features = pair_features(columns, 0, candidates)
+    features, kinds = pair_features(columns, 0, candidates), len(BLOCKS)
     assert features.shape == (3, len(FEATURES))
     own = columns.evidence[columns.starts[0] : columns.starts[1]]
     for row, candidate in zip(features, candidates, strict=True):
         theirs = columns.evidence[columns.starts[candidate] : columns.starts[candidate + 1]]
-        assert row[:5].sum() == pytest.approx(match_columns(own @ theirs.T, np.array([3]))[0], rel=1e-4)
+        assert row[:kinds].sum() == pytest.approx(match_columns(own @ theirs.T, np.array([3]))[0], rel=1e-4)
         placed = sum(float(own[i] @ theirs[i]) for i in range(3)) / 3
-        assert row[5:10].sum() == pytest.approx(placed, rel=1e-4)
-        assert row[10] == (candidate % 3 == 0)  # the empty column counts as a column
+        assert row[kinds : 2 * kinds].sum() == pytest.approx(placed, rel=1e-4)
+        assert row[2 * kinds] == (candidate % 3 == 0)  # the empty column counts as a column
 
 
 def test_listwise_weights_find_the_feature_that_decides() -> None:

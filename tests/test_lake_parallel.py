@@ -13,8 +13,8 @@ import pytest
 from gentus.engine import LocalEngine
 from gentus.lake import Limits, Skipped, Source, each, read, scan, worker
 from gentus.lake.apart import Apart
-from gentus.weights import WeightsMissingError
 from gentus.table import Table
+from gentus.weights import WeightsMissingError
 
 
 def lake(folder: Path, count: int, bad: int | None = None) -> list[Source]:

@@ -13,19 +13,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from conftest import QUICK, make_lake, rows_of, subject_of, write_pairs, write_table
 from test_cli import Run, run
-from torch.nn import functional
 
 import gentus
 from gentus import building, reading, updating
 from gentus.checking import check
 from gentus.engine import LocalEngine
+from gentus.evidence import F32, normalize
 from gentus.index import Index
+from gentus.kmeans import learn_codebooks, unseen_error
 from gentus.lake import Source
 from gentus.overlay import Overlay
-from gentus.quantizer import quantize, residual_kmeans, unseen_error
 from gentus.store import IndexFolderError, Layout, read_config, write_lock
 from gentus.table import Table
 from gentus.updating import Changes
@@ -538,24 +537,25 @@ def test_ablation_identifiers_do_not_grow(lake: Path, tmp_path: Path, run: Run) 
 
 def test_the_error_to_expect_of_new_tables_is_that_of_tables_left_out() -> None:
     """On latents drawn alike, what is expected is what comes; on others, more comes than was expected."""
-    random = torch.Generator().manual_seed(0)
-    centres = torch.randn(40, 16, generator=random)
+    random = np.random.default_rng(0)
+    centres = random.normal(size=(40, 16))
 
-    def drawn(count: int, spread: float) -> torch.Tensor:
-        chosen = centres[torch.randint(len(centres), (count,), generator=random)]
-        return functional.normalize(chosen + spread * torch.randn(count, 16, generator=random), dim=1)
+    def drawn(count: int, spread: float) -> F32:
+        chosen = centres[random.integers(0, len(centres), count)]
+        return normalize((chosen + spread * random.normal(size=(count, 16))).astype(np.float32))
 
     old, shape = drawn(600, 0.3), (3, 16)
-    expected, usual = unseen_error(old, old, shape, random)
-    books = residual_kmeans(old, [None] * shape[0], shape[1], rounds=4)
+    told = unseen_error(old, old, shape, seed=0)
+    assert told is not None
+    expected, usual = told
+    books = learn_codebooks(old, shape, rounds=4, seed=0)
 
-    def error(latents: torch.Tensor) -> torch.Tensor:
-        return quantize(latents, books)[1][-1]
+    def error(latents: F32) -> F32:
+        return books.error(latents, books.encode(latents))
 
-    assert float(error(old).mean()) < expected
-    assert float(error(drawn(600, 0.3)).mean()) == pytest.approx(expected, rel=0.2)
-    assert float((error(drawn(600, 0.3)) > usual).float().mean()) == pytest.approx(0.05, abs=0.05)
-    assert (
-        float(error(functional.normalize(torch.randn(600, 16, generator=random), dim=1)).mean())
-        > 1.5 * expected
-    )
+    assert error(old).mean() < expected
+    assert error(drawn(600, 0.3)).mean() == pytest.approx(expected, rel=0.2)
+    assert (error(drawn(600, 0.3)) > usual).mean() == pytest.approx(0.05, abs=0.05)
+    unlike = normalize(random.normal(size=(600, 16)).astype(np.float32))
+    assert error(unlike).mean() > 1.5 * expected
+    assert unseen_error(old[:49], old[:49], shape, seed=0) is None  # too few to say

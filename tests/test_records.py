@@ -26,7 +26,6 @@ from gentus.records import (
     I32,
     Integers,
     Record,
-    RecordSettings,
     View,
     count_records,
     jaccard,
@@ -36,6 +35,7 @@ from gentus.records import (
     records,
     word_profiles,
 )
+from gentus.settings import RecordSettings
 from gentus.store import Layout
 from gentus.table import Column, Table
 from gentus.writing import writer

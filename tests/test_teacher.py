@@ -9,16 +9,16 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from gentus.encoder import Encoder, EncoderSettings
-from gentus.evidence import BLOCKS, F32, Evidence
+from gentus.encoder import Encoder
+from gentus.evidence import BLOCKS, F32, NAMES, Evidence, unit_blocks
 from gentus.features import Features, concatenate, featurize
-from gentus.latent import Batches, LatentSettings, Network, learn_latent, principal_basis, union_contrast
-from gentus.quantizer import QuantizerSettings, kmeans, learn_codes, quantize, residual_kmeans
+from gentus.latent import Batches, Network, learn_latent, principal_basis, union_contrast
+from gentus.neighbours import Graph
+from gentus.quantizer import learn_codes
+from gentus.settings import EncoderSettings, LatentSettings, QuantizerSettings, TeacherSettings
 from gentus.table import Column, Table
 from gentus.teacher import (
     Columns,
-    Graph,
-    TeacherSettings,
     _one_factor,
     find_neighbours,
     match_columns,
@@ -49,7 +49,7 @@ def lake() -> tuple[Features, Evidence, F32, np.ndarray]:
             ]
             tables.append(Table("t", parts, rows))
     features = concatenate([featurize(t) for t in tables])
-    evidence = Evidence.fit([features])
+    evidence = Evidence.fit(features, len(features), names=False)
     columns = evidence.columns(features)
     return features, evidence, columns, features.tables.astype(np.int64)
 
@@ -78,7 +78,7 @@ def test_matching_scores_each_candidate_alone() -> None:
 def test_neighbours_are_of_the_same_subject(lake: tuple[Features, Evidence, F32, np.ndarray]) -> None:
     features, _, columns, starts = lake
     graph = find_neighbours(
-        Columns(columns, starts, features.places, features.numbers), TeacherSettings(candidates=30, block=7)
+        Columns(columns, starts, features.places), TeacherSettings(candidates=30, block=7)
     )
     assert same_subject(graph) > 0.95
     assert not (graph.ids == np.arange(len(graph.ids))[:, None]).any()
@@ -89,18 +89,18 @@ def test_evidence_that_agrees_with_none_counts_least(
     lake: tuple[Features, Evidence, F32, np.ndarray],
 ) -> None:
     features, evidence, _, starts = lake
-    blocks = evidence.blocks(features)
+    blocks = unit_blocks(evidence.raw(features))
     noise = np.random.default_rng(3).normal(size=blocks[:, BLOCKS["shapes"]].shape).astype(np.float32)
     blocks[:, BLOCKS["shapes"]] = noise / np.linalg.norm(noise, axis=1, keepdims=True)
     weights = weigh_evidence(
-        Columns(blocks, starts, features.places, features.numbers),
+        Columns(blocks, starts, features.places),
         TeacherSettings(candidates=30),
         np.random.default_rng(0),
     )
     assert weights.sum() == pytest.approx(1, abs=1e-5)
     spread = np.sqrt(blocks[:, BLOCKS["shapes"]].var())
     assert spread > 0
-    others = [w for kind, w in zip(BLOCKS, weights, strict=True) if kind != "shapes"]
+    others = [w for kind, w in zip(BLOCKS, weights, strict=True) if kind not in ("shapes", *NAMES)]
     assert weights[list(BLOCKS).index("shapes")] < min(others)
 
 
@@ -131,22 +131,6 @@ def test_union_contrast_is_the_papers_formula() -> None:
     assert float(union_contrast(latents, pairs, 0.1)) == pytest.approx(np.mean(expected), rel=1e-4)
 
 
-def test_kmeans_revives_centres_that_serve_nobody() -> None:
-    points = torch.cat([torch.zeros(10, 2), torch.ones(10, 2) * 5])
-    centres = kmeans(points, torch.tensor([[0.0, 0.0], [100.0, 100.0]]), 3)
-    assert sorted(centres[:, 0].tolist()) == pytest.approx([0, 5])
-
-
-def test_residual_levels_shrink_the_error() -> None:
-    torch.manual_seed(1)
-    latents = torch.nn.functional.normalize(torch.randn(400, 16), dim=1)
-    books = residual_kmeans(latents, [None] * 4, 16, 8)
-    _, errors = quantize(latents, books)
-    means = errors.mean(1).tolist()
-    assert means == sorted(means, reverse=True)
-    assert means[-1] < 0.5 * means[0]
-
-
 def test_codes_keep_the_subjects_apart_and_numpy_agrees_with_torch(
     lake: tuple[Features, Evidence, F32, np.ndarray],
 ) -> None:
@@ -154,9 +138,7 @@ def test_codes_keep_the_subjects_apart_and_numpy_agrees_with_torch(
     random = np.random.default_rng(0)
     torch.manual_seed(0)
     total = len(starts) - 1
-    graph = find_neighbours(
-        Columns(columns, starts, features.places, features.numbers), TeacherSettings(candidates=20)
-    )
+    graph = find_neighbours(Columns(columns, starts, features.places), TeacherSettings(candidates=20))
     pairs = mutual_pairs(graph)
     positive = sp.csr_matrix((np.ones(len(pairs), np.float32), (pairs[:, 0], pairs[:, 1])), (total, total))
     settings = LatentSettings(basis=64, seeds=16, per_seed=4, neighbours=10)
@@ -180,14 +162,3 @@ def test_codes_keep_the_subjects_apart_and_numpy_agrees_with_torch(
     nearest = np.argsort(distance, 1)[:, : SLICES - 1]
     subject = np.arange(total) // SLICES
     assert (subject[nearest] == subject[:, None]).mean() > 0.9
-
-
-def test_what_a_teacher_without_labels_says_is_taken_softly() -> None:
-    settings = LatentSettings()
-    small, large, labelled = (
-        settings.given(100, False),
-        settings.given(5000, False),
-        settings.given(100, True),
-    )
-    assert small.teacher_temperature == large.teacher_temperature > labelled.teacher_temperature
-    assert small.noise > large.noise == labelled.noise == 0

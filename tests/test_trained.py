@@ -13,12 +13,16 @@ from conftest import QUICK, SUBJECTS, rows_of, subject_of, write_pairs, write_ta
 from typer.testing import CliRunner
 
 import gentus
-from gentus import building, cli, training
-from gentus.building import BuildSettings, preset_settings
-from gentus.generator import GeneratorSettings
+from gentus import cli, labelled, training
 from gentus.index import Index
-from gentus.supervision import WEIGHTS, GenerationSettings, Supervision
-from gentus.training import TrainingSettings
+from gentus.settings import (
+    BuildSettings,
+    GenerationSettings,
+    GeneratorSettings,
+    TrainingSettings,
+    preset_settings,
+)
+from gentus.supervision import WEIGHTS, Supervision
 
 TRAINED = replace(
     QUICK,
@@ -162,7 +166,7 @@ def test_a_build_stopped_while_training_goes_on_there(
         patch.setattr(training, "batch_loss", stopped)
         with pytest.raises(KeyboardInterrupt):
             gentus.build(lake, tmp_path / "index", labels, settings=settings, workers=1)
-    monkeypatch.setattr(building, "fit_lake", again)
+    monkeypatch.setattr(labelled, "fit_lake", again)
     with gentus.build(lake, tmp_path / "index", labels, settings=settings, workers=1) as index:
         resumed = index.config["generator"]
     with gentus.open(trained) as index:

