@@ -33,17 +33,19 @@ from gentus.kmeans import learn_codebooks, unseen_error
 from gentus.lake import Place, Remote, as_place
 from gentus.lake.base import spread
 from gentus.learnt import Given, Learnt, Sampled
-from gentus.neighbours import find_neighbours, mutual_neighbours, one_blas_thread
+from gentus.neighbours import find_neighbours, mutual_neighbours
 from gentus.progress import Progress
 from gentus.reading import read_lake, restore_features, stream_features
 from gentus.settings import BuildSettings, GenerationSettings, Preset, preset_settings, settings_of
 from gentus.store import FORMAT, IndexFolderError, Layout, next_generation, remove_other_chunks
+from gentus.threads import one_blas_thread
 from gentus.trie import build_trie
 from gentus.writing import publish, settle, writer
 
 if TYPE_CHECKING:
     from gentus.team import Team
 
+FEW = 20  # tables, of which a graph says less than their blocks do
 __all__ = ["BuildSettings", "Preset", "build", "preset_settings", "refit", "settings_of"]
 
 
@@ -225,7 +227,7 @@ def learn_from_lake(
             del parts
         filled = np.flatnonzero(np.diff(encoded.starts))  # only tables with columns have neighbours
         with progress.stage("Finding neighbours", len(filled)) as tick:
-            several = len(filled) > 2
+            several = len(filled) >= FEW
             starts = np.append(encoded.starts[filled], encoded.starts[-1])
             graph = (
                 find_neighbours(encoded.blocks[filled], encoded.columns, starts, settings.graph, tick)

@@ -208,9 +208,10 @@ class ClosedForm:
 def learn_space(
     maker: Blocks, blocks: F32, graph: sp.csr_matrix | None, settings: SpaceSettings
 ) -> ClosedForm:
-    """The latent space from (T, D) blocks and their neighbour graph. Without one: similarity to all."""
+    """The latent space from (T, D) blocks and their neighbour graph. Without one, as they are."""
     if graph is None:
-        return ClosedForm(maker, np.zeros(blocks.shape[1], np.float32), half(blocks.T))
+        directions = np.linalg.svd(blocks, full_matrices=False)[2].T  # (D, T) similarities stay as they are
+        return ClosedForm(maker, np.zeros(blocks.shape[1], np.float32), half(directions))
     from scipy.linalg import eigh
 
     centre = blocks.mean(0, dtype=np.float64).astype(np.float32)

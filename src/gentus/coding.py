@@ -16,7 +16,7 @@ from gentus.decode import Decoder
 from gentus.encoder import Encoder
 from gentus.evidence import F32
 from gentus.features import Features
-from gentus.neighbours import one_blas_thread
+from gentus.threads import one_blas_thread
 
 
 @dataclass(frozen=True, slots=True)

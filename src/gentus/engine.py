@@ -16,6 +16,7 @@ from typing import Literal, Protocol, TypeVar, get_args
 from gentus.lake import Limits, Place, Skipped, Source, each, scan
 from gentus.lake.reader import is_plain
 from gentus.lake.worker import Work
+from gentus.threads import parallel
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -78,5 +79,5 @@ class LocalEngine:
         return each(chain(first, left), work, 0 if here else min(self.workers, 1 + len(first) // FEW), limits)
 
     def map(self, work: Callable[[A], R], items: Iterable[A]) -> Iterator[R]:
-        """Work in this process."""
-        return map(work, items)
+        """Work in threads of this process."""
+        return parallel(work, items, max(self.workers, 1))

@@ -175,7 +175,7 @@ def _fit_or_recall(
         remember_fit(path, fitted, key)
     elif fitted.evidence is not None and sample.inputs is sample.columns.evidence:
         old = block_weights(sample.columns.evidence)
-        rescale(sample.columns.evidence, fitted.evidence / np.where(old > 0, old, 1).astype(np.float32))
+        rescale(sample.columns.evidence, np.asarray(fitted.evidence / np.where(old > 0, old, 1), np.float32))
     return fitted
 
 

@@ -7,12 +7,7 @@ candidates are its weighted neighbours.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,9 +16,9 @@ from numpy.typing import NDArray
 from gentus.evidence import F32, I64, normalize
 from gentus.progress import Tick
 from gentus.settings import GraphSettings
+from gentus.threads import parallel
 
 I32 = NDArray[np.int32]
-R = TypeVar("R")
 BLOCK = 256  # tables compared with the lake at once: (BLOCK, T) similarities are held
 
 
@@ -149,25 +144,3 @@ def mutual_neighbours(graph: sp.csr_matrix, count: int) -> sp.csr_matrix:
     mutual = sp.csr_matrix(near.multiply(ones.T))
     sums = np.maximum(np.asarray(mutual.sum(1)).ravel(), 1e-12)
     return sp.csr_matrix(sp.diags(1 / sums) @ mutual, dtype=np.float32)
-
-
-# --- threads -----------------------------------------------------------------------------------------
-
-
-def parallel(work: Callable[[int], R], items: range) -> Iterator[R]:
-    """`work(item)` of all items in order, on all cores; each with one BLAS thread.
-
-    BLAS threads of its own would add up in another order on another number of cores, and results would
-    differ in their last digits.
-    """
-    with one_blas_thread(), ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        yield from pool.map(work, items)
-
-
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """Linear algebra in the calling thread alone."""
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(1, "blas"):
-        yield

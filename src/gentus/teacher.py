@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from gentus.evidence import BLOCKS, F32, block_weights, equal_weights, normalize
-from gentus.neighbours import Graph, column_ids, largest, parallel
+from gentus.neighbours import Graph, column_ids, largest
 from gentus.progress import Tick
 from gentus.settings import TeacherSettings
+from gentus.threads import parallel
 
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
