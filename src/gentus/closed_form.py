@@ -14,16 +14,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gentus.evidence import BLOCKS, F32, I64, NAMES, WIDTHS, Evidence, normalize, unit_blocks
 from gentus.features import Features, featurize
 from gentus.settings import SpaceSettings
 from gentus.table import Table
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 # How much each block counts over the whole table, and in a column's vector. Names count as far as they agree
 # with cells; see `Blocks.trust`.
@@ -231,6 +233,8 @@ def learn_space(
 
 def normalized_affinity(graph: sp.csr_matrix) -> sp.csr_matrix:
     """(T, T) symmetric affinities: rows of sum one, averaged both ways, over root degrees."""
+    import scipy.sparse as sp
+
     rows = sp.diags(1 / np.maximum(np.asarray(graph.sum(1), np.float64).ravel(), 1e-12)) @ graph
     both = (rows + rows.T) / 2
     scale = sp.diags(1 / np.sqrt(np.maximum(np.asarray(both.sum(1)).ravel(), 1e-12)))

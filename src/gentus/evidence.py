@@ -8,19 +8,21 @@ up to the length of a block is linear: a block is a weighted sum of one row for 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import accumulate
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gentus.features import KINDS, PROFILE, TOKEN, Features
 from gentus.static import TOKENS, load_vectors
 from gentus.static import WIDTH as TOKEN_WIDTH
+
+if TYPE_CHECKING:  # a search does without SciPy, which takes a tenth of a second to import
+    import scipy.sparse as sp
 
 F32 = NDArray[np.float32]
 I64 = NDArray[np.int64]
@@ -41,6 +43,7 @@ BLOCKS: dict[str, slice] = {  # where each kind of evidence lies in a column's v
     for (kind, width), end in zip(WIDTHS.items(), accumulate(WIDTHS.values()), strict=True)
 }
 WIDTH = sum(WIDTHS.values())
+FEW = 8192  # ids of a kind; so many at most are summed as they come
 FEWEST, MOST = (
     1 << 14,
     1 << 16,
@@ -123,15 +126,18 @@ class Evidence:
         """(C, width) weighted sums of the rows of some ids."""
         if kind == "tokens":
             at = (ids - np.uint32(TOKEN)).astype(np.int64)
-            rows, used = _distinct(at, TOKENS)
-            table = load_vectors()[used].astype(np.float32) - self.centre
-            return _product(weights * self.token_idf[at], rows, starts, table)
+
+            def tokens(some: I64) -> F32:
+                return load_vectors()[some].astype(np.float32) - self.centre
+
+            return _weighted_sums(weights * self.token_idf[at], at, starts, tokens, TOKENS)
         vocabulary = self.vocabularies[kind]
         at, known = vocabulary.find(ids)
         at, weights = at[known], weights[known]
         starts = np.concatenate([[0], np.cumsum(known)])[starts]
-        rows, used = _distinct(at, len(vocabulary.ids))
-        return _product(weights * vocabulary.idf[at], rows, starts, vocabulary.some(used))
+        return _weighted_sums(
+            weights * vocabulary.idf[at], at, starts, vocabulary.some, len(vocabulary.ids)
+        ).reshape(len(starts) - 1, WIDTHS[kind])
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """What is stored of it."""
@@ -212,6 +218,8 @@ def _table_counts(features: Features, kind: str) -> _Counts:
 
 def learn_vocabulary(features: Features, kind: str, most: int, seed: int) -> Vocabulary:
     """The ids of a kind that most tables have, with the leading singular directions of their TF-IDF."""
+    import scipy.sparse as sp
+
     counts = _table_counts(features, kind)
     ids, at, frequency = np.unique(counts.ids, return_inverse=True, return_counts=True)
     common = np.flatnonzero(frequency > 1)  # what one table has alone leads to no other ...
@@ -277,23 +285,28 @@ def _restore_idf(stored: NDArray[np.uint8]) -> F32:
 _LOGARITHMS = np.log(np.maximum(np.arange(256), 1)).astype(np.float32)  # of counts, which are bytes
 
 
-def _distinct(at: I64, total: int) -> tuple[I64, I64]:
-    """(n,) numbers below `total` as places among the distinct ones, and these."""
-    if 8 * len(at) < total:
-        used, places = np.unique(at, return_inverse=True)
-        return places, used
+def _weighted_sums(weights: F32, at: I64, starts: I64, rows: Callable[[I64], F32], total: int) -> F32:
+    """(C, width) for every column the weighted sum of its rows, of `total` that there are."""
+    if len(at) < FEW:  # of one table: quicker than a sparse product, which has to be set up
+        summed = np.zeros((len(starts) - 1, rows(at[:0]).shape[1]), np.float32)
+        filled = np.flatnonzero(np.diff(starts))
+        if len(filled):
+            summed[filled] = np.add.reduceat(rows(at) * weights[:, None], starts[filled])
+        return summed
+    import scipy.sparse as sp
+
     present = np.zeros(total, bool)
     present[at] = True
-    return (np.cumsum(present) - 1)[at], np.flatnonzero(present)
-
-
-def _product(weights: F32, at: I64, starts: I64, table: F32) -> F32:
-    """(C, width) for every column the weighted sum of its rows of a table."""
-    rows = sp.csr_matrix((weights, at, starts), (len(starts) - 1, len(table)))
-    return np.asarray(rows @ table, np.float32)
+    used = (np.cumsum(present) - 1)[at]
+    shape = (len(starts) - 1, int(present.sum()))
+    return np.asarray(
+        sp.csr_matrix((weights, used, starts), shape) @ rows(np.flatnonzero(present)), np.float32
+    )
 
 
 def _unit_rows(matrix: sp.csr_matrix) -> sp.csr_matrix:
+    import scipy.sparse as sp
+
     squares = np.asarray(matrix.multiply(matrix).sum(1), np.float64).ravel()
     scale = (1 / np.sqrt(np.maximum(squares, 1e-18))).astype(np.float32)
     return sp.csr_matrix(sp.diags(scale) @ matrix, dtype=np.float32)
