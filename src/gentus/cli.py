@@ -479,6 +479,8 @@ def _root(
 
 def main() -> None:
     """Run the command line; every expected failure is one clear sentence and exit code 1."""
+    # Our own threads do what is worth several; BLAS's would only wait for each other. Before NumPy is loaded.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     guarded(lambda: app(prog_name="gentus"))
 
 

@@ -44,6 +44,10 @@ def quality(
     reuse: Annotated[
         bool, typer.Option("--reuse", help="Open indexes of GenTUS that lie in the results, as they are.")
     ] = False,
+    names: Annotated[
+        bool,
+        typer.Option("--names", help="Also systems that see column names, where these are not the labels."),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Rank the lakes' queries by GenTUS and by baselines, side by side."""
@@ -54,7 +58,7 @@ def quality(
 
     documents = {}
     for benchmark in _benchmarks(data, lake, k):
-        comparison = compare(benchmark, wanted(method), Results(out), seeds, reuse=reuse)
+        comparison = compare(benchmark, wanted(method, names), Results(out), seeds, reuse=reuse)
         documents[benchmark.name] = summary(comparison.rows)
         if not as_json:
             told = lake_markdown(benchmark, comparison.tables, comparison.groundtruth, comparison.rows)
@@ -71,6 +75,28 @@ def _benchmarks(data: Path, lakes: list[str] | None, k: int | None = None) -> It
         for note in benchmark.notes:
             say(f"Note: {note}.")
         yield benchmark
+
+
+@bench_app.command()
+def choose(
+    data: Data,
+    lake: Lakes = None,
+    candidate: Annotated[
+        list[str] | None,
+        typer.Option("--candidate", help="Which settings, as 'ridge 10'. Default: all."),
+    ] = None,
+    out: Out = Path("results"),
+    as_json: AsJson = False,
+) -> None:
+    """Compare settings over lakes, each lake left out once; a stopped run goes on where it was."""
+    from gentus.bench.choose import choose, markdown
+    from gentus.bench.results import Results
+
+    document = choose(list(_benchmarks(data, lake)), Results(out), candidate)
+    if as_json:
+        emit(document)
+    else:
+        print(markdown(document))
 
 
 Budget = Annotated[
@@ -344,6 +370,7 @@ def incremental(
             labels=train if labels else None,
             seed=seed,
             progress=terminal_progress(),
+            names=False,
             **({} if time_budget is None else {"time_budget": 60 * time_budget}),
         )
         documents.append(document)

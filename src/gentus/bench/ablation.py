@@ -34,7 +34,8 @@ def measure_identifiers(
         for seed in range(seeds):
             usual = preset_settings("trained", seed)
             assert usual.generation is not None
-            settings = replace(usual, identifiers=variant, generation=replace(usual.generation, always=True))
+            generation = replace(usual.generation, always=True)
+            settings = replace(usual, identifiers=variant, names=False, generation=generation)
             folder = index_folder(results, name, variant, seed)
 
             def measure(settings: BuildSettings = settings, folder: Path = folder) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import contextlib
 import csv
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from itertools import islice
 from pathlib import Path
@@ -22,11 +22,14 @@ from gentus.lake import Source, scan
 
 PLAIN_K = 10
 OURS_K = {
+    "t2d": 10,
     "tus_tidy": 20,
     "ugen_v1": 10,
     "webtable_union": 20,
     "wiki_like": 40,
 }  # lakes of this project's figures
+NAMES_ARE_LABELS = ("tus_tidy", "webtable_union", "wiki_like")  # their ground truth was made with headers
+VALIDATED = "groundtruth_validated.csv"  # a second ground truth, as people have judged it
 _BY_FOLDER = (  # what a folder in one of the layouts that any benchmark may have is called
     ("tus([-_]?(small|large))?", "TUS"),
     ("santos([-_]?small)?", "SANTOS_small"),
@@ -54,6 +57,11 @@ class Benchmark:
     labels: Truth | None = None  # pairs to learn from, of other queries than the truth's
     evidence: str = ""  # which files it was recognised by
     notes: tuple[str, ...] = ()  # what to know before comparing figures
+
+    @property
+    def named(self) -> bool:
+        """Whether names of columns may be used."""
+        return self.name not in NAMES_ARE_LABELS
 
     def write(self, folder: Path) -> tuple[Path, Path | None]:
         """Write ground truth and labels, whatever they were read from, as the files that a build takes."""
@@ -144,10 +152,11 @@ def recognise(folder: Path, k: int | None = None) -> Benchmark:
 def find(data: Path, names: Sequence[str] | None = None, k: int | None = None) -> Iterator[Benchmark]:
     """The benchmarks in a folder, by name or all of them; or the one that the folder itself is."""
     if names:
-        yield from (recognise(data / name, k) for name in names)
+        for name in names:
+            yield from _both(recognise(data / name, k), data / name)
         return
     try:
-        yield recognise(data, k)
+        yield from _both(recognise(data, k), data)
         return
     except ValueError as error:
         missing = error
@@ -156,9 +165,21 @@ def find(data: Path, names: Sequence[str] | None = None, k: int | None = None) -
         with contextlib.suppress(ValueError):
             benchmark = recognise(folder, k)
             found = True
-            yield benchmark
+            yield from _both(benchmark, folder)
     if not found:
         raise missing
+
+
+def _both(benchmark: Benchmark, folder: Path) -> Iterator[Benchmark]:
+    """A benchmark, and the same lake with the ground truth that people have validated, where there is one."""
+    yield benchmark
+    if (file := folder / VALIDATED).is_file():
+        tables = [item.name for item in scan(benchmark.lake) if isinstance(item, Source)]
+        lies = benchmark.queries or benchmark.lake
+        asked = [item.name for item in scan(lies) if isinstance(item, Source)]
+        truth = resolved(load_truth(file), tables, asked)
+        evidence = f"{benchmark.lake.name} and {VALIDATED}"
+        yield replace(benchmark, name=f"{benchmark.name}_validated", truth=truth, evidence=evidence)
 
 
 def _read(

@@ -24,7 +24,7 @@ from gentus.table import Table
 
 log = logging.getLogger("gentus.bench")
 
-UNSEEDED = ("tfidf-words", "tfidf-chars", "minilm")
+UNSEEDED = ("tfidf-words", "tfidf-chars", "tfidf-names", "minilm")
 DEPTH = 1000  # tables of a ranking that are kept, for curves over k and for smaller pools
 
 
@@ -129,11 +129,11 @@ def compare(
         for seed in range(seeds):
             name = f"main-{benchmark.name}-{method}-{seed}"
             folder = index_folder(results, benchmark.name, method, seed)
-            place = Lake(benchmark.lake, labels, folder, seed, reuse)
+            place = Lake(benchmark.lake, labels, folder, seed, reuse, benchmark.named)
             what = {"lake": benchmark.name, "method": method, "seed": seed, "k": benchmark.k}
             retriever = METHODS[method](place)
             if retriever is None:
-                log.info("%s: no labels, so no %s", benchmark.name, method)
+                log.info("%s: no labels, or names that must not be seen, so no %s", benchmark.name, method)
                 break
             log.info("%s: %s, seed %d", benchmark.name, retriever.name, seed)
             rows.append(results.measured(name, what, _measuring(retriever, lake, method, seed)))

@@ -6,7 +6,7 @@ says what is as in the paper, what had to be replaced, and why.
 
 from gentus.bench.baselines.base import VALUES, Reports, Retriever, best, distinct, serving_mb
 from gentus.bench.baselines.d3l import D3L
-from gentus.bench.baselines.lexical import TfidfChars, TfidfWords
+from gentus.bench.baselines.lexical import TfidfChars, TfidfNames, TfidfWords
 from gentus.bench.baselines.liftus import LIFTus
 from gentus.bench.baselines.minilm import MiniLMColumns
 from gentus.bench.baselines.santos import Santos
@@ -30,6 +30,7 @@ __all__ = [
     "Tactus",
     "TactusStatic",
     "TfidfChars",
+    "TfidfNames",
     "TfidfWords",
     "best",
     "distinct",

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gentus.bench.baselines.base import VALUES, best, distinct, serving_mb
+from gentus.column_names import words_of
 from gentus.table import Table
 
 
@@ -38,9 +40,13 @@ class _Tfidf:
 
     def search(self, table: Table, k: int) -> list[str]:
         """Rank by cosine; tables that share no term with the query are no answer."""
+        return [self.names[place] for place in best(self.scores(table), k)]
+
+    def scores(self, table: Table) -> NDArray[np.float32]:
+        """(tables,) cosines."""
         query = self._vectorizer.transform([self._text(table)])  # (1, terms)
-        scores = (query @ self._postings).toarray()[0]  # (tables,)
-        return [self.names[place] for place in best(scores, k)]
+        scores: NDArray[np.float32] = (query @ self._postings).toarray()[0]
+        return scores
 
     def facts(self) -> dict[str, Any]:
         """Return how large the index is."""
@@ -68,3 +74,44 @@ class TfidfChars(_Tfidf):
 
     name = "TF-IDF chars 3-4"
     options: dict[str, Any] = {"analyzer": "char_wb", "ngram_range": (3, 4)}  # noqa: RUF012
+
+
+class TfidfNameWords(TfidfWords):
+    """The same over the words of column names, not of cells."""
+
+    def _text(self, table: Table) -> str:
+        return "\n".join(" ".join(words_of(column.name)) for column in table.columns)
+
+
+class TfidfNameChars(TfidfChars):
+    """The same over the characters of column names, not of cells."""
+
+    def _text(self, table: Table) -> str:
+        return "\n".join(" ".join(words_of(column.name)) for column in table.columns)
+
+
+class TfidfNames:
+    """Words and characters of cells and of names: four cosines, each in its standard deviations, summed."""
+
+    name = "TF-IDF, names"
+
+    def __init__(self) -> None:
+        self._views = (TfidfWords(), TfidfChars(), TfidfNameWords(), TfidfNameChars())
+
+    def fit(self, tables: Iterable[Table]) -> None:
+        """Weigh the terms of every view."""
+        every = list(tables)
+        for view in self._views:
+            view.fit(every)
+
+    def search(self, table: Table, k: int) -> list[str]:
+        """Rank by the sum of standardised cosines."""
+        each = [view.scores(table) for view in self._views]
+        total = sum((scores - scores.mean()) / max(float(scores.std()), 1e-9) for scores in each)
+        order = np.argsort(-np.asarray(total), kind="stable")[:k]
+        return [self._views[0].names[place] for place in order]
+
+    def facts(self) -> dict[str, Any]:
+        """Return how large the index is."""
+        each = [view.facts() for view in self._views]
+        return {key: sum(facts[key] for facts in each) for key in ("bytes_per_table", "serving_mb")}
