@@ -100,7 +100,7 @@ def test_index_search_info_eval(run: Run, small: Path, tmp_path: Path) -> None:
 
     ran = run("info", out)
     assert "6 (3 skipped: see --skipped)" in ran.out
-    assert "none: the lake taught itself" in ran.out
+    assert "none (self-supervised)" in ran.out
     ran = run("info", out, "--skipped")
     assert ran.out.splitlines() == [
         "broken.csv: it is a link that leads nowhere or to itself; mend or remove it",

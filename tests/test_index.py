@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,10 +23,10 @@ import pytest
 from conftest import QUICK, SLICES, SUBJECTS, make_lake, rows_of, subject_of, write_pairs, write_table
 
 import gentus
-from gentus import reading, teacher
+from gentus import building, neighbours, reading
 from gentus.building import BuildSettings
 from gentus.catalogue import Catalogue, Entry
-from gentus.evidence import F32
+from gentus.evidence import F32, I64
 from gentus.index import Hit, Index
 from gentus.lake import Limits, Source, Unreadable, parallel, reader, worker
 from gentus.progress import Progress, Step
@@ -420,14 +419,14 @@ def test_a_build_goes_on_where_it_stopped(
     with pytest.raises(IndexFolderError, match=r"not finished.*gentus index"):
         gentus.open(tmp_path / "index")
     with pytest.raises(KeyboardInterrupt):
-        build(small, tmp_path / "index", progress=Interrupting("Learning latents", 5))
+        build(small, tmp_path / "index", progress=Interrupting("Learning codes", 2))
     assert len(read) == len(set(read)) == 6
     with build(small, tmp_path / "index") as index, build(small, tmp_path / "fresh") as fresh:
         assert len(read) == 12
         assert sids(index) == sids(fresh)
 
 
-@pytest.mark.parametrize("stage", ["Reading tables", "Learning latents", "Writing identifiers"])
+@pytest.mark.parametrize("stage", ["Reading tables", "Encoding tables", "Learning codes"])
 def test_the_old_index_answers_while_a_new_build_is_interrupted(
     small: Path, tmp_path: Path, stage: str
 ) -> None:
@@ -610,13 +609,14 @@ def test_tables_with_very_many_columns_are_matched_on_some_of_them(
     small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     widths: list[int] = []
-    match = teacher.match_columns
+    match = neighbours.match_columns
 
-    def watching(similarity: F32, counts: np.ndarray[Any, np.dtype[np.int64]]) -> F32:
-        widths.extend([len(similarity), int(counts.max())])
-        return match(similarity, counts)
+    def watching(own: F32, columns: F32, starts: I64, candidates: neighbours.I32) -> F32:
+        widths.extend([len(own), int(np.diff(starts).max())])
+        return match(own, columns, starts, candidates)
 
-    monkeypatch.setattr(teacher, "match_columns", watching)
+    monkeypatch.setattr(neighbours, "match_columns", watching)
+    monkeypatch.setattr(building, "FEW", 3)  # as in lakes of more tables
     for number in range(3):
         cells = [[f"gene{i} {number * row}" for i in range(600)] for row in range(1, 4)]
         write_table(small / f"wide{number}.csv", [[f"c{i}" for i in range(600)], *cells])

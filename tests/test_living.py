@@ -477,8 +477,9 @@ def test_leftovers_are_named_and_removed(path: Path, run: Run) -> None:
     assert not (path / "trie-9").exists()
 
 
-def test_a_tree_swapped_with_that_of_another_index_is_noticed(path: Path, tmp_path: Path, lake: Path) -> None:
-    gentus.build(lake, tmp_path / "other", settings=QUICK, seed=5).close()
+def test_a_tree_swapped_with_that_of_another_index_is_noticed(path: Path, tmp_path: Path) -> None:
+    other = make_lake(tmp_path / "other lake", subjects=("birds", "tools", "metals"), slices=4)
+    gentus.build(other, tmp_path / "other", settings=QUICK).close()
     shutil.rmtree(path / "trie-1")
     shutil.copytree(tmp_path / "other" / "trie-1", path / "trie-1")
     with pytest.raises(IndexFolderError, match=r"trie-1.*damaged.*gentus check"):

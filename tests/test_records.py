@@ -21,7 +21,7 @@ from test_cli import Run, run
 import gentus
 from gentus import records as module
 from gentus.evaluate import load_groundtruth
-from gentus.features import BUCKETS, KINDS, Features, concatenate, featurize
+from gentus.features import HASH_BITS, KINDS, Features, concatenate, featurize
 from gentus.records import (
     I32,
     Integers,
@@ -120,7 +120,9 @@ def lake_of(count: int, seed: int = 0) -> list[Table]:
 
 def words_of(features: Features, table: int) -> set[int]:
     first, last = KINDS["words"]
-    return {int(i) - first for i in features.take([table]).ids if first <= i < last}
+    return {
+        int(i) - first >> HASH_BITS - module._BITS for i in features.take([table]).ids if first <= i < last
+    }
 
 
 def reference(samples: list[set[int]], pairs: list[tuple[int, int]], count: int) -> list[list[int]]:
@@ -144,11 +146,11 @@ def test_profiles_are_a_bounded_sample_of_words(tokens: int) -> None:
     whole = concatenate(parts)
     batches = [concatenate(parts[:7]), concatenate([]), concatenate(parts[7:])]
     profiles = word_profiles(batches, tokens)
-    assert (profiles.shape, profiles.dtype) == ((20, BUCKETS), bool)
+    assert (profiles.shape, profiles.dtype) == ((20, module._BUCKETS), bool)
     for table in range(20):
         assert profiles[table].indices.tolist() == sorted(words_of(whole, table))[:tokens]
     assert profiles[3].nnz == 0
-    assert word_profiles([], tokens).shape == (0, BUCKETS)
+    assert word_profiles([], tokens).shape == (0, module._BUCKETS)
 
 
 @pytest.mark.parametrize(("tokens", "count"), [(128, 3), (2, 5), (5, 60), (128, 0)])

@@ -174,10 +174,20 @@ def test_a_build_stopped_while_training_goes_on_there(
         assert resumed["held_out_map"] == index.config["generator"]["held_out_map"]
 
 
-def test_without_labels_the_teacher_is_the_supervision(lake: Path, tmp_path: Path) -> None:
-    with gentus.build(lake, tmp_path / "index", settings=TRAINED, workers=1) as index:
+@pytest.mark.parametrize("settings", [TRAINED, replace(QUICK, bert="minilm"), preset_settings("trained")])
+def test_a_generator_and_bert_need_labels(lake: Path, tmp_path: Path, settings: BuildSettings) -> None:
+    with pytest.raises(ValueError, match="learn from labels: give labels"):
+        gentus.build(lake, tmp_path / "index", settings=settings, workers=1)
+    assert not (tmp_path / "index").exists()  # refused before anything is read
+
+
+def test_labels_of_a_refit_teach_an_index_that_had_none(lake: Path, labels: Path, tmp_path: Path) -> None:
+    gentus.build(lake, tmp_path / "index", settings=QUICK, workers=1).close()
+    with gentus.open(tmp_path / "index") as index:
+        assert (index.info()["labels"], index.info()["generator"]) == (None, None)
+    with gentus.refit(tmp_path / "index", labels, time_budget=2, workers=1) as index:
         facts = index.info()
-        assert facts["labels"] is None
+        assert facts["labels"]["pairs"] == len(all_pairs(lake))
         assert facts["generator"]["epochs"] >= 1
         assert found_subjects(index, tmp_path) > 0.9
 
