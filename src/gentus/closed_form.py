@@ -23,6 +23,7 @@ from gentus.evidence import BLOCKS, F32, I64, NAMES, WIDTHS, Evidence, normalize
 from gentus.features import Features, featurize
 from gentus.settings import SpaceSettings
 from gentus.table import Table
+from gentus.threads import one_blas_thread
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -223,7 +224,8 @@ def learn_space(
     spread = centred.T @ centred
     spread[np.diag_indices(len(spread))] += settings.ridge * max(np.trace(spread) / len(spread), 1e-9)
     count, total = min(settings.latent, len(spread)), len(spread)
-    values, vectors = eigh((near + near.T) / 2, spread, subset_by_index=[total - count, total - 1])
+    with one_blas_thread():  # SciPy's own BLAS, which was perhaps loaded just now
+        values, vectors = eigh((near + near.T) / 2, spread, subset_by_index=[total - count, total - 1])
     projection = vectors[:, ::-1] * np.sqrt(np.maximum(values[::-1], 1e-9))
     # Signs are free: the largest number of every direction is positive, whatever the library did.
     largest = np.abs(projection).argmax(0)

@@ -74,7 +74,7 @@ def largest(values: F32, count: int) -> I64:
     if step > 1:  # what is below the largest of a part is not among the largest of all
         part = values[::step]
         some = np.flatnonzero(values >= np.partition(part, len(part) - count)[len(part) - count])
-    if len(some) > count:
+    if 0 < count < len(some):
         edge = np.partition(values[some], len(some) - count)[len(some) - count]
         some = some[values[some] >= edge]
     return some[np.argsort(-values[some], kind="stable")[:count]]

@@ -14,7 +14,7 @@ from gentus.bench.machine import describe, sentence
 from gentus.engine import EngineName
 from gentus.progress import Progress, Step
 
-STAGES = ("Reading tables", "Writing identifiers")  # what engines do; between the two, one process learns
+STAGES = ("Reading tables", "Encoding tables")  # what engines do; the rest one process learns
 
 
 class _Clock(Progress):
@@ -70,7 +70,7 @@ def markdown(document: Mapping[str, Any]) -> str:
     lines = [
         sentence(document["machine"]),
         "",
-        f"| engine, {document['workers']} workers | tables | reading, s | tables/s | coding, s | tables/s "
+        f"| engine, {document['workers']} workers | tables | reading, s | tables/s | encoding, s | tables/s "
         "| whole build, s |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]

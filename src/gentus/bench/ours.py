@@ -43,10 +43,12 @@ class GenTUS:
             seconds, peak = build(self.lake, self.index, self.options)
             self._facts = {"build_seconds": seconds, "peak_mb": peak / 2**20}
         self._index = gentus.open(self.index)
+        self._sources = self._index.sources()
 
     def search(self, table: Table, k: int) -> list[str]:
-        """Search for a table that was read."""
-        return [hit.table for hit in self._index.search(table, k=k)]
+        """Search for a table that was read; one of the lake is known as itself."""
+        (hits,) = self._index.search_as([self._sources.get(table.name, table)], [table], k)
+        return [hit.table for hit in hits]
 
     def facts(self) -> dict[str, Any]:
         """Return what building took and how large the index is."""
