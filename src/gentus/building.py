@@ -19,13 +19,12 @@ import numpy as np
 
 from gentus import __version__
 from gentus.catalogue import Catalogue
-from gentus.closed_form import ClosedForm, Encoded, learn_blocks, learn_space, smooth
-from gentus.codes import U8, Codebooks, assign_suffixes, health
+from gentus.closed_form import Encoded, learn_blocks, learn_space, smooth
+from gentus.codes import health
 from gentus.coding import Chunk, Coder
-from gentus.decode import Decoder
 from gentus.engine import Engine, EngineName, LocalEngine, open_engine
 from gentus.evaluate import load_groundtruth
-from gentus.evidence import F32, Evidence
+from gentus.evidence import Evidence
 from gentus.features import concatenate
 from gentus.identifiers import MEANINGLESS, make_identifiers
 from gentus.index import Index, save_model
@@ -249,7 +248,7 @@ def learn_from_lake(
         codes[sampled.chosen] = codebooks.encode(placed)
         distance[sampled.chosen] = codebooks.error(placed, codes[sampled.chosen])
         if len(rest):
-            coder = _coder(space, codebooks, sampled, codes, distance, settings.smoothing)
+            coder = Coder(space, codebooks)
             with progress.stage("Coding the other tables", len(rest)) as tick:
                 at = 0
                 for some, far in engine.map(coder, map(Chunk, stream_features(tables[rest], layout))):
@@ -276,16 +275,6 @@ def _joined(parts: list[Encoded], most: int) -> Encoded:
 def _some_columns(part: Encoded, most: int) -> Iterator[int]:
     for first, last in pairwise(part.starts.tolist()):
         yield from (first + at for at in spread(last - first, most))
-
-
-def _coder(
-    space: ClosedForm, codebooks: Codebooks, sampled: Sampled, codes: U8, distance: F32, smoothing: float
-) -> Coder:
-    """Codes tables that the fit has not seen: they are smoothed with those that it has."""
-    seen = sampled.chosen
-    suffixes = assign_suffixes(codes[seen], distance[seen])
-    decoder = Decoder(build_trie(codes[seen], suffixes, seen.astype(np.int32)), codebooks)
-    return Coder(space, codebooks, decoder, smoothing)
 
 
 def _switch(

@@ -317,13 +317,6 @@ class Catalogue:
             levels,
         )
 
-    def last_table(self, until: int) -> int:
-        """The highest id of a table that has its identifier since a change; ids only ever grow."""
-        found = self.db.execute(
-            "SELECT id FROM tables WHERE serial <= ? ORDER BY id DESC LIMIT 1", (until,)
-        ).fetchone()
-        return -1 if found is None else int(found[0])
-
     def gone(self, levels: int, since: int) -> Identified:
         """Identifiers that were there at a change and are not any more."""
         found = self.db.execute(

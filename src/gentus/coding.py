@@ -12,7 +12,6 @@ import numpy as np
 
 from gentus.closed_form import ClosedForm
 from gentus.codes import U8, Codebooks
-from gentus.decode import Decoder
 from gentus.encoder import Encoder
 from gentus.evidence import F32
 from gentus.features import Features
@@ -33,16 +32,11 @@ class Coder:
 
     encoder: ClosedForm | Encoder
     codebooks: Codebooks
-    learnt: Decoder | None = None  # tables that the fit has seen; others are smoothed with them ...
-    smoothing: float = 0.0  # ... by this much
-    last: int | None = None  # the last of those tables, where the decoder has later ones, too
 
     def __call__(self, chunk: Chunk) -> tuple[U8, F32]:
         """(T, L) codes, and (T,) the squared distances of codewords to latents."""
         with one_blas_thread():
             latents = self._latents(chunk)
-            if self.learnt is not None:
-                latents = self.learnt.smooth(latents, self.smoothing, self.last)
             codes = self.codebooks.encode(latents)
             return codes, self.codebooks.error(latents, codes)
 

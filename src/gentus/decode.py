@@ -13,12 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gentus.codes import Codebooks
-from gentus.evidence import F32, normalize
+from gentus.evidence import F32
 from gentus.trie import I64, Tree
 
 FIRST = 2  # tables that a query takes feedback from
-NEAR = 20  # tables that one which comes later is smoothed with ...
-TEMPERATURE = 0.05  # ... those most that are nearest: of cosines
 AT_ONCE = 16  # so many rows a beam are not worth going down to node by node ...
 ROUGHLY = 4  # ... and after so many more codes it shows which of them the beam would hold
 
@@ -59,27 +57,6 @@ class Decoder:
             return _in_order(rows, distance)
         moved = latent + weight * (latent - rest[first].mean(0))
         return _in_order(rows, _squared(rest + (moved / np.linalg.norm(moved) - latent)))
-
-    def smooth(self, latents: F32, weight: float, last: int | None = None) -> F32:
-        """(n, d) unit latents moved to the mean of tables near them, for tables the fit has not seen.
-
-        Those that it has seen are smoothed with their neighbours; without it, others would be found less.
-        Only tables up to the number `last` count: smoothing with smoothed newcomers leads astray.
-        """
-        if not weight or not len(self.trie):
-            return latents
-        moved = latents.copy()
-        for own, latent in zip(moved, latents, strict=True):
-            rows, rest = self._find(latent, 4 * NEAR)
-            if last is not None:
-                rest = rest[self.trie.table(rows) <= last]
-            if not len(rest):
-                continue
-            distance = _squared(rest)
-            nearest = np.argsort(distance, kind="stable")[:NEAR]
-            share = np.exp((distance[nearest[0]] - distance[nearest]) / (2 * TEMPERATURE))
-            own += weight * (latent - share / share.sum() @ rest[nearest])
-        return normalize(moved)
 
     def _find(self, latent: F32, beam: int) -> tuple[I64, F32]:
         """Rows of identifiers near the latent, and the (n, d) rest that each leaves of it."""

@@ -19,7 +19,6 @@ from gentus.closed_form import ClosedForm
 from gentus.codes import Codebooks
 from gentus.coding import Chunk, Coder
 from gentus.comparing import GONE, Plan, What, compare
-from gentus.decode import Decoder
 from gentus.encoder import Encoder
 from gentus.engine import LocalEngine
 from gentus.evidence import F32
@@ -28,7 +27,7 @@ from gentus.lake import Limits, Place, Remote, Skipped, Source, locate
 from gentus.progress import Progress
 from gentus.reading import CHUNK, read_sources, refusals, stream_features, tables_of
 from gentus.store import IndexFolderError, Layout, next_generation, remove_other_chunks, write_chunk
-from gentus.trie import Trie, build_trie
+from gentus.trie import build_trie
 from gentus.writing import publish, settle, writer
 
 GROWING = ("shaped", "ordinary")  # identifiers that a new table can be given
@@ -76,7 +75,6 @@ class Namer:
     encoder: ClosedForm | Encoder
     codebooks: Codebooks
     _states: Any = None  # of a language model, where one reads the columns
-    _coder: Coder | None = None
 
     def __call__(self, entries: list[Entry], features: Features) -> None:
         """Name what could be read; what could not be has no name any more."""
@@ -89,19 +87,8 @@ class Namer:
         """Encode, quantize, and give a suffix where codes are taken."""
         if not tables:
             return
-        if self._coder is None:
-            self._coder = self._new_coder()
-        codes, errors = self._coder(Chunk(features, self._columns(tables)))
+        codes, errors = Coder(self.encoder, self.codebooks)(Chunk(features, self._columns(tables)))
         self.catalogue.identify([table for table, _, _ in tables], codes, errors.tolist())
-
-    def _new_coder(self) -> Coder:
-        """Without labels, tables are smoothed with those that the lake was learnt from."""
-        if self.config["labels"] is not None:
-            return Coder(self.encoder, self.codebooks)
-        trie = Trie.load(self.layout.trie(self.config["snapshot"]))
-        last = self.catalogue.last_table(self.config["fitted"])
-        smoothing = self.config["settings"]["smoothing"]
-        return Coder(self.encoder, self.codebooks, Decoder(trie, self.codebooks), smoothing, last)
 
     def _columns(self, tables: Sequence[tuple[int, int, int]]) -> F32 | None:
         """(C, W) states of a language model, where one reads the columns."""
