@@ -47,7 +47,7 @@ SLICES = 6
 
 QUICK = BuildSettings(
     latent=LatentSettings(basis=64, seeds=16, per_seed=4, neighbours=10, fewest_steps=60, most_steps=60),
-    quantizer=QuantizerSettings(levels=4, steps=20),
+    quantizer=QuantizerSettings(steps=20),
 )
 
 Rows = list[list[str]]

@@ -213,9 +213,12 @@ def test_gentus_as_a_retriever_reports_its_cost(
     seen: list[Any] = []
 
     class Index:
-        def search(self, query: Table, k: int) -> list[SimpleNamespace]:
-            seen.append(query.name)
-            return [SimpleNamespace(table=query.name.replace(".csv", "_2.csv"), score=1.0)][:k]
+        def sources(self) -> dict[str, str]:
+            return {"cities.csv": "cities of the lake"}
+
+        def search_as(self, queries: list[Any], tables: list[Table], k: int) -> list[list[SimpleNamespace]]:
+            seen.append((queries[0] if isinstance(queries[0], str) else queries[0].name, tables[0].name))
+            return [[SimpleNamespace(table=tables[0].name.replace(".csv", "_2.csv"), score=1.0)][:k]]
 
         def info(self) -> dict[str, Any]:
             return {"tables": 2}
@@ -237,8 +240,13 @@ def test_gentus_as_a_retriever_reports_its_cost(
     assert (plain["title"], labelled["title"]) == ("GenTUS", "GenTUS, labels")
     assert (plain["map"], plain["build_seconds"], plain["peak_mb"]) == (1.0, 1.5, 3.0)
     assert plain["bytes_per_table"] == 7.5
-    assert "cities.csv" in seen
-    assert {"labels": str(tmp_path / "out" / "truth" / "ugen_v1-train.csv"), "seed": 0} in seen
+    assert ("cities of the lake", "cities.csv") in seen  # so that it is not its own answer
+    assert ("fish.csv", "fish.csv") in seen
+    assert {
+        "labels": str(tmp_path / "out" / "truth" / "ugen_v1-train.csv"),
+        "seed": 0,
+        "names": False,
+    } in seen
 
 
 def test_a_build_runs_in_a_process_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -97,6 +97,12 @@ def told(folder: Path) -> Index:
         return [tuple(row) for row in found]
 
 
+def learnt(folder: Path) -> dict[str, bytes]:
+    """The model and the tree, byte by byte."""
+    files = [*folder.glob("model-*"), *(file for trie in folder.glob("trie-*") for file in trie.iterdir())]
+    return {str(file.relative_to(folder)): file.read_bytes() for file in files}
+
+
 class Watching(Progress):
     """Calls a function when the first table was read."""
 
@@ -172,6 +178,7 @@ def test_a_killed_worker_and_a_lost_node_cost_no_table(
     )
     index.close()
     assert told(tmp_path / "index") == expected
+    assert learnt(tmp_path / "index") == learnt(mixed.parent / "local")  # to the last bit
     assert not ray.is_initialized()
 
 

@@ -200,10 +200,11 @@ def test_side_by_side_opens_an_index_that_is_there(
     folder.mkdir(parents=True)
     (folder / "config.json").write_text("{}")
 
-    def search(query: Table, k: int) -> list[SimpleNamespace]:
-        return [SimpleNamespace(table=query.name)]
+    def search_as(queries: list[Any], tables: list[Table], k: int) -> list[list[SimpleNamespace]]:
+        return [[SimpleNamespace(table=table.name)] for table in tables]
 
-    monkeypatch.setattr(gentus, "open", lambda path: SimpleNamespace(search=search))
+    opened = SimpleNamespace(search_as=search_as, sources=dict)
+    monkeypatch.setattr(gentus, "open", lambda path: opened)
     monkeypatch.setattr("gentus.bench.ours.build", lambda *_: pytest.fail("it was built again"))
     methods = timing.compared(["tfidf-words", "starmie", "gentus", "gentus-labels"], benchmark, results)
     assert methods == ["starmie", "gentus"]  # the index with labels is not there

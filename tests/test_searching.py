@@ -37,6 +37,20 @@ def test_many_queries_are_answered_in_order_as_one_by_one(index: Index, queries:
     assert sum(isinstance(found, Skipped) for _, found in answers) == 2
 
 
+def test_a_query_has_the_same_hits_and_scores_however_it_is_asked(index: Index, lake: Path) -> None:
+    paths = sorted(str(path) for path in lake.rglob("*") if path.is_file())
+    alone = [index.search(path, k=36) for path in paths]
+    assert len({hit.score for hits in alone for hit in hits}) > 100  # there is something to get wrong
+    assert index.search(paths, k=36) == alone
+    assert index.search(paths[5:6], k=36) == alone[5:6]
+    tables = [index.read(path) for path in paths]
+    assert index.search_as([Path(path) for path in paths], tables, 36) == alone
+    repeated = paths * (FEW // len(paths) + 2)  # more than are worth a second process
+    for workers in (1, 2):
+        answers = [hits for _, hits in index.search_many(repeated, k=36, workers=workers)]
+        assert answers == alone * (len(repeated) // len(paths))
+
+
 def test_the_command_line_goes_on_behind_what_it_cannot_read(
     run: Run, index_path: Path, queries: list[str]
 ) -> None:
