@@ -1,4 +1,4 @@
-"""Residual k-means: codebooks fitted level by level to what the levels before leave over. NumPy only."""
+"""Residual k-means: codebooks fitted level by level to what the levels before leave over. No torch."""
 
 from __future__ import annotations
 

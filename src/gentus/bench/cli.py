@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from gentus.bench.benchmarks import Benchmark
 
 bench_app = typer.Typer(
-    help="Measure GenTUS beside other methods on lakes with ground truth.", no_args_is_help=True
+    help="Measure GenTUS beside other methods on lakes with ground truth.",
+    no_args_is_help=True,
+    add_completion=False,
 )
 
 
