@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from gentus.closed_form import (
     normalized_affinity,
     smooth,
 )
+from gentus.codes import format_sid
 from gentus.evidence import BLOCKS, F32, NAMES, Evidence, normalize, unit_blocks
 from gentus.features import Features, concatenate, featurize
 from gentus.index import Index
@@ -325,6 +327,20 @@ def test_lakes_of_very_few_tables(tmp_path: Path) -> None:
             hits = index.search(query)
             assert len(hits) == min(count, 10)
             assert subject_of(hits[0].table) == "cities"
+
+
+def test_a_table_that_comes_later_is_coded_as_it_is(named_index: Path, tmp_path: Path) -> None:
+    copied = shutil.copytree(named_index, tmp_path / "index")
+    new = write_table(tmp_path / "fish_new.csv", [list(CALLED["fish"]), *rows_of("fish", 71)[1:]])
+    with gentus.open(copied) as index:
+        (name,) = index.add([new]).added
+        books, latent = index.decoder.codebooks, index.encoder.encode(featurize(index.read(new)))
+        (hit,) = (
+            hit
+            for hit in index.search(write_table(tmp_path / "q.csv", rows_of("fish", 60)))
+            if hit.table == name
+        )
+        assert hit.sid.split("+")[0] == format_sid(books.encode(latent)[0], 0)
 
 
 def test_names_can_be_left_out(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gentus.codes import Codebooks, assign_suffixes, format_sid, health
-from gentus.decode import NEAR, TEMPERATURE, Decoder
+from gentus.decode import Decoder
 from gentus.settings import QuantizerSettings
 from gentus.trie import Trie, build_trie
 
@@ -113,25 +113,6 @@ def test_feedback_moves_a_query_to_the_first_tables_that_are_not_itself(
         distance = ((moved / np.linalg.norm(moved) - words) ** 2).sum(1)
         assert np.allclose(distance[trie.tables[rows]], left, atol=1e-3)
     assert np.array_equal(decoder.search_with_feedback(latent, 10_000, 0.0)[0], plain[0])
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.integers(0, 10**6), st.integers(1, 60), st.integers(1, 4), st.integers(2, 6))
-def test_a_new_table_is_smoothed_with_the_nearest_of_the_tree(
-    seed: int, count: int, levels: int, size: int
-) -> None:
-    latents, codebooks, codes, trie = world(seed, count, levels, size)
-    words = codebooks.decode(codes)
-    smoothed = Decoder(trie, codebooks).smooth(latents, 0.5)
-    for latent, found in zip(latents, smoothed, strict=True):
-        distance = ((latent - words) ** 2).sum(1)
-        near = np.argsort(distance, kind="stable")[:NEAR]
-        share = np.exp(-(distance[near] - distance.min()) / (2 * TEMPERATURE))
-        expected = latent + 0.5 * (share[:, None] * words[near]).sum(0) / share.sum()
-        assert np.allclose(found, expected / np.linalg.norm(expected), atol=1e-3)
-    assert np.array_equal(Decoder(trie, codebooks).smooth(latents, 0.0), latents)
-    nearest = Decoder(trie, codebooks).smooth(latents[-1:], 100.0, last=0)[0]  # only the first table counts
-    assert np.allclose(nearest, words[0] / np.linalg.norm(words[0]), atol=0.1)
 
 
 def test_suffixes_only_where_codes_collide_and_nearest_first() -> None:
