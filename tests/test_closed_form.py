@@ -158,6 +158,10 @@ def test_a_table_without_names_is_as_usual_and_not_unlike_all_others(
         assert (subjects[best] == number).all()
         own = blocks.encode(anonymous).blocks[0]
         assert [own[part].any() for part in blocks.name_blocks()] == [False, False]
+        usual = own.copy()
+        for part in blocks.name_blocks():
+            usual[part] = space.centre[part]
+        np.testing.assert_array_equal(space.latents(own[None]), space.latents(usual[None]))
 
 
 # --- the eigenproblem -----------------------------------------------------------------------------------

@@ -159,12 +159,12 @@ def test_a_vocabulary_keeps_what_most_tables_have(features: Features) -> None:
     assert sorted(-frequency[i] for i in few.ids.tolist()) == sorted(-frequency[i] for i in of_kind)[:10]
 
 
-def random_matrix(rows: int, columns: int, seed: int) -> sp.csr_matrix:
-    """Sparse, with singular values far enough from each other that each direction can be told."""
+def random_matrix(rows: int, columns: int, seed: int, decay: float = 0.8) -> sp.csr_matrix:
+    """With singular values far enough from each other that each direction can be told."""
     random = np.random.default_rng(seed)
     dense = random.normal(size=(rows, columns)) * (random.random((rows, columns)) < 0.3)
     left, values, right = np.linalg.svd(dense, full_matrices=False)
-    values = 0.8 ** np.arange(len(values))
+    values = decay ** np.arange(len(values))
     return sp.csr_matrix((left * values @ right).astype(np.float32))
 
 
@@ -184,6 +184,28 @@ def test_one_round_finds_the_leading_directions_of_a_larger_matrix() -> None:
     found = singular_directions(matrix, 10, seed=0)
     expected = np.linalg.svd(matrix.toarray().astype(np.float64))[2][:10].T
     assert np.abs((found * expected).sum(0)) == pytest.approx(1, abs=1e-3)
+
+
+def test_every_round_finds_more_where_singular_values_hardly_fall() -> None:
+    matrix = random_matrix(200, 300, seed=2, decay=0.99)
+    best = float((np.linalg.svd(matrix.toarray())[1][:10] ** 2).sum())
+
+    def share(rounds: int) -> float:
+        found = singular_directions(matrix, 10, seed=0, rounds=rounds)
+        assert found.T @ found == pytest.approx(np.eye(10), abs=1e-4)
+        return float((np.asarray(matrix @ found) ** 2).sum()) / best
+
+    shares = [share(rounds) for rounds in (0, 1, 3, 8)]
+    assert shares[0] < 0.88 < shares[1] < shares[2] < shares[3] <= 1 + 1e-5
+    assert shares[3] > 0.98
+
+
+def test_copies_of_tables_make_no_directions_of_rounding_errors() -> None:
+    some = random_matrix(10, 80, seed=3)
+    found = singular_directions(sp.csr_matrix(sp.vstack([some, some, some])), 30, seed=0)
+    assert np.linalg.norm(found, axis=0) == pytest.approx([1] * 10 + [0] * 20, abs=1e-3)
+    expected = np.linalg.svd(some.toarray(), full_matrices=False)[2]
+    assert found @ found.T == pytest.approx(expected.T @ expected, abs=1e-3)
 
 
 def test_nothing_has_no_directions() -> None:
