@@ -21,6 +21,7 @@ from conftest import QUICK, make_lake, rows_of, subject_of, write_pairs, write_t
 
 import gentus
 from gentus import building, cli
+from gentus.bench.cli import bench_app
 from gentus.store import Layout
 from gentus.trie import Trie
 
@@ -390,6 +391,8 @@ def commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str
 
 def test_everything_has_help(run: Run) -> None:
     found = list(commands(typer.main.get_command(cli.app)))
+    benches = commands(typer.main.get_command(bench_app))  # a group of its own, loaded when it is asked for
+    found += [(("bench", *path), command) for path, command in benches]
     assert {("index",), ("search",), ("info",), ("eval",), ("demo",), ("bench", "quality")} <= {
         path for path, _ in found
     }
