@@ -410,7 +410,7 @@ class Index:
         """Which columns of a query and of a table belong together, and why.
 
         The table is one of the index, by its name or as a hit, or anything that can be a query. Column names
-        count here, other than in search, unless `names` is false.
+        count unless `names` is false.
         """
         from gentus.align import align
 

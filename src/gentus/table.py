@@ -7,10 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Sampled cells of one column.
-
-    The name is for people and for alignment; search never sees it.
-    """
+    """Sampled cells of one column, and its name."""
 
     name: str
     cells: list[str]  # the non-empty cells of the sampled rows, in row order, trimmed and clipped
