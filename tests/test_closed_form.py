@@ -357,3 +357,21 @@ def test_names_can_be_left_out(tmp_path: Path) -> None:
         renamed = write_table(tmp_path / "renamed.csv", [list(CALLED["films"]), *rows])
         assert index.search(plain) == index.search(renamed)
         assert index.info()["names"] is None
+
+
+def test_blas_threads_come_back_when_the_last_has_left() -> None:
+    from threadpoolctl import threadpool_info, threadpool_limits
+
+    from gentus.threads import one_blas_thread
+
+    def threads() -> set[int]:
+        return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+    with threadpool_limits(2, "blas"):
+        first, second = one_blas_thread(), one_blas_thread()
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert threads() == {1}  # one is still inside
+        second.__exit__(None, None, None)
+        assert threads() == {2}

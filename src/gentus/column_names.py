@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 
-_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
+_RUNS = re.compile(r"\d+|[^\W\d_]+")  # of digits, or of letters of any script
+_CAMEL = re.compile(r"(?<=[^\W\d_A-Z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][^\W\d_A-Z])")
 # What readers, exports and people in a hurry call a column that has no name.
 _GENERATED = re.compile(r"[ _:.-]*|([a-z]|column|col|field|var|attr|attribute)?[ _:.-]*\d+|unnamed.*", re.I)
 
 
 def words_of(name: str) -> list[str]:
     """The words of a name in lower case, however they are joined: `birthDate`, `birth_date`, `Birth Date`."""
-    return [word.lower() for word in _WORDS.findall(name)]
+    return [word for run in _RUNS.findall(name) for word in _CAMEL.sub(" ", run).lower().split()]
 
 
 def is_name(name: str) -> bool:
