@@ -40,7 +40,7 @@ function draw(frame, { points, names }) {
   const canvas = h("canvas", {
     tabindex: "0",
     role: "application",
-    "aria-label": `Map of ${count(names.length)} tables. Arrow keys move it, plus and minus change its size, 0 shows all of it, Enter searches with the table in the middle. The same tables are under Tables and Tree.`,
+    "aria-label": `Map of ${count(names.length)} tables. Arrow keys move it, plus and minus change its size, 0 shows all of it, Enter searches with the table nearest to the middle. The same tables are under Tables and Tree.`,
   });
   const tip = h("div", { class: "tip", hidden: true });
   const cross = h("div", { class: "cross", "aria-hidden": "true" });
@@ -122,7 +122,8 @@ function draw(frame, { points, names }) {
     search,
     leave: () => tip.classList.contains("stays") || hover(-1),
     middle: () => {
-      hover(plot.near(plot.width / 2, plot.height / 2, 60));
+      // Wide: where tables lie in a few dense places, keys alone would hardly hit one.
+      hover(plot.near(plot.width / 2, plot.height / 2, Math.max(60, Math.min(plot.width, plot.height) / 3)));
       announce(plot.hovered < 0 ? "No table here" : names[plot.hovered]);
     },
   });
