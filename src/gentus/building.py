@@ -7,11 +7,9 @@ read -> evidence -> blocks -> neighbours -> latent space -> codes -> identifiers
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, replace
 from importlib.util import find_spec
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,8 +28,7 @@ from gentus.identifiers import MEANINGLESS, make_identifiers
 from gentus.index import Index, save_model
 from gentus.kmeans import learn_codebooks, unseen_error
 from gentus.lake import Place, Remote, as_place
-from gentus.lake.base import spread
-from gentus.learnt import Given, Learnt, Sampled
+from gentus.learnt import Given, Learnt, Sampled, narrowed
 from gentus.neighbours import find_neighbours, mutual_neighbours
 from gentus.progress import Progress
 from gentus.reading import read_lake, restore_features, stream_features
@@ -267,14 +264,9 @@ def learn_from_lake(
 def _joined(parts: list[Encoded], most: int) -> Encoded:
     """Encoded tables as one, with at most so many columns of each to be compared."""
     counts = np.concatenate([np.diff(part.starts) for part in parts])
-    columns = np.concatenate([part.columns[list(_some_columns(part, most))] for part in parts])
+    columns = np.concatenate([part.columns[narrowed(part.starts, most)] for part in parts])
     starts = np.concatenate([[0], np.cumsum(np.minimum(counts, most))])
     return Encoded(np.concatenate([part.blocks for part in parts]), columns, starts)
-
-
-def _some_columns(part: Encoded, most: int) -> Iterator[int]:
-    for first, last in pairwise(part.starts.tolist()):
-        yield from (first + at for at in spread(last - first, most))
 
 
 def _switch(

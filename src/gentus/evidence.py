@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gentus.features import KINDS, PROFILE, TOKEN, Features
+from gentus.features import HASH_BITS, KINDS, PROFILE, TOKEN, Features
 from gentus.static import TOKENS, load_vectors
 from gentus.static import WIDTH as TOKEN_WIDTH
 
@@ -111,7 +111,7 @@ class Evidence:
         """(C, WIDTH) evidence of every column, blocks as long as they come; sums of them are of tables."""
         vectors = np.zeros((len(features.starts) - 1, WIDTH), np.float32)
         weights = 1 + _LOGARITHMS[features.counts]
-        kinds = features.ids >> np.uint32(29)
+        kinds = features.ids >> np.uint32(HASH_BITS)
         for number, kind in enumerate(KINDS):
             if kind != "tokens" and kind not in self.vocabularies:
                 continue

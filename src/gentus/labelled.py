@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
-from itertools import chain, pairwise
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -18,14 +18,13 @@ from gentus.coding import Chunk, Coder
 from gentus.encoder import Encoder, with_places
 from gentus.engine import Engine
 from gentus.evidence import F32, Evidence, block_weights, rescale, unit_blocks
-from gentus.features import Features, concatenate
+from gentus.features import concatenate
 from gentus.fitting import Fitted, fit_lake, recall_fit, remember_fit
 from gentus.identifiers import MEANINGLESS, Identifiers, make_identifiers
 from gentus.labels import Labels
 from gentus.lake import read
-from gentus.lake.base import spread
 from gentus.lake_states import LakeStates
-from gentus.learnt import Given, Learnt, Sampled
+from gentus.learnt import Given, Learnt, Sampled, narrowed
 from gentus.progress import Progress
 from gentus.readers import ColumnReader, TextReader
 from gentus.reading import stream_features
@@ -123,7 +122,7 @@ def _sample(
     parts, places, states, widths = [], [], [], []
     for chunk in _chunks(tables, layout, bert):
         features = chunk.features
-        seen = _narrowed(features, settings.fit_width)
+        seen = narrowed(features.tables, settings.fit_width)
         widths += [min(int(width), settings.fit_width) for width in np.diff(features.tables)]
         parts.append(unit_blocks(evidence.raw(features))[seen])
         places.append(features.places[seen])
@@ -135,12 +134,6 @@ def _sample(
     starts = np.concatenate([[0], np.cumsum(np.array(widths)[filled])]).astype(np.int64)
     inputs = np.concatenate(states) if states else columns
     return _Sample(Columns(columns, starts, np.concatenate(places)), inputs, tables[filled, 0].tolist())
-
-
-def _narrowed(features: Features, most: int) -> list[int]:
-    """The columns of all tables; of very wide ones some, spread evenly."""
-    pairs = pairwise(features.tables.tolist())
-    return [first + at for first, last in pairs for at in spread(last - first, most)]
 
 
 def _chunks(tables: Places, layout: Layout, bert: LakeStates | None) -> Iterator[Chunk]:

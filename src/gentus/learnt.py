@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from gentus.codes import U8
 from gentus.encoder import Encoder
 from gentus.evidence import F32, I64
 from gentus.identifiers import Identifiers
+from gentus.lake.base import spread
 from gentus.settings import BuildSettings
 from gentus.trie import Trie
 
@@ -66,7 +68,8 @@ class Learnt:
     generator: dict[str, Any] | None = None  # what came of training it
     save_generator: Callable[[Path], None] | None = None  # where one is shipped
 
-    @property
-    def ids(self) -> NDArray[np.int32]:
-        """Tables that can be found, in the order of the tree."""
-        return self.trie.tables
+
+def narrowed(starts: NDArray[np.integer[Any]], most: int) -> list[int]:
+    """The columns of tables that begin at these places; of very wide tables some, spread evenly."""
+    pairs = pairwise(starts.tolist())
+    return [first + at for first, last in pairs for at in spread(last - first, most)]

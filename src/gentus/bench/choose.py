@@ -43,10 +43,8 @@ def candidates() -> dict[str, BuildSettings]:
     for part, settings in _PARTS.items():
         for name, values in settings.items():
             for value in values:
-                changed = usual if part else replace(usual, **{name: value})  # type: ignore[arg-type]
-                if part:
-                    changed = replace(usual, **{part: replace(getattr(usual, part), **{name: value})})
-                found[f"{name} {value:g}"] = changed
+                inner = {part: replace(getattr(usual, part), **{name: value})} if part else {name: value}
+                found[f"{name} {value:g}"] = replace(usual, **inner)
     return found
 
 
