@@ -143,7 +143,7 @@ def test_a_vocabulary_spans_the_singular_directions_of_tfidf(features: Features,
     matrix = dense_tfidf(features, kind, ids)
     _, values, directions = np.linalg.svd(matrix, full_matrices=False)
     rank = int((values > 1e-6).sum())
-    rows = vocabulary.some(np.arange(len(ids)))
+    rows = vocabulary.rows * vocabulary.scales[:, None]
     assert rows.shape == (len(ids), WIDTHS[kind])
     # Similarities of tables are those of the matrix itself: all of its directions are kept.
     similarity = matrix @ directions[:rank].T @ directions[:rank] @ matrix.T

@@ -57,15 +57,13 @@ class Blocks:
         filled = np.flatnonzero(np.diff(starts) > 0)
         raw = self.evidence.raw(features)
         blocks = np.zeros((len(features), self.width), np.float32)
-        if len(filled):
-            begins, end = starts[filled], 0
-            for kind, weight in self._weights().items():
-                part = slice(end, end + WIDTHS[kind])
-                end = part.stop
-                blocks[filled, part] = weight * normalize(np.add.reduceat(raw[:, BLOCKS[kind]], begins))
+        if not len(filled):
+            return Encoded(blocks, np.zeros((0, self.basis.shape[1]), np.float32), starts)
+        sums = unit_blocks(np.add.reduceat(raw, starts[filled]))
         columns = normalize(unit_blocks(raw) @ self.basis)
-        if len(filled):
-            blocks[filled, end:] = normalize(np.add.reduceat(columns, begins))
+        parts = [weight * sums[:, BLOCKS[kind]] for kind, weight in self._weights().items()]
+        parts.append(normalize(np.add.reduceat(columns, starts[filled])))
+        blocks[filled] = np.concatenate(parts, axis=1)
         return Encoded(blocks, columns, starts)
 
     @property

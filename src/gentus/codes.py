@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,7 +88,15 @@ def assign_suffixes(codes: U8, distance: F32) -> NDArray[np.int32]:
 
 def format_sid(codes: U8, suffix: int) -> str:
     """An identifier as people see it: `17-203-4-91`, with `+2` where a suffix tells tables apart."""
-    return "-".join(map(str, codes.tolist())) + (f"+{suffix}" if suffix else "")
+    return format_sids(codes[None], np.array([suffix]))[0]
+
+
+def format_sids(codes: NDArray[np.unsignedinteger[Any]], suffixes: NDArray[np.integer[Any]]) -> list[str]:
+    """The same for (N, L) codes; Python writes lists of lists of numbers faster than single ones."""
+    written = str(codes.tolist())[2:-2].replace(", ", "-").split("]-[") if len(codes) else []
+    return [
+        f"{sid}+{suffix}" if suffix else sid for sid, suffix in zip(written, suffixes.tolist(), strict=True)
+    ]
 
 
 def short_sid(sid: str, shown: int = 6) -> str:

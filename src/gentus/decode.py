@@ -52,8 +52,9 @@ class Decoder:
         rows, rest = self._find(latent, beam)
         distance = _squared(rest)
         near = np.lexsort((rows, distance))[: FIRST + len(self_ids)]
-        first = near[~np.isin(self.trie.table(rows[near]), list(self_ids))][:FIRST]
-        if not weight or not len(first):
+        owners = self.trie.table(rows[near]).tolist()
+        first = [at for at, own in zip(near.tolist(), owners, strict=True) if own not in self_ids][:FIRST]
+        if not weight or not first:
             return _in_order(rows, distance)
         moved = latent + weight * (latent - rest[first].mean(0))
         return _in_order(rows, _squared(rest + (moved / np.linalg.norm(moved) - latent)))

@@ -8,16 +8,16 @@ up to the length of a block is linear: a block is a weighted sum of one row for 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gentus.features import HASH_BITS, KINDS, PROFILE, TOKEN, Features
+from gentus.features import KINDS, PROFILE, TOKEN, Features
 from gentus.static import TOKENS, load_vectors
 from gentus.static import WIDTH as TOKEN_WIDTH
 
@@ -43,6 +43,8 @@ BLOCKS: dict[str, slice] = {  # where each kind of evidence lies in a column's v
     for (kind, width), end in zip(WIDTHS.items(), accumulate(WIDTHS.values()), strict=True)
 }
 WIDTH = sum(WIDTHS.values())
+_WIDTHS = list(WIDTHS.values())
+_BEGINS = [block.start for block in BLOCKS.values()]
 FEW = 8192  # ids of a kind; so many at most are summed as they come
 FEWEST, MOST = (
     1 << 14,
@@ -59,17 +61,41 @@ class Vocabulary:
     rows: NDArray[np.int8]  # (V, width)
     scales: F32  # (V,) a row of length about one is `rows * scales`
 
+
+@dataclass(frozen=True, slots=True)
+class Lexicon:
+    """All known ids, tokens included, kind by kind: one look finds those of every kind."""
+
+    ids: NDArray[np.uint32]  # (V,) sorted, because the kind is in the upper bits
+    weights: F32  # (V,) IDF, times the scale of the row
+    kinds: dict[str, tuple[int, int, NDArray[Any]]]  # where a kind begins and ends in `ids`, and its rows
+
+    @classmethod
+    def of(cls, vocabularies: Mapping[str, Vocabulary], token_idf: F32) -> Lexicon:
+        """Vocabularies put together, and the static tokens."""
+        tokens = np.arange(TOKEN, TOKEN + TOKENS, dtype=np.uint32)
+        parts: dict[str, tuple[NDArray[np.uint32], F32, NDArray[Any]]] = {
+            kind: (one.ids, one.idf * one.scales, one.rows) for kind, one in vocabularies.items()
+        }
+        parts["tokens"] = tokens, token_idf, load_vectors()
+        present = [kind for kind in KINDS if kind in parts]
+        ends = list(accumulate((len(parts[kind][0]) for kind in present), initial=0))
+        return cls(
+            np.concatenate([parts[kind][0] for kind in present]),
+            np.concatenate([parts[kind][1] for kind in present]),
+            {kind: (*span, parts[kind][2]) for kind, span in zip(present, pairwise(ends), strict=True)},
+        )
+
     def find(self, ids: NDArray[np.uint32]) -> tuple[I64, NDArray[np.bool_]]:
         """Where ids are, and whether they are known."""
-        if not len(self.ids):
-            return np.zeros(len(ids), np.int64), np.zeros(len(ids), bool)
         at = np.searchsorted(self.ids, ids)
         np.minimum(at, len(self.ids) - 1, out=at)
         return at, self.ids[at] == ids
 
-    def some(self, at: I64) -> F32:
-        """(n, width) rows."""
-        return self.rows[at] * self.scales[at, None]
+    def of_kind(self, kind: str, at: I64) -> NDArray[np.bool_]:
+        """Which of some places in it are of a kind."""
+        begin, end, _ = self.kinds[kind]
+        return (at >= begin) & (at < end)
 
 
 @dataclass(slots=True)
@@ -80,6 +106,7 @@ class Evidence:
     token_idf: F32  # (TOKENS,)
     centre: F32  # (TOKEN_WIDTH,) the mean token: what every column shares says nothing
     weights: F32 = field(default_factory=lambda: equal_weights())  # (kinds,) with labels: what each counts
+    _lexicon: Lexicon | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def named(self) -> bool:
@@ -109,35 +136,26 @@ class Evidence:
 
     def raw(self, features: Features) -> F32:
         """(C, WIDTH) evidence of every column, blocks as long as they come; sums of them are of tables."""
-        vectors = np.zeros((len(features.starts) - 1, WIDTH), np.float32)
-        weights = 1 + _LOGARITHMS[features.counts]
-        kinds = features.ids >> np.uint32(HASH_BITS)
-        for number, kind in enumerate(KINDS):
-            if kind != "tokens" and kind not in self.vocabularies:
-                continue
-            of_kind = np.flatnonzero(kinds == number)
-            # Ids are sorted, so those of a kind are together in every column.
-            starts = np.searchsorted(of_kind, features.starts)
-            vectors[:, BLOCKS[kind]] = self._sums(kind, features.ids[of_kind], weights[of_kind], starts)
+        lexicon = self.lexicon()
+        at, known = lexicon.find(features.ids)
+        at, counts = at[known], features.counts[known]
+        weights = (1 + _LOGARITHMS[counts]) * lexicon.weights[at]
+        starts = np.concatenate([[0], np.cumsum(known)])[features.starts]
+        vectors = np.zeros((len(starts) - 1, WIDTH), np.float32)
+        # One table: quicker than sparse products, which have to be set up.
+        (add_few if len(at) < FEW else add_many)(vectors, lexicon, weights, at, starts)
+        tokens = np.flatnonzero(lexicon.of_kind("tokens", at))
+        owners = np.searchsorted(starts, tokens, "right") - 1
+        mass = np.bincount(owners, weights[tokens], len(vectors)).astype(np.float32)
+        vectors[:, BLOCKS["tokens"]] -= mass[:, None] * self.centre
         vectors[:, BLOCKS["profile"]] = profiles(features.profile)
         return vectors
 
-    def _sums(self, kind: str, ids: NDArray[np.uint32], weights: F32, starts: I64) -> F32:
-        """(C, width) weighted sums of the rows of some ids."""
-        if kind == "tokens":
-            at = (ids - np.uint32(TOKEN)).astype(np.int64)
-
-            def tokens(some: I64) -> F32:
-                return load_vectors()[some].astype(np.float32) - self.centre
-
-            return _weighted_sums(weights * self.token_idf[at], at, starts, tokens, TOKENS)
-        vocabulary = self.vocabularies[kind]
-        at, known = vocabulary.find(ids)
-        at, weights = at[known], weights[known]
-        starts = np.concatenate([[0], np.cumsum(known)])[starts]
-        return _weighted_sums(
-            weights * vocabulary.idf[at], at, starts, vocabulary.some, len(vocabulary.ids)
-        ).reshape(len(starts) - 1, WIDTHS[kind])
+    def lexicon(self) -> Lexicon:
+        """The vocabularies of all kinds as one, put together once."""
+        if self._lexicon is None:
+            self._lexicon = Lexicon.of(self.vocabularies, self.token_idf)
+        return self._lexicon
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """What is stored of it."""
@@ -285,23 +303,30 @@ def _restore_idf(stored: NDArray[np.uint8]) -> F32:
 _LOGARITHMS = np.log(np.maximum(np.arange(256), 1)).astype(np.float32)  # of counts, which are bytes
 
 
-def _weighted_sums(weights: F32, at: I64, starts: I64, rows: Callable[[I64], F32], total: int) -> F32:
-    """(C, width) for every column the weighted sum of its rows, of `total` that there are."""
-    if len(at) < FEW:  # of one table: quicker than a sparse product, which has to be set up
-        summed = np.zeros((len(starts) - 1, rows(at[:0]).shape[1]), np.float32)
-        filled = np.flatnonzero(np.diff(starts))
-        if len(filled):
-            summed[filled] = np.add.reduceat(rows(at) * weights[:, None], starts[filled])
-        return summed
+def add_few(vectors: F32, lexicon: Lexicon, weights: F32, at: I64, starts: I64) -> None:
+    """Add to every column's blocks the weighted rows of its ids, one block at a time."""
+    borders = [begin for begin, _, _ in lexicon.kinds.values()] + [len(lexicon.ids)]
+    for column, (begin, end) in enumerate(pairwise(starts.tolist())):
+        # Ids are sorted, so those of a kind are together in every column.
+        ends = pairwise((begin + np.searchsorted(at[begin:end], borders)).tolist())
+        for (kind, (first, _, rows)), (low, high) in zip(lexicon.kinds.items(), ends, strict=True):
+            if low < high:
+                some = rows.take(at[low:high] - first, axis=0)
+                vectors[column, BLOCKS[kind]] = np.einsum("n,nd->d", weights[low:high], some)
+
+
+def add_many(vectors: F32, lexicon: Lexicon, weights: F32, at: I64, starts: I64) -> None:
+    """The same for many columns, by one sparse product for each kind."""
     import scipy.sparse as sp
 
-    present = np.zeros(total, bool)
-    present[at] = True
-    used = (np.cumsum(present) - 1)[at]
-    shape = (len(starts) - 1, int(present.sum()))
-    return np.asarray(
-        sp.csr_matrix((weights, used, starts), shape) @ rows(np.flatnonzero(present)), np.float32
-    )
+    for kind, (first, last, rows) in lexicon.kinds.items():
+        some = np.flatnonzero(lexicon.of_kind(kind, at))
+        present = np.zeros(last - first, bool)
+        present[at[some] - first] = True
+        used = (np.cumsum(present) - 1)[at[some] - first]
+        entries = weights[some], used, np.searchsorted(some, starts)
+        matrix = sp.csr_matrix(entries, (len(vectors), int(present.sum())))
+        vectors[:, BLOCKS[kind]] = matrix @ rows[np.flatnonzero(present)].astype(np.float32)
 
 
 def _unit_rows(matrix: sp.csr_matrix) -> sp.csr_matrix:
@@ -314,8 +339,9 @@ def _unit_rows(matrix: sp.csr_matrix) -> sp.csr_matrix:
 
 def unit_blocks(vectors: F32) -> F32:
     """Scale every block of every row to length one, in place; zero blocks stay."""
-    for block in BLOCKS.values():
-        vectors[:, block] = normalize(vectors[:, block])
+    squares = np.add.reduceat(vectors * vectors, _BEGINS, axis=1)  # (C, kinds)
+    scale = 1 / np.sqrt(np.maximum(squares, 1e-18))
+    vectors *= scale.repeat(_WIDTHS, axis=1)
     return vectors
 
 

@@ -197,9 +197,13 @@ def classes_of(points: NDArray[np.uint32]) -> NDArray[np.uint8]:
 
 def hashed_text(values: list[list[str]]) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """(column, id) of every word, gram and cell shape, by rolling hashes over all text at once."""
-    cells = [_SPACE.sub(" ", value) for column in values for value in column]
+    cells = [value for column in values for value in column]
+    joined = "\n".join(cells)
+    if joined.count("\n") >= len(cells) or _ODD_SPACE.search(joined):  # seldom: most cells are in order
+        cells = [_SPACE.sub(" ", value) for value in cells]
+        joined = "\n".join(cells)
     per_column = np.array([len(column) for column in values])
-    text = "\n" + "\n".join(cells).lower() + "\n"
+    text = "\n" + joined.lower() + "\n"
     points = points_of(text)  # (n,)
     breaks = points == _BREAK
     cell_of = np.cumsum(breaks) - 1  # the cell a character belongs to; a break opens its cell
@@ -275,6 +279,7 @@ def _bucket(hashed: U64) -> NDArray[np.int64]:
 
 
 _SPACE = re.compile(r"\s+")
+_ODD_SPACE = re.compile(r"[^\S \n]|  ")  # what `_SPACE` would change, but for line breaks in cells
 _UPPER, _LOWER, _DIGIT = re.compile(r"[^\W\d_a-z]+"), re.compile(r"[a-z]+"), re.compile(r"\d")
 
 

@@ -20,7 +20,7 @@ from safetensors.numpy import save
 from gentus.alignment import Alignment
 from gentus.catalogue import Catalogue, Named
 from gentus.closed_form import ClosedForm
-from gentus.codes import Codebooks, format_sid
+from gentus.codes import Codebooks, format_sid, format_sids
 from gentus.decode import Decoder
 from gentus.drift import drift
 from gentus.encoder import Encoder
@@ -39,7 +39,7 @@ from gentus.lake import (
 from gentus.overlay import lay_over
 from gentus.reading import name_at
 from gentus.seals import AlteredError
-from gentus.searching import Found, Moment, Seen, rank, read_many
+from gentus.searching import Found, Moment, Seen, rank, read_many, restore_encoder
 from gentus.settings import EncoderSettings
 from gentus.store import (
     IndexFolderError,
@@ -353,7 +353,8 @@ class Index:
         """
         now = self._moment()
         whole = now.encoder.states is not None or self._generator_of(now) is not None
-        found = read_many(map(as_place, queries), whole, workers or os.cpu_count() or 1, self.limits)
+        encoder = None if whole else now.encoder
+        found = read_many(map(as_place, queries), encoder, workers or os.cpu_count() or 1, self.limits)
         while some := list(islice(found, AT_ONCE)):
             good = [seen for _, seen in some if not isinstance(seen, Skipped)]
             sources, tables = zip(*good, strict=True) if good else ((), ())
@@ -628,8 +629,7 @@ def _rounded(part: float | None) -> float | None:
 
 def sids_of(trie: Tree, rows: I64) -> list[str]:
     """The identifiers of some rows, as people see them."""
-    codes = trie.written(rows)
-    return [format_sid(code, suffix) for code, suffix in zip(codes, trie.suffix(rows).tolist(), strict=True)]
+    return format_sids(trie.written(rows), trie.suffix(rows))
 
 
 def _damaged(layout: Layout, path: Path, reason: object) -> IndexFolderError:
@@ -671,6 +671,5 @@ def save_model(path: Path, encoder: ClosedForm | Encoder, codebooks: Codebooks) 
 def load_model(path: Path, settings: EncoderSettings) -> tuple[ClosedForm | Encoder, Codebooks]:
     """Read what `save_model` wrote, checking every shape. Rows of words and the like stay on disk."""
     arrays = map_tensors(path)
-    closed = "closed_form.projection" in arrays
-    encoder = ClosedForm.restore(arrays) if closed else Encoder.restore(arrays, settings)
+    encoder = restore_encoder(arrays, settings)
     return encoder, Codebooks(arrays["codebooks"].astype(np.float32))

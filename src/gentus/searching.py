@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
 
 from gentus.closed_form import ClosedForm
 from gentus.decode import Decoder
 from gentus.encoder import Encoder
 from gentus.engine import LocalEngine
 from gentus.evidence import F32
-from gentus.features import Features, featurize, featurize_all
+from gentus.features import featurize_all
 from gentus.lake import Limits, Place, Skipped, Source, Unreadable, only_table
+from gentus.settings import EncoderSettings
 from gentus.table import Table
 from gentus.trie import Trie
 
@@ -46,7 +49,7 @@ class Found:
     generator: float | None = None
 
 
-Seen = Table | Features  # a query: all of its sample, or as much as the prior asks for
+Seen = Table | F32  # a query: all of its sample, or its latent (d,)
 
 
 def rank(
@@ -68,9 +71,9 @@ def rank(
 
 
 def read_many(
-    places: Iterable[Place], whole: bool, workers: int, limits: Limits
+    places: Iterable[Place], encoder: ClosedForm | Encoder | None, workers: int, limits: Limits
 ) -> Iterator[tuple[Place, tuple[Source, Seen] | Skipped]]:
-    """Read queries in several processes, in order: `whole`, or only what the prior asks for."""
+    """Read queries in several processes, in order: their latents, or without an encoder whole tables."""
     waiting: deque[tuple[Place, Skipped | None]] = deque()  # all that was asked for and not given yet
 
     def sources() -> Iterator[Source]:
@@ -83,7 +86,7 @@ def read_many(
             waiting.append((place, None))
             yield source
 
-    work = whole_tables if whole else features_alone
+    work = whole_tables if encoder is None else Latents.by(encoder)
     engine = LocalEngine(0 if workers == 1 else workers, trusting=True)
     for source, seen in engine.each(sources(), work, limits):
         yield from _refused(waiting)
@@ -104,27 +107,45 @@ def whole_tables(found: Sequence[tuple[Source, Table]]) -> list[Seen]:
     return [table for _, table in found]
 
 
-def features_alone(found: Sequence[tuple[Source, Table]]) -> list[Seen]:
-    """Queries for the prior, made where they were read: most of the work of a search."""
-    features = featurize_all([table for _, table in found])
-    return [features.one(at) for at in range(len(found))]
+@dataclass(slots=True)
+class Latents:
+    """Queries for the prior, encoded where they were read: most of the work of a search."""
+
+    arrays: Mapping[str, NDArray[Any]]  # of an encoder: that is how one goes to another process
+    settings: EncoderSettings | None
+    _encoder: ClosedForm | Encoder | None = field(default=None, init=False, repr=False)
+
+    @classmethod
+    def by(cls, encoder: ClosedForm | Encoder) -> Latents:
+        """Work for an encoder that needs nothing but features."""
+        return cls(encoder.arrays(), getattr(encoder, "settings", None))
+
+    def __call__(self, found: Sequence[tuple[Source, Table]]) -> list[Seen]:
+        """(d,) of every table, each by itself: in a larger product the last digits would be others."""
+        if self._encoder is None:
+            self._encoder = restore_encoder(self.arrays, self.settings)
+        features = featurize_all([table for _, table in found])
+        return [self._encoder.encode(features.one(at))[0] for at in range(len(found))]
+
+
+def restore_encoder(
+    arrays: Mapping[str, NDArray[Any]], settings: EncoderSettings | None
+) -> ClosedForm | Encoder:
+    """The encoder that was stored: learnt in closed form, or with labels a network of these settings."""
+    if "closed_form.projection" in arrays or settings is None:
+        return ClosedForm.restore(arrays)
+    return Encoder.restore(arrays, settings)
 
 
 def _whole(query: Seen) -> Table:
-    if isinstance(query, Features):
-        raise TypeError("a generator reads tables, not features")
+    if not isinstance(query, Table):
+        raise TypeError("a generator reads tables, not latents")
     return query
 
 
 def _latent(encoder: ClosedForm | Encoder, query: Seen) -> F32:
-    """(d,) one query at a time: in a larger product the last digits of a score would be others."""
-    if isinstance(encoder, Encoder) and isinstance(query, Table):
-        return encoder.read(query)[1]
-    if encoder.states is not None:
-        raise TypeError("a language model reads tables, not features")
-    features = featurize(query) if isinstance(query, Table) else query
-    latent: F32 = encoder.encode(features)[0]
-    return latent
+    """(d,) of one query."""
+    return encoder.read(query)[1] if isinstance(query, Table) else query
 
 
 def _by_prior(now: Moment, latent: F32, k: int, beam: int | None, itself: set[int]) -> list[Found]:

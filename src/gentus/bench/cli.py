@@ -521,6 +521,37 @@ def scale(
 
 
 @bench_app.command()
+def large(
+    lake: Annotated[Path, typer.Option(help="A folder of CSV files; lakes are cut from their rows.")],
+    tables: Annotated[
+        list[int] | None,
+        typer.Option(min=10, help="How many tables; several sizes show the growth. Default: a million."),
+    ] = None,
+    queries: Annotated[int, typer.Option(min=1, help="How many, of tables of the made lake.")] = 500,
+    seed: Annotated[int, typer.Option(help="Which rows and columns, and which queries.")] = 0,
+    folder: Annotated[
+        Path | None, typer.Option("--dir", help="Where lakes and indexes go. Default: beside the results.")
+    ] = None,
+    out: Out = Path("results"),
+    as_json: AsJson = False,
+) -> None:
+    """Make a lake of a million tables, index and search it: time and memory of every stage, and size.
+
+    Lakes and indexes stay, so that a run that was stopped goes on; afterwards they may be deleted.
+    """
+    from gentus.bench.large import SIZES, LargeSettings, markdown, measure_large
+    from gentus.bench.results import Results
+    from gentus.progress import terminal_progress
+
+    settings = LargeSettings(tables or SIZES, queries, seed)
+    document = measure_large(lake, Results(out), settings, folder, terminal_progress())
+    if as_json:
+        emit(document)
+    else:
+        print(markdown(document))
+
+
+@bench_app.command()
 def engines(
     lake: Annotated[Path, typer.Argument(help="A folder of tables.")],
     workers: Annotated[int, typer.Option(min=1, help="Processes that each engine may use.")] = 2,
