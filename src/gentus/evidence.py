@@ -9,7 +9,7 @@ up to the length of a block is linear: a block is a weighted sum of one row for 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
@@ -107,6 +107,10 @@ class Evidence:
     centre: F32  # (TOKEN_WIDTH,) the mean token: what every column shares says nothing
     weights: F32 = field(default_factory=lambda: equal_weights())  # (kinds,) with labels: what each counts
     _lexicon: Lexicon | None = field(default=None, init=False, repr=False, compare=False)
+
+    def __getstate__(self) -> tuple[None, dict[str, Any]]:
+        """What goes to another process: not the lexicon, which is soon put together there."""
+        return None, {one.name: getattr(self, one.name) for one in fields(self)} | {"_lexicon": None}
 
     @property
     def named(self) -> bool:

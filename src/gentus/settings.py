@@ -34,7 +34,7 @@ class GraphSettings:
     directions: int = 256  # principal directions in which candidates are found
     hubness: float = 0.4  # how much a table loses for matching everything
     reciprocal: int = 15  # neighbours among which two tables are mutual ones
-    kept: int = 50  # neighbours of each table in the end
+    kept: int = 80  # neighbours of each table in the end
 
 
 @dataclass(frozen=True, slots=True)
