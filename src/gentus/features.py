@@ -327,7 +327,7 @@ def profile_of(columns: list[list[str]]) -> NDArray[np.float32]:
         np.int64
     )  # cells are never empty, so neither are these
     classes = classes_of(points)
-    numbers = np.array([_number(cell) for cell in cells])
+    numbers = np.array([_number(cell) if cell[0] in _NUMERIC_START else math.nan for cell in cells])
     numeric = ~np.isnan(numbers)
     magnitude = np.log1p(np.abs(np.where(numeric, numbers, 0)))
     found = np.add.reduceat(numeric.astype(np.float64), starts)
@@ -384,8 +384,6 @@ _NUMERIC_START = frozenset("0123456789+-.$€£ ,")
 
 def _number(cell: str) -> float:
     """The number a cell holds, units of money and percent left off; NaN if it holds none."""
-    if cell[0] not in _NUMERIC_START:
-        return math.nan
     try:
         value = float(cell.translate(_NUMBER_NOISE))
     except ValueError:

@@ -63,6 +63,7 @@ log = logging.getLogger("gentus")
 T = TypeVar("T")
 _Place: TypeAlias = tuple[str | bytes, str | None]  # a file, and which of its tables if it has several
 Query: TypeAlias = Any  # a path or a URL, a Table or Source, or a polars, pandas or Arrow table
+MOST_NAMES = 50_000  # that are kept in memory: a few hundred bytes each
 AT_ONCE = 64  # queries of a list; memory stays bounded however long it is
 
 
@@ -104,6 +105,7 @@ class Index:
         with self._reading():
             self.catalogue = Catalogue(self.layout.catalogue)
             self._seen = self.catalogue.version()
+            self._named: dict[int, Named] = {}  # names that were read since then
             self._now = self._load(None)
         if told["edition"] > self.config["edition"]:  # the catalogue is always the first to know
             raise _damaged(
@@ -202,7 +204,7 @@ class Index:
             version = self.catalogue.version()
             if version != self._seen:
                 self._now = self._load(self._now)
-                self._seen = version
+                self._seen, self._named = version, {}
 
     @property
     def config(self) -> dict[str, Any]:
@@ -395,8 +397,12 @@ class Index:
     def _names(self, now: Moment, answers: Sequence[tuple[_Place | None, int]]) -> dict[int, Named]:
         """Names of tables that answer queries, by id; of one that was removed a moment ago there is none."""
         tables = {table for _, table in answers}
+        kept = self._named
         with self._reading():
-            names = self.catalogue.names(tables)
+            names = self.catalogue.names(tables - kept.keys())
+            if len(kept) < MOST_NAMES:
+                kept.update(names)
+            names |= {table: kept[table] for table in tables & kept.keys()}
             lacking = tables - names.keys()
             if lacking and self.catalogue.serial() == now.serial:
                 raise AlteredError(f"it lacks the table {min(lacking)}, and nobody has removed it")
