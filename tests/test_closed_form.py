@@ -20,6 +20,7 @@ from gentus.closed_form import (
     learn_space,
     normalized_affinity,
     smooth,
+    smooth_new,
 )
 from gentus.codes import format_sid
 from gentus.evidence import BLOCKS, F32, NAMES, Evidence, normalize, unit_blocks
@@ -333,18 +334,34 @@ def test_lakes_of_very_few_tables(tmp_path: Path) -> None:
             assert subject_of(hits[0].table) == "cities"
 
 
-def test_a_table_that_comes_later_is_coded_as_it_is(named_index: Path, tmp_path: Path) -> None:
+def test_a_new_table_is_smoothed_with_its_nearest_anchors() -> None:
+    random = np.random.default_rng(0)
+    anchors, latents = (normalize(random.standard_normal((n, 8)).astype(np.float32)) for n in (40, 5))
+    latents[4] = 0  # of a table without columns
+    moved = smooth_new(latents, anchors)
+    for latent, found in zip(latents[:4], moved, strict=False):
+        near = sorted(((float(latent @ anchor), anchor) for anchor in anchors), key=lambda pair: -pair[0])
+        mean = sum(max(similarity, 0) ** 4 * anchor for similarity, anchor in near[:15]) / 15
+        expected = latent + mean
+        assert found == pytest.approx(expected / np.linalg.norm(expected), abs=1e-5)
+    assert not moved[4].any()
+    assert smooth_new(latents, anchors[:3]).shape == latents.shape
+
+
+def test_a_table_that_comes_later_is_coded_by_the_model_alone(named_index: Path, tmp_path: Path) -> None:
     copied = shutil.copytree(named_index, tmp_path / "index")
     new = write_table(tmp_path / "fish_new.csv", [list(CALLED["fish"]), *rows_of("fish", 71)[1:]])
     with gentus.open(copied) as index:
         (name,) = index.add([new]).added
-        books, latent = index.decoder.codebooks, index.encoder.encode(featurize(index.read(new)))
+        encoder = index.encoder
+        assert isinstance(encoder, ClosedForm)
+        latent = encoder.place(encoder.encode(featurize(index.read(new))))
         (hit,) = (
             hit
             for hit in index.search(write_table(tmp_path / "q.csv", rows_of("fish", 60)))
             if hit.table == name
         )
-        assert hit.sid.split("+")[0] == format_sid(books.encode(latent)[0], 0)
+        assert hit.sid.split("+")[0] == format_sid(index.decoder.codebooks.encode(latent)[0], 0)
 
 
 def test_names_can_be_left_out(tmp_path: Path) -> None:

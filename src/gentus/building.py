@@ -17,7 +17,7 @@ import numpy as np
 
 from gentus import __version__
 from gentus.catalogue import Catalogue
-from gentus.closed_form import Encoded, learn_blocks, learn_space, smooth
+from gentus.closed_form import Encoded, choose_anchors, learn_blocks, learn_space, place_new, smooth
 from gentus.codes import health
 from gentus.coding import Chunk, Coder
 from gentus.engine import Engine, EngineName, LocalEngine, open_engine
@@ -238,8 +238,9 @@ def learn_from_lake(
             if graph is not None:
                 mutual = mutual_neighbours(graph, settings.graph.reciprocal)
                 placed[filled] = smooth(latents[filled], mutual, settings.smoothing)
+                space = replace(space, anchors=choose_anchors(placed[filled]))
             codebooks = learn_codebooks(placed, shape, settings.quantizer.rounds, seed, tick)
-            unseen = unseen_error(latents, placed, shape, seed)
+            unseen = unseen_error(latents, placed, shape, seed, place_new if graph is not None else None)
         codes = np.zeros((len(tables), codebooks.levels), np.uint8)
         distance = np.zeros(len(tables), np.float32)
         codes[sampled.chosen] = codebooks.encode(placed)

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 TABLE = {"words": 0.3, "grams": 0.3, "tokens": 0.3, "profile": 0.1}
 NAME_IN_TABLE, NAME_IN_COLUMN = 0.5, 0.2
 
+ANCHORS = 8192  # tables of the lake, at most, that new ones are smoothed with ...
+NEAREST, POWER = 15, 4  # ... so many for each, counted by this power of their similarity
+
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
@@ -153,6 +156,7 @@ class ClosedForm:
     maker: Blocks
     centre: F32  # (D,)
     projection: F32  # (D, latent)
+    anchors: F32 | None = None  # (A, latent) where tables that it was learnt from are placed
     states: None = None  # no language model reads columns
 
     @property
@@ -182,10 +186,16 @@ class ClosedForm:
         centred[~blocks.any(1)] = 0
         return normalize(centred @ self.projection)
 
+    def place(self, latents: F32) -> F32:
+        """(T, latent) where tables that come later are placed by their latents."""
+        return latents if self.anchors is None else smooth_new(latents, self.anchors)
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """What is stored of it."""
+        anchors = {} if self.anchors is None else {"closed_form.anchors": self.anchors.astype(np.float16)}
         return {
             **self.evidence.arrays(),
+            **anchors,
             "closed_form.basis": self.maker.basis.astype(np.float16),
             "closed_form.trust": np.array([self.maker.trust], np.float32),
             "closed_form.centre": self.centre,
@@ -203,7 +213,10 @@ class ClosedForm:
             raise ValueError("closed_form.basis and closed_form.centre do not fit each other")
         if len(projection) != maker.width:
             raise ValueError("closed_form.projection does not fit closed_form.centre")
-        return cls(maker, centre, projection)
+        anchors = stored.get("closed_form.anchors")
+        if anchors is not None and anchors.shape[1:] != projection.shape[1:]:
+            raise ValueError("closed_form.anchors do not fit closed_form.projection")
+        return cls(maker, centre, projection, None if anchors is None else anchors.astype(np.float32))
 
 
 def learn_space(
@@ -244,6 +257,28 @@ def normalized_affinity(graph: sp.csr_matrix) -> sp.csr_matrix:
 def smooth(latents: F32, neighbours: sp.csr_matrix, weight: float) -> F32:
     """(T, d) unit latents moved to the mean of their mutual neighbours (database-side augmentation)."""
     return normalize(latents + weight * np.asarray(neighbours @ latents, np.float32))
+
+
+def choose_anchors(placed: F32) -> F32:
+    """(A, d) of the tables a space was learnt from, some that new tables are smoothed with."""
+    return half(placed[:: max(1, -(-len(placed) // ANCHORS))])
+
+
+def place_new(latents: F32, placed: F32) -> F32:
+    """(T, d) where new tables go, by their latents and where those of the lake are."""
+    return smooth_new(latents, choose_anchors(placed))
+
+
+def smooth_new(latents: F32, anchors: F32) -> F32:
+    """(T, d) unit latents of new tables moved to the mean of their nearest anchors.
+
+    Which neighbours are mutual is not known of a new table; so each counts by how similar it is.
+    """
+    similarity = latents @ anchors.T  # (T, A)
+    count = min(NEAREST, len(anchors))
+    best = np.argpartition(-similarity, count - 1, axis=1)[:, :count]
+    weights = np.maximum(np.take_along_axis(similarity, best, 1), 0) ** POWER / count
+    return normalize(latents + np.einsum("tn,tnd->td", weights, anchors[best]))
 
 
 def half(values: NDArray[np.floating[Any]]) -> F32:

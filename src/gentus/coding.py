@@ -41,7 +41,9 @@ class Coder:
             return codes, self.codebooks.error(latents, codes)
 
     def _latents(self, chunk: Chunk) -> F32:
-        if chunk.columns is None or isinstance(self.encoder, ClosedForm):
+        if isinstance(self.encoder, ClosedForm):
+            return self.encoder.place(self.encoder.encode(chunk.features))
+        if chunk.columns is None:
             return self.encoder.encode(chunk.features)
         inputs = self.encoder.inputs(chunk.columns, chunk.features)
         return self.encoder.latents(inputs, np.diff(chunk.features.tables))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import scipy.sparse as sp
@@ -66,11 +66,18 @@ def assign(points: F32, centres: F32) -> tuple[I64, F32]:
     return nearest, least
 
 
-def unseen_error(latents: F32, placed: F32, shape: tuple[int, int], seed: int) -> tuple[float, float] | None:
+def unseen_error(
+    latents: F32,
+    placed: F32,
+    shape: tuple[int, int],
+    seed: int,
+    place: Callable[[F32, F32], F32] | None = None,
+) -> tuple[float, float] | None:
     """How far tables lie from codewords not fitted to them: the mean, and what 95 of 100 stay below.
 
     Codes know the tables they were learnt from nearly by heart, so their own error says little about those
-    to come. A tenth is left out of codebooks made for this only, fitted to where tables are `placed`.
+    to come. A tenth is left out of codebooks made for this only, fitted to where tables are `placed`; `place`
+    says where new tables go, by their latents and those that are there.
     """
     if len(latents) < ENOUGH:
         return None
@@ -78,6 +85,6 @@ def unseen_error(latents: F32, placed: F32, shape: tuple[int, int], seed: int) -
     left_out, fitted = order[: len(order) // 10], order[len(order) // 10 :]
     levels, size = shape
     books = learn_codebooks(placed[fitted], (levels, min(size, len(fitted))), 4, seed)
-    missing = latents[left_out] - books.decode(books.encode(latents[left_out]))
-    errors = (missing**2).sum(1)
+    new = latents[left_out] if place is None else place(latents[left_out], placed[fitted])
+    errors = books.error(new, books.encode(new))
     return float(errors.mean()), float(np.quantile(errors, 0.95))

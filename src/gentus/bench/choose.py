@@ -31,7 +31,12 @@ _PARTS: dict[str, dict[str, tuple[float, ...]]] = {  # settings, and what else t
         "latent": (96, 160),
         "ridge": (1.0, 10.0),
     },
-    "graph": {"candidates": (50, 200), "hubness": (0.0, 0.2, 0.6), "reciprocal": (8, 25), "kept": (25, 50, 120)},
+    "graph": {
+        "candidates": (50, 200),
+        "hubness": (0.0, 0.2, 0.6),
+        "reciprocal": (8, 25),
+        "kept": (25, 50, 120),
+    },
     "": {"smoothing": (0.0, 0.5), "feedback": (0.0, 0.3, 0.9)},
 }
 
