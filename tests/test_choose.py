@@ -29,7 +29,7 @@ def test_every_candidate_changes_one_setting() -> None:
     found = candidates()
     usual = found.pop(DEFAULT)
     assert not usual.names
-    assert found["ridge 10"].space.ridge == 10
+    assert found["ridge 0.01"].space.ridge == 0.01
     assert found["hubness 0"].graph.hubness == 0
     assert found["smoothing 0.5"].smoothing == 0.5
     assert all(settings != usual for settings in found.values())

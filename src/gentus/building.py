@@ -232,11 +232,14 @@ def learn_from_lake(
             )
         shape = settings.quantizer.for_lake(len(tables)).shape(len(chosen))
         with progress.stage("Learning codes", shape[0], "levels") as tick:
-            space = learn_space(blocks, encoded.blocks[filled], graph, settings.space)
-            latents = space.latents(encoded.blocks)
+            vectors = encoded.vectors(graph.order if graph else 0.0)
+            del encoded
+            space = learn_space(blocks, vectors[filled], graph, settings.space)
+            latents = space.latents(vectors)
+            del vectors
             placed = latents.copy()
             if graph is not None:
-                mutual = mutual_neighbours(graph, settings.graph.reciprocal)
+                mutual = mutual_neighbours(graph.weights, settings.graph.reciprocal)
                 placed[filled] = smooth(latents[filled], mutual, settings.smoothing)
                 space = replace(space, anchors=choose_anchors(placed[filled]))
             codebooks = learn_codebooks(placed, shape, settings.quantizer.rounds, seed, tick)
@@ -267,7 +270,8 @@ def _joined(parts: list[Encoded], most: int) -> Encoded:
     counts = np.concatenate([np.diff(part.starts) for part in parts])
     columns = np.concatenate([part.columns[narrowed(part.starts, most)] for part in parts])
     starts = np.concatenate([[0], np.cumsum(np.minimum(counts, most))])
-    return Encoded(np.concatenate([part.blocks for part in parts]), columns, starts)
+    blocks, ordered = (np.concatenate([getattr(part, of) for part in parts]) for of in ("blocks", "ordered"))
+    return Encoded(blocks, ordered, columns, starts)
 
 
 def _switch(
@@ -296,6 +300,7 @@ def _switch(
         "tables": len(sampled.tables),
         "evidence": learnt.encoder.evidence.report(),
         "names": learnt.encoder.name_trust,
+        "order": learnt.encoder.order,
         "feedback": learnt.feedback,
         "labels": learnt.labels,
         "generator": learnt.generator,

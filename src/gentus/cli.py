@@ -335,6 +335,7 @@ def info(
         "identifiers": f"{facts['levels']} codes of {facts['codes']}",
         "vocabulary": known,
         "column names": _names_line(facts["names"]),
+        "column order": f"counts {facts['order']:.0%}: as far as like tables have it in common",
         "labels": f"{facts['labels']['pairs']:,} pairs" if facts["labels"] else "none (self-supervised)",
         "encoder": facts["encoder"],
         "generator": _generator_line(facts),

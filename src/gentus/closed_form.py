@@ -1,8 +1,9 @@
 """The latent space of a lake without labels, in closed form: one eigenproblem instead of a training loop.
 
 A table is a handful of blocks of length one: what its cells say over the whole table (words, grams, tokens,
-profile, names), and the mean of its columns' vectors. With X the (T, D) blocks, centred, and A the symmetric,
-normalised neighbour graph, the latent space has the directions W that
+profile, names), the mean of its columns' vectors, and, as far as tables of the lake have their columns in the
+same order, the mean of these vectors with signs by position. With X the (T, D) blocks, centred, and A the
+symmetric, normalised neighbour graph, the latent space has the directions W that
 
     maximise  tr(W' X' A X W)   subject to   W' (X'X + ridge * I) W = I
 
@@ -14,6 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,10 +31,15 @@ from gentus.threads import one_blas_thread
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
+    from gentus.neighbours import Graph
+
 # How much each block counts over the whole table, and in a column's vector. Names count as far as they agree
 # with cells; see `Blocks.trust`.
 TABLE = {"words": 0.3, "grams": 0.3, "tokens": 0.3, "profile": 0.1}
 NAME_IN_TABLE, NAME_IN_COLUMN = 0.5, 0.2
+POSITIONS = 96  # that are told apart, from the left
+
+F64 = NDArray[np.float64]
 
 ANCHORS = 8192  # tables of the lake, at most, that new ones are smoothed with ...
 NEAREST, POWER = 15, 4  # ... so many for each, counted by this power of their similarity
@@ -41,9 +49,14 @@ NEAREST, POWER = 15, 4  # ... so many for each, counted by this power of their s
 class Encoded:
     """Tables as blocks, and their columns as vectors."""
 
-    blocks: F32  # (T, D)
+    blocks: F32  # (T, B) what tables say, whatever the order of their columns
+    ordered: F32  # (T, d) their columns by position
     columns: F32  # (C, d)
     starts: I64  # (T + 1,) where each table's columns begin
+
+    def vectors(self, order: float) -> F32:
+        """(T, D) blocks, and the ordered columns with the weight that `order` has in the lake."""
+        return np.concatenate([self.blocks, order**0.5 * self.ordered], axis=1) if order else self.blocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,18 +73,22 @@ class Blocks:
         filled = np.flatnonzero(np.diff(starts) > 0)
         raw = self.evidence.raw(features)
         blocks = np.zeros((len(features), self.width), np.float32)
+        ordered = np.zeros((len(features), self.basis.shape[1]), np.float32)
         if not len(filled):
-            return Encoded(blocks, np.zeros((0, self.basis.shape[1]), np.float32), starts)
+            return Encoded(blocks, ordered, ordered[:0], starts)
         sums = unit_blocks(np.add.reduceat(raw, starts[filled]))
-        columns = normalize(unit_blocks(raw) @ self.basis)
+        columns = normalize(products(unit_blocks(raw), self.basis, starts))
         parts = [weight * sums[:, BLOCKS[kind]] for kind, weight in self._weights().items()]
         parts.append(normalize(np.add.reduceat(columns, starts[filled])))
         blocks[filled] = np.concatenate(parts, axis=1)
-        return Encoded(blocks, columns, starts)
+        position = np.minimum(features.places[:, 0], POSITIONS - 1)
+        signed = columns * position_signs(self.basis.shape[1])[position]
+        ordered[filled] = normalize(np.add.reduceat(signed, starts[filled]))
+        return Encoded(blocks, ordered, columns, starts)
 
     @property
     def width(self) -> int:
-        """D."""
+        """B."""
         return sum(WIDTHS[kind] for kind in self._weights()) + int(self.basis.shape[1])
 
     def name_blocks(self) -> list[slice]:
@@ -90,6 +107,25 @@ class Blocks:
             weights |= dict.fromkeys(NAMES, NAME_IN_TABLE * self.trust)
         total = sum(weights.values())
         return {kind: (weight / total) ** 0.5 for kind, weight in weights.items()}
+
+
+def products(rows: F32, matrix: F32, starts: I64) -> F32:
+    """`rows @ matrix`, table by table.
+
+    In a product of many tables BLAS rounds a row by where it stands; but a table must have the same vectors
+    alone, among others and in two copies.
+    """
+    found = np.empty((len(rows), matrix.shape[1]), np.float32)
+    for first, last in pairwise(starts.tolist()):
+        np.matmul(rows[first:last], matrix, out=found[first:last])
+    return found
+
+
+@lru_cache(maxsize=4)
+def position_signs(width: int) -> F32:
+    """(POSITIONS, width) random signs: columns at the same position keep their product, others lose it."""
+    random = np.random.Generator(np.random.PCG64(20_181))  # part of the format
+    return np.where(random.random((POSITIONS, width)) < 0.5, -1, 1).astype(np.float32)
 
 
 def learn_blocks(
@@ -156,6 +192,7 @@ class ClosedForm:
     maker: Blocks
     centre: F32  # (D,)
     projection: F32  # (D, latent)
+    order: float = 0.0  # how far columns keep their positions, 0 to 1
     anchors: F32 | None = None  # (A, latent) where tables that it was learnt from are placed
     states: None = None  # no language model reads columns
 
@@ -172,19 +209,19 @@ class ClosedForm:
     def read(self, table: Table) -> tuple[F32, F32]:
         """The (C, d) columns of a table as vectors, and its latent (latent,)."""
         encoded = self.maker.encode(featurize(table))
-        return encoded.columns, self.latents(encoded.blocks)[0]
+        return encoded.columns, self.latents(encoded.vectors(self.order))[0]
 
     def encode(self, features: Features) -> F32:
         """(T, latent) unit latents; a table without columns gets the zero vector."""
-        return self.latents(self.maker.encode(features).blocks)
+        return self.latents(self.maker.encode(features).vectors(self.order))
 
-    def latents(self, blocks: F32) -> F32:
-        """(T, latent) of tables by their blocks."""
-        centred: F32 = blocks - self.centre
+    def latents(self, vectors: F32) -> F32:
+        """(T, latent) of tables with (T, D) vectors."""
+        centred: F32 = vectors - self.centre
         for part in self.maker.name_blocks():  # a table without names is as usual, not unlike all others
-            centred[~blocks[:, part].any(1), part] = 0
-        centred[~blocks.any(1)] = 0
-        return normalize(centred @ self.projection)
+            centred[~vectors[:, part].any(1), part] = 0
+        centred[~vectors.any(1)] = 0
+        return normalize(products(centred, self.projection, np.arange(len(centred) + 1)))
 
     def place(self, latents: F32) -> F32:
         """(T, latent) where tables that come later are placed by their latents."""
@@ -198,6 +235,7 @@ class ClosedForm:
             **anchors,
             "closed_form.basis": self.maker.basis.astype(np.float16),
             "closed_form.trust": np.array([self.maker.trust], np.float32),
+            "closed_form.order": np.array([self.order], np.float32),
             "closed_form.centre": self.centre,
             "closed_form.projection": self.projection.astype(np.float16),
         }
@@ -206,34 +244,30 @@ class ClosedForm:
     def restore(cls, stored: Mapping[str, NDArray[Any]]) -> ClosedForm:
         """What `arrays` stored, its shapes checked."""
         basis = stored["closed_form.basis"].astype(np.float32)
-        trust = round(float(stored["closed_form.trust"][0]), 3)
+        trust, order = (round(float(stored[f"closed_form.{name}"][0]), 3) for name in ("trust", "order"))
         maker = Blocks(Evidence.restore(stored), basis, trust)
         centre, projection = stored["closed_form.centre"], stored["closed_form.projection"].astype(np.float32)
-        if len(basis) != sum(WIDTHS.values()) or centre.shape != (maker.width,):
+        width = maker.width + basis.shape[1] * bool(order)
+        if len(basis) != sum(WIDTHS.values()) or centre.shape != (width,):
             raise ValueError("closed_form.basis and closed_form.centre do not fit each other")
-        if len(projection) != maker.width:
+        if len(projection) != width:
             raise ValueError("closed_form.projection does not fit closed_form.centre")
         anchors = stored.get("closed_form.anchors")
         if anchors is not None and anchors.shape[1:] != projection.shape[1:]:
             raise ValueError("closed_form.anchors do not fit closed_form.projection")
-        return cls(maker, centre, projection, None if anchors is None else anchors.astype(np.float32))
+        return cls(maker, centre, projection, order, None if anchors is None else anchors.astype(np.float32))
 
 
-def learn_space(
-    maker: Blocks, blocks: F32, graph: sp.csr_matrix | None, settings: SpaceSettings
-) -> ClosedForm:
-    """The latent space from (T, D) blocks and their neighbour graph. Without one, as they are."""
+def learn_space(maker: Blocks, vectors: F32, graph: Graph | None, settings: SpaceSettings) -> ClosedForm:
+    """The latent space from (T, D) vectors of tables and their neighbours. Without these, as they are."""
     if graph is None:
-        directions = np.linalg.svd(blocks, full_matrices=False)[2].T  # (D, T) similarities stay as they are
-        return ClosedForm(maker, np.zeros(blocks.shape[1], np.float32), half(directions))
+        directions = np.linalg.svd(vectors, full_matrices=False)[2].T  # (D, T) similarities stay as they are
+        return ClosedForm(maker, np.zeros(vectors.shape[1], np.float32), half(directions))
     from scipy.linalg import eigh
 
-    centre = blocks.mean(0, dtype=np.float64).astype(np.float32)
-    centred = (blocks - centre).astype(np.float64)
-    affinity = normalized_affinity(graph)
-    near = centred.T @ (affinity @ centred)
-    spread = centred.T @ centred
-    spread[np.diag_indices(len(spread))] += settings.ridge * max(np.trace(spread) / len(spread), 1e-9)
+    centre = vectors.mean(0, dtype=np.float64).astype(np.float32)
+    near, spread = _moments(vectors - centre, normalized_affinity(graph.weights))
+    spread[np.diag_indices(len(spread))] += settings.ridge * max(np.trace(spread), 1e-9)
     count, total = min(settings.latent, len(spread)), len(spread)
     with one_blas_thread():  # SciPy's own BLAS, which was perhaps loaded just now
         values, vectors = eigh((near + near.T) / 2, spread, subset_by_index=[total - count, total - 1])
@@ -241,7 +275,17 @@ def learn_space(
     # Signs are free: the largest number of every direction is positive, whatever the library did.
     largest = np.abs(projection).argmax(0)
     projection *= np.sign(projection[largest, np.arange(count)])
-    return ClosedForm(maker, centre, half(projection / np.abs(projection).max()))
+    return ClosedForm(maker, centre, half(projection / np.abs(projection).max()), graph.order)
+
+
+def _moments(centred: F32, affinity: sp.csr_matrix, block: int = 4096) -> tuple[F64, F64]:
+    """(D, D) X'AX and X'X in double precision, some rows at a time: X is large."""
+    near, spread = np.zeros((2, centred.shape[1], centred.shape[1]))
+    for begin in range(0, len(centred), block):
+        some = centred[begin : begin + block].astype(np.float64)
+        near += some.T @ (affinity[begin : begin + block] @ centred)
+        spread += some.T @ some
+    return near, spread
 
 
 def normalized_affinity(graph: sp.csr_matrix) -> sp.csr_matrix:

@@ -59,6 +59,11 @@ class Encoder:
         """1 where names of columns count: what they are worth is learnt; None where they do not."""
         return 1.0 if self.evidence.named else None
 
+    @property
+    def order(self) -> float:
+        """1 where positions of columns count: what they are worth is learnt; else 0."""
+        return 1.0 if self.settings.places else 0.0
+
     def read(self, table: Table) -> tuple[F32, F32]:
         """The (C, hidden) column states of a table, and its latent (latent,)."""
         features = featurize(table)

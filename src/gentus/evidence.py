@@ -371,7 +371,8 @@ def normalize(vectors: F32) -> F32:
 def profiles(profile: F32) -> F32:
     """(C, 64) random Fourier features of profiles, of length one."""
     frequencies, phases = _fourier()
-    return normalize(np.cos(profile @ frequencies + phases))
+    # Not by BLAS, which rounds a row by where it stands: see `closed_form.products`.
+    return normalize(np.cos(np.einsum("cp,pd->cd", profile, frequencies) + phases))
 
 
 @lru_cache(maxsize=1)

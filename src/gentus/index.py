@@ -598,6 +598,7 @@ class Index:
             "encoder": self.config["settings"]["bert"]
             or ("hybrid" if self.config["labels"] else "closed form"),
             "names": self.config["names"],
+            "order": self.config["order"],
             "identifiers": self.config["settings"]["identifiers"],
             "evidence": self.config["evidence"],
             "health": self.config["health"],

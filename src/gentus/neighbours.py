@@ -1,8 +1,8 @@
 """The neighbour graph of a lake without labels: which of its tables belong together.
 
 Candidates are the nearest tables by their vectors, found block by block; the best of them are those whose
-columns match. Tables that match everything are corrected for (hubness), and what is left of a table's best
-candidates are its weighted neighbours.
+columns match, at the same position too if columns of this lake keep theirs. Tables that match everything are
+corrected for (hubness), and what is left of a table's best candidates are its weighted neighbours.
 """
 
 from __future__ import annotations
@@ -20,24 +20,37 @@ from gentus.threads import parallel
 
 I32 = NDArray[np.int32]
 BLOCK = 256  # tables compared with the lake at once: (BLOCK, T) similarities are held
+ANCHORS, PARTNERS = (
+    1000,
+    3,
+)  # tables, and best matches of each, that show whether columns keep their positions
 
 
 @dataclass(frozen=True, slots=True)
-class Graph:
+class Candidates:
     """Every table's best candidates, best first; never the table itself."""
 
     ids: I32  # (T, n)
     scores: F32  # (T, n)
 
 
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Weighted neighbours, and how far tables that belong together have their columns in the same order."""
+
+    weights: sp.csr_matrix  # (T, T), of all but a table's neighbours zero
+    order: float  # 0: no more than by chance, 1: always
+
+
 def find_neighbours(
     vectors: F32, columns: F32, starts: I64, settings: GraphSettings, tick: Tick = lambda n: None
-) -> sp.csr_matrix:
-    """(T, T) weighted neighbours of tables with (T, D) vectors and (C, d) columns, of all the rest zero."""
+) -> Graph:
+    """The neighbours of tables with (T, D) vectors and (C, d) columns."""
     count = min(settings.candidates, len(vectors) - 1)
     found = nearest(principal(vectors, settings.directions), count)
-    scores = match_candidates(columns, starts, found.ids, tick)
-    return weighted_neighbours(Graph(found.ids, scores), settings)
+    order = kept_positions(columns, starts, found.ids)
+    scores = match_candidates(columns, starts, found.ids, order, tick)
+    return Graph(weighted_neighbours(Candidates(found.ids, scores), settings), order)
 
 
 def principal(vectors: F32, directions: int, sample: int = 20_000) -> F32:
@@ -47,7 +60,7 @@ def principal(vectors: F32, directions: int, sample: int = 20_000) -> F32:
     return normalize(vectors @ np.ascontiguousarray(basis[:, ::-1][:, :directions], np.float32))
 
 
-def nearest(vectors: F32, count: int) -> Graph:
+def nearest(vectors: F32, count: int) -> Candidates:
     """The `count` nearest other tables of every table, by the product of their vectors."""
     ids = np.empty((len(vectors), count), np.int32)
     scores = np.empty(ids.shape, np.float32)
@@ -64,7 +77,7 @@ def nearest(vectors: F32, count: int) -> Graph:
 
     for _ in parallel(block, range(0, len(vectors), BLOCK)):
         pass
-    return Graph(ids, scores)
+    return Candidates(ids, scores)
 
 
 def largest(values: F32, count: int) -> I64:
@@ -80,7 +93,31 @@ def largest(values: F32, count: int) -> I64:
     return some[np.argsort(-values[some], kind="stable")[:count]]
 
 
-def match_candidates(columns: F32, starts: I64, candidates: I32, tick: Tick = lambda n: None) -> F32:
+def kept_positions(columns: F32, starts: I64, candidates: I32) -> float:
+    """How far columns keep their positions in this lake: 0 no more than by chance, 1 always.
+
+    Some tables are compared with the best matches of each. Of the columns that are each other's best, how
+    many stand at the same position, beyond what tables of that many columns have by chance?
+    """
+    same = chance = pairs = 0.0
+    for table in np.unique(np.linspace(0, len(candidates) - 1, ANCHORS).astype(int)):
+        own = columns[starts[table] : starts[table + 1]]
+        scores = match_columns(own, columns, starts, candidates[table])
+        for other in candidates[table][np.argsort(-scores, kind="stable")[:PARTNERS]]:
+            theirs = columns[starts[other] : starts[other + 1]]
+            similarity = own @ theirs.T
+            best = similarity.argmax(1)
+            mutual = np.flatnonzero(similarity.argmax(0)[best] == np.arange(len(own)))
+            if len(mutual) > 1:
+                same += float((best[mutual] == mutual).mean())
+                chance += 1 / max(len(own), len(theirs))
+                pairs += 1
+    return round(max(same - chance, 0) / (pairs - chance), 3) if pairs else 0.0
+
+
+def match_candidates(
+    columns: F32, starts: I64, candidates: I32, order: float = 0.0, tick: Tick = lambda n: None
+) -> F32:
     """(T, n) how well the columns of every table and each of its candidates match."""
     scores = np.empty(candidates.shape, np.float32)
 
@@ -88,7 +125,7 @@ def match_candidates(columns: F32, starts: I64, candidates: I32, tick: Tick = la
         end = min(begin + 64, len(candidates))
         for table in range(begin, end):
             own = columns[starts[table] : starts[table + 1]]
-            scores[table] = match_columns(own, columns, starts, candidates[table])
+            scores[table] = match_columns(own, columns, starts, candidates[table], order)
         return end - begin
 
     for done in parallel(block, range(0, len(candidates), 64)):
@@ -96,18 +133,28 @@ def match_candidates(columns: F32, starts: I64, candidates: I32, tick: Tick = la
     return scores
 
 
-def match_columns(own: F32, columns: F32, starts: I64, candidates: NDArray[np.integer]) -> F32:
+def match_columns(
+    own: F32, columns: F32, starts: I64, candidates: NDArray[np.integer], order: float = 0.0
+) -> F32:
     """(n,) the similarity of a table's columns to the best of each candidate's, and the other way round.
 
     The lesser of the two sums counts, over the geometric mean of the widths: a table with two of the ten
-    columns is no match, and neither is one with a hundred more. Every table has columns.
+    columns is no match, and neither is one with a hundred more. Every table has columns. The similarity of
+    columns at the same position is added with the weight `order`.
     """
     at, counts = column_ids(starts, candidates)
     similarity = np.maximum(own @ columns[at].T, 0)  # (q, sum of counts)
     begins = np.cumsum(counts) - counts
     forward = np.maximum.reduceat(similarity, begins, axis=1).sum(0)
     backward = np.add.reduceat(similarity.max(0), begins)
-    return np.asarray(np.minimum(forward, backward) / np.sqrt(len(own) * counts), np.float32)
+    total = np.minimum(forward, backward)
+    if order:
+        position = np.arange(len(at)) - np.repeat(begins, counts)
+        inside = np.flatnonzero(position < len(own))
+        in_place = np.zeros(len(at), np.float32)
+        in_place[inside] = similarity[position[inside], inside]
+        total = total + order * np.add.reduceat(in_place, begins)
+    return np.asarray(total / np.sqrt(len(own) * counts), np.float32)
 
 
 def column_ids(starts: I64, tables: NDArray[np.integer]) -> tuple[I64, I64]:
@@ -117,15 +164,15 @@ def column_ids(starts: I64, tables: NDArray[np.integer]) -> tuple[I64, I64]:
     return np.repeat(shift, counts) + np.arange(counts.sum()), counts
 
 
-def weighted_neighbours(graph: Graph, settings: GraphSettings) -> sp.csr_matrix:
+def weighted_neighbours(found: Candidates, settings: GraphSettings) -> sp.csr_matrix:
     """(T, T) the best candidates of each table after hubness correction, by their lead."""
-    total, width = graph.ids.shape
+    total, width = found.ids.shape
     kept = min(settings.kept, width)
-    order = np.argsort(-graph.scores, axis=1, kind="stable")[:, : settings.reciprocal]
-    usual = np.take_along_axis(graph.scores, order, 1).mean(1)  # with a table's own neighbours
-    scores = graph.scores - settings.hubness * usual[graph.ids]
+    order = np.argsort(-found.scores, axis=1, kind="stable")[:, : settings.reciprocal]
+    usual = np.take_along_axis(found.scores, order, 1).mean(1)  # with a table's own neighbours
+    scores = found.scores - settings.hubness * usual[found.ids]
     order = np.argsort(-scores, axis=1, kind="stable")
-    ids, scores = np.take_along_axis(graph.ids, order, 1), np.take_along_axis(scores, order, 1)
+    ids, scores = np.take_along_axis(found.ids, order, 1), np.take_along_axis(scores, order, 1)
     floor = scores[:, kept][:, None] if kept < width else scores[:, -1:]
     weights = np.maximum(scores[:, :kept] - floor, 0) + 1e-9
     pointers = np.arange(0, total * kept + 1, kept)

@@ -44,7 +44,7 @@ class SpaceSettings:
     columns: int = 192  # numbers a column's vector has
     whitening: float = 0.4  # 0: directions of columns count as they vary, 1: all alike
     latent: int = 128  # dimensions
-    ridge: float = 3.0  # in mean eigenvalues of X'X
+    ridge: float = 0.0035  # in traces of X'X
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ import numpy as np
 
 from gentus.features import Features
 
-FORMAT = 7
+FORMAT = 8
 _FEATURES = tuple(field.name for field in fields(Features))
 _NEEDED = (
     "edition",

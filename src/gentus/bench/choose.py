@@ -29,7 +29,7 @@ _PARTS: dict[str, dict[str, tuple[float, ...]]] = {  # settings, and what else t
         "columns": (128, 256),
         "whitening": (0.0, 0.25, 0.6),
         "latent": (96, 160),
-        "ridge": (1.0, 10.0),
+        "ridge": (0.0012, 0.01),
     },
     "graph": {
         "candidates": (50, 200),
