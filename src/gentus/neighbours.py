@@ -39,7 +39,7 @@ class Graph:
     """Weighted neighbours, and how far tables that belong together have their columns in the same order."""
 
     weights: sp.csr_matrix  # (T, T), of all but a table's neighbours zero
-    order: float  # 0: no more than by chance, 1: always
+    order: float  # 0: no more than by chance, 1: always; times its weight
 
 
 def find_neighbours(
@@ -48,7 +48,7 @@ def find_neighbours(
     """The neighbours of tables with (T, D) vectors and (C, d) columns."""
     count = min(settings.candidates, len(vectors) - 1)
     found = nearest(principal(vectors, settings.directions), count)
-    order = kept_positions(columns, starts, found.ids)
+    order = round(settings.order * kept_positions(columns, starts, found.ids), 3)
     scores = match_candidates(columns, starts, found.ids, order, tick)
     return Graph(weighted_neighbours(Candidates(found.ids, scores), settings), order)
 
@@ -112,7 +112,7 @@ def kept_positions(columns: F32, starts: I64, candidates: I32) -> float:
                 same += float((best[mutual] == mutual).mean())
                 chance += 1 / max(len(own), len(theirs))
                 pairs += 1
-    return round(max(same - chance, 0) / (pairs - chance), 3) if pairs else 0.0
+    return max(same - chance, 0) / (pairs - chance) if pairs else 0.0
 
 
 def match_candidates(

@@ -32,6 +32,7 @@ class GraphSettings:
 
     candidates: int = 100  # tables whose columns are compared, for each table
     directions: int = 256  # principal directions in which candidates are found
+    order: float = 1.0  # weight of columns at the same position, times how far the lake keeps positions
     hubness: float = 0.4  # how much a table loses for matching everything
     reciprocal: int = 15  # neighbours among which two tables are mutual ones
     kept: int = 80  # neighbours of each table in the end

@@ -33,6 +33,7 @@ _PARTS: dict[str, dict[str, tuple[float, ...]]] = {  # settings, and what else t
     },
     "graph": {
         "candidates": (50, 200),
+        "order": (0.0, 0.5, 2.0),
         "hubness": (0.0, 0.2, 0.6),
         "reciprocal": (8, 25),
         "kept": (25, 50, 120),
