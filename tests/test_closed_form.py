@@ -26,7 +26,7 @@ from gentus.codes import format_sid
 from gentus.evidence import BLOCKS, F32, NAMES, Evidence, normalize, unit_blocks
 from gentus.features import Features, concatenate, featurize
 from gentus.index import Index
-from gentus.neighbours import find_neighbours
+from gentus.neighbours import Neighbours, find_neighbours
 from gentus.settings import GraphSettings, SpaceSettings
 from gentus.table import Column, Table
 
@@ -59,16 +59,16 @@ def lake(called: str = "right", slices: int = 6) -> Features:
     return concatenate([featurize(table(s, n, choice(s))) for s in SUBJECTS for n in range(slices)])
 
 
-def learnt(features: Features, names: bool = True) -> tuple[Blocks, F32, sp.csr_matrix]:
+def learnt(features: Features, names: bool = True) -> tuple[Blocks, F32, Neighbours]:
     """Blocks of a lake, and its neighbour graph."""
     blocks = learn_blocks(Evidence.fit(features, len(features), names), features, SpaceSettings())
     encoded = blocks.encode(features)
     graph = find_neighbours(encoded.blocks, encoded.columns, encoded.starts, GraphSettings())
-    return blocks, encoded.blocks, graph
+    return blocks, encoded.vectors(graph.order), graph
 
 
 @pytest.fixture(scope="module")
-def named() -> tuple[Blocks, F32, sp.csr_matrix]:
+def named() -> tuple[Blocks, F32, Neighbours]:
     return learnt(lake())
 
 
@@ -108,7 +108,7 @@ def test_columns_are_whitened_as_far_as_is_asked(whitening: float) -> None:
 
 
 def test_a_table_without_columns_has_blocks_and_latents_of_zeros(
-    named: tuple[Blocks, F32, sp.csr_matrix],
+    named: tuple[Blocks, F32, Neighbours],
 ) -> None:
     blocks, known, graph = named
     space = learn_space(blocks, known, graph, SpaceSettings())
@@ -147,7 +147,7 @@ def test_names_that_are_not_trusted_have_no_blocks() -> None:
 
 
 def test_a_table_without_names_is_as_usual_and_not_unlike_all_others(
-    named: tuple[Blocks, F32, sp.csr_matrix],
+    named: tuple[Blocks, F32, Neighbours],
 ) -> None:
     blocks, known, graph = named
     space = learn_space(blocks, known, graph, SpaceSettings())
@@ -157,7 +157,7 @@ def test_a_table_without_names_is_as_usual_and_not_unlike_all_others(
         anonymous = featurize(table(subject, 50, ("column_1", "column_2", "column_3", "column_4")))
         best = np.argsort(-(latents @ space.encode(anonymous)[0]))[:5]
         assert (subjects[best] == number).all()
-        own = blocks.encode(anonymous).blocks[0]
+        own = blocks.encode(anonymous).vectors(space.order)[0]
         assert [own[part].any() for part in blocks.name_blocks()] == [False, False]
         usual = own.copy()
         for part in blocks.name_blocks():
@@ -178,9 +178,7 @@ def problem(known: F32, graph: sp.csr_matrix, ridge: float) -> tuple[np.ndarray,
     affinity = both / np.sqrt(np.outer(degree, degree))
     assert normalized_affinity(graph).toarray() == pytest.approx(affinity, abs=1e-7)  # in single precision
     spread = centred.T @ centred
-    return centred.T @ affinity @ centred, spread + ridge * np.trace(spread) / len(spread) * np.eye(
-        len(spread)
-    )
+    return centred.T @ affinity @ centred, spread + ridge * np.trace(spread) * np.eye(len(spread))
 
 
 def orthonormal(directions: np.ndarray, spread: np.ndarray) -> np.ndarray:
@@ -189,13 +187,13 @@ def orthonormal(directions: np.ndarray, spread: np.ndarray) -> np.ndarray:
     return np.asarray(np.linalg.solve(root, directions.T).T)
 
 
-def test_the_space_solves_the_generalised_eigenproblem(named: tuple[Blocks, F32, sp.csr_matrix]) -> None:
+def test_the_space_solves_the_generalised_eigenproblem(named: tuple[Blocks, F32, Neighbours]) -> None:
     random = np.random.default_rng(0)
     known = normalize(random.normal(size=(60, 20)).astype(np.float32))
     similar = known @ known.T + 0.3 * random.random((60, 60))
     graph = sp.csr_matrix(np.where(similar > 0.4, similar, 0).astype(np.float32))
     how = SpaceSettings(latent=6)
-    found = learn_space(named[0], known, graph, how).projection.astype(np.float64)
+    found = learn_space(named[0], known, Neighbours(graph, 0.0), how).projection.astype(np.float64)
     near, spread = problem(known, graph, how.ridge)
     metric = found.T @ spread @ found
     scale = np.sqrt(np.diag(metric))
@@ -221,12 +219,12 @@ def test_the_space_solves_the_generalised_eigenproblem(named: tuple[Blocks, F32,
         assert objective(moved) < best + 1e-6
 
 
-def test_signs_do_not_depend_on_the_library(named: tuple[Blocks, F32, sp.csr_matrix]) -> None:
+def test_signs_do_not_depend_on_the_library(named: tuple[Blocks, F32, Neighbours]) -> None:
     projection = learn_space(*named, SpaceSettings(latent=12)).projection
     assert (projection[np.abs(projection).argmax(0), np.arange(12)] > 0).all()
 
 
-def test_latents_bring_neighbours_together(named: tuple[Blocks, F32, sp.csr_matrix]) -> None:
+def test_latents_bring_neighbours_together(named: tuple[Blocks, F32, Neighbours]) -> None:
     latents = learn_space(*named, SpaceSettings()).latents(named[1])
     assert np.linalg.norm(latents, axis=1) == pytest.approx(1, abs=1e-5)
     subjects = np.repeat(np.arange(len(SUBJECTS)), 6)
@@ -310,6 +308,37 @@ def test_a_query_without_names_finds_its_tables_in_an_index_with_names(
             named = write_table(tmp_path / f"{subject}_named.csv", [list(CALLED[subject]), *rows])
             for query in (made_up, headerless, named):
                 assert found_subjects(index, query) == [subject] * 4
+
+
+def test_columns_count_by_position_as_far_as_the_lake_keeps_their_order(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+
+    def lake_of(kept: bool) -> Path:
+        for subject in SUBJECTS:
+            for number in range(6):
+                order = np.arange(4) if kept else random.permutation(4)
+                rows = [[row[at] for at in order] for row in rows_of(subject, number)]
+                write_table(tmp_path / str(kept) / f"{subject}_{number}.csv", rows)
+        return tmp_path / str(kept)
+
+    for kept in (True, False):
+        with gentus.build(lake_of(kept), tmp_path / f"{kept}.index", settings=QUICK, workers=1) as index:
+            assert (index.info()["order"] > 0.8) == kept
+            assert kept or index.info()["order"] < 0.2
+            for subject in SUBJECTS:
+                for order in ([0, 1, 2, 3], [2, 3, 1, 0]):  # found in another order too
+                    rows = [[row[at] for at in order] for row in rows_of(subject, 70)]
+                    query = write_table(tmp_path / "query.csv", rows)
+                    assert found_subjects(index, query) == [subject] * 4
+
+
+def test_a_table_is_encoded_alike_alone_and_among_others(named: tuple[Blocks, F32, Neighbours]) -> None:
+    space = learn_space(*named, SpaceSettings())
+    features = lake()
+    several = concatenate([features, featurize(table("fish", 0, CALLED["fish"])), features])
+    together = space.encode(several)
+    for number in range(len(several)):
+        np.testing.assert_array_equal(space.encode(several.one(number))[0], together[number])
 
 
 def test_a_query_without_cells_is_answered(named_index: Path) -> None:

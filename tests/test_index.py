@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -611,9 +612,9 @@ def test_tables_with_very_many_columns_are_matched_on_some_of_them(
     widths: list[int] = []
     match = neighbours.match_columns
 
-    def watching(own: F32, columns: F32, starts: I64, candidates: neighbours.I32) -> F32:
+    def watching(own: F32, columns: F32, starts: I64, *rest: Any) -> F32:
         widths.extend([len(own), int(np.diff(starts).max())])
-        return match(own, columns, starts, candidates)
+        return match(own, columns, starts, *rest)
 
     monkeypatch.setattr(neighbours, "match_columns", watching)
     monkeypatch.setattr(building, "FEW", 3)  # as in lakes of more tables

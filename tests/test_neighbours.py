@@ -17,6 +17,7 @@ from gentus.neighbours import (
     Graph,
     column_ids,
     find_neighbours,
+    kept_positions,
     largest,
     match_candidates,
     match_columns,
@@ -98,6 +99,11 @@ def slow_match(own: F32, theirs: F32) -> float:
     return min(forward, backward) / math.sqrt(len(own) * len(theirs))
 
 
+def slow_in_place(own: F32, theirs: F32) -> float:
+    similar = [max(0.0, float(mine @ other)) for mine, other in zip(own, theirs, strict=False)]
+    return sum(similar) / math.sqrt(len(own) * len(theirs))
+
+
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.integers(1, 5), min_size=2, max_size=8), st.integers(0, 10**6))
 def test_columns_match_as_in_a_loop(widths: list[int], seed: int) -> None:
@@ -109,9 +115,12 @@ def test_columns_match_as_in_a_loop(widths: list[int], seed: int) -> None:
     )
     expected = [[slow_match(tables[i], tables[j]) for j in candidates[i]] for i in range(total)]
     ticks: list[int] = []
-    found = match_candidates(columns, starts, candidates, ticks.append)
+    found = match_candidates(columns, starts, candidates, tick=ticks.append)
     assert found == pytest.approx(np.array(expected), abs=1e-5)
     assert sum(ticks) == total
+    in_place = [[0.5 * slow_in_place(tables[i], tables[j]) for j in candidates[i]] for i in range(total)]
+    found = match_candidates(columns, starts, candidates, 0.5)
+    assert found == pytest.approx(np.add(expected, in_place), abs=1e-5)
     one = match_columns(tables[0], columns, starts, candidates[0])
     assert one == pytest.approx(np.array(expected[0]), abs=1e-5)
 
@@ -122,6 +131,26 @@ def test_a_table_matches_itself_wholly_and_a_part_of_it_less() -> None:
     same, part = match_columns(columns[:4], columns, starts, np.array([1, 2]))
     assert same == pytest.approx(1, abs=1e-5)
     assert part == pytest.approx(2 / 8**0.5, abs=1e-5)
+
+
+@pytest.mark.parametrize("width", [3, 6])
+def test_positions_are_kept_as_far_as_columns_stand_in_the_same_order(width: int) -> None:
+    random = np.random.default_rng(0)
+    kinds = normalize(random.normal(size=(10 * width, 32)).astype(np.float32)).reshape(10, width, 32)
+    starts = np.arange(0, 401 * width, width)
+    others = np.array([np.delete(np.arange(t % 10, 400, 10), t // 10)[:9] for t in range(400)], np.int32)
+
+    def kept(share: float) -> float:
+        order = [np.arange(width) if random.random() < share else random.permutation(width) for _ in others]
+        columns = [kinds[t % 10][some] for t, some in enumerate(order)]
+        return kept_positions(np.concatenate(columns), starts, others)
+
+    assert kept(1.0) == pytest.approx(1)
+    assert kept(0.0) == pytest.approx(0, abs=0.05)
+    # Two tables have the same order if both keep it; the order of any other pair is a matter of chance.
+    assert kept(0.7) == pytest.approx(0.49, abs=0.12)
+    one_column = np.arange(len(kinds[:, 0]) + 1)
+    assert kept_positions(kinds[:, 0].copy(), one_column, np.zeros((10, 1), np.int32)) == 0
 
 
 def test_columns_of_tables() -> None:
@@ -214,10 +243,10 @@ def test_neighbours_are_of_the_same_subject(total: int) -> None:
     at = np.array(starts, np.int64)
     tables = normalize(np.add.reduceat(every, at[:-1]))
     found = find_neighbours(tables, every, at, GraphSettings(candidates=20, reciprocal=5, kept=10))
-    assert found.shape == (total, total)
-    assert not found.diagonal().any()
+    assert found.weights.shape == (total, total)
+    assert not found.weights.diagonal().any()
     if total == 24:
-        best = found.toarray().argmax(1)
+        best = found.weights.toarray().argmax(1)
         assert (best % 2 == np.arange(total) % 2).all()
 
 

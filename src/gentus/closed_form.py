@@ -31,7 +31,7 @@ from gentus.threads import one_blas_thread
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-    from gentus.neighbours import Graph
+    from gentus.neighbours import Neighbours
 
 # How much each block counts over the whole table, and in a column's vector. Names count as far as they agree
 # with cells; see `Blocks.trust`.
@@ -258,7 +258,7 @@ class ClosedForm:
         return cls(maker, centre, projection, order, None if anchors is None else anchors.astype(np.float32))
 
 
-def learn_space(maker: Blocks, vectors: F32, graph: Graph | None, settings: SpaceSettings) -> ClosedForm:
+def learn_space(maker: Blocks, vectors: F32, graph: Neighbours | None, settings: SpaceSettings) -> ClosedForm:
     """The latent space from (T, D) vectors of tables and their neighbours. Without these, as they are."""
     if graph is None:
         directions = np.linalg.svd(vectors, full_matrices=False)[2].T  # (D, T) similarities stay as they are

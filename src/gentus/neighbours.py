@@ -27,7 +27,7 @@ ANCHORS, PARTNERS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Candidates:
+class Graph:
     """Every table's best candidates, best first; never the table itself."""
 
     ids: I32  # (T, n)
@@ -35,7 +35,7 @@ class Candidates:
 
 
 @dataclass(frozen=True, slots=True)
-class Graph:
+class Neighbours:
     """Weighted neighbours, and how far tables that belong together have their columns in the same order."""
 
     weights: sp.csr_matrix  # (T, T), of all but a table's neighbours zero
@@ -44,13 +44,13 @@ class Graph:
 
 def find_neighbours(
     vectors: F32, columns: F32, starts: I64, settings: GraphSettings, tick: Tick = lambda n: None
-) -> Graph:
+) -> Neighbours:
     """The neighbours of tables with (T, D) vectors and (C, d) columns."""
     count = min(settings.candidates, len(vectors) - 1)
     found = nearest(principal(vectors, settings.directions), count)
     order = round(settings.order * kept_positions(columns, starts, found.ids), 3)
     scores = match_candidates(columns, starts, found.ids, order, tick)
-    return Graph(weighted_neighbours(Candidates(found.ids, scores), settings), order)
+    return Neighbours(weighted_neighbours(Graph(found.ids, scores), settings), order)
 
 
 def principal(vectors: F32, directions: int, sample: int = 20_000) -> F32:
@@ -60,7 +60,7 @@ def principal(vectors: F32, directions: int, sample: int = 20_000) -> F32:
     return normalize(vectors @ np.ascontiguousarray(basis[:, ::-1][:, :directions], np.float32))
 
 
-def nearest(vectors: F32, count: int) -> Candidates:
+def nearest(vectors: F32, count: int) -> Graph:
     """The `count` nearest other tables of every table, by the product of their vectors."""
     ids = np.empty((len(vectors), count), np.int32)
     scores = np.empty(ids.shape, np.float32)
@@ -77,7 +77,7 @@ def nearest(vectors: F32, count: int) -> Candidates:
 
     for _ in parallel(block, range(0, len(vectors), BLOCK)):
         pass
-    return Candidates(ids, scores)
+    return Graph(ids, scores)
 
 
 def largest(values: F32, count: int) -> I64:
@@ -164,7 +164,7 @@ def column_ids(starts: I64, tables: NDArray[np.integer]) -> tuple[I64, I64]:
     return np.repeat(shift, counts) + np.arange(counts.sum()), counts
 
 
-def weighted_neighbours(found: Candidates, settings: GraphSettings) -> sp.csr_matrix:
+def weighted_neighbours(found: Graph, settings: GraphSettings) -> sp.csr_matrix:
     """(T, T) the best candidates of each table after hubness correction, by their lead."""
     total, width = found.ids.shape
     kept = min(settings.kept, width)
