@@ -287,7 +287,7 @@ def run(
     folder: Path | None = None, *, k: int = 10, seed: int = 7, console: Console | None = None
 ) -> dict[str, Any]:
     """Make the lake, index it, search it; tell it on the console if there is one, and return the facts."""
-    import gentus  # here, because it brings in PyTorch
+    import gentus
 
     folder = folder or Path("demo")
     screen = console or Console(quiet=True)
