@@ -46,7 +46,7 @@ def order_labels(queries: range) -> np.ndarray:
 
 def test_a_judge_learns_that_the_order_of_columns_counts() -> None:
     columns = ordered_lake()
-    settings = TeacherSettings(candidates=40, block=16)
+    settings = TeacherSettings(candidates=40)
     judge = learn_judge(columns, order_labels(range(30)), settings, np.random.default_rng(0))
     labels = Labels(np.zeros((0, 2), np.int64), order_labels(range(30, 60)))
 

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 import torch
 
 from gentus.encoder import Encoder
-from gentus.evidence import BLOCKS, F32, NAMES, Evidence, unit_blocks
+from gentus.evidence import F32, Evidence
 from gentus.features import Features, concatenate, featurize
 from gentus.latent import Batches, Network, learn_latent, principal_basis, union_contrast
 from gentus.neighbours import Graph
@@ -19,11 +19,9 @@ from gentus.settings import EncoderSettings, LatentSettings, QuantizerSettings, 
 from gentus.table import Column, Table
 from gentus.teacher import (
     Columns,
-    _one_factor,
     find_neighbours,
     match_columns,
     mutual_pairs,
-    weigh_evidence,
 )
 
 SUBJECTS = 6
@@ -77,38 +75,10 @@ def test_matching_scores_each_candidate_alone() -> None:
 
 def test_neighbours_are_of_the_same_subject(lake: tuple[Features, Evidence, F32, np.ndarray]) -> None:
     features, _, columns, starts = lake
-    graph = find_neighbours(
-        Columns(columns, starts, features.places), TeacherSettings(candidates=30, block=7)
-    )
+    graph = find_neighbours(Columns(columns, starts, features.places), TeacherSettings(candidates=30))
     assert same_subject(graph) > 0.95
     assert not (graph.ids == np.arange(len(graph.ids))[:, None]).any()
     assert (np.diff(graph.scores, axis=1) <= 1e-6).all()
-
-
-def test_evidence_that_agrees_with_none_counts_least(
-    lake: tuple[Features, Evidence, F32, np.ndarray],
-) -> None:
-    features, evidence, _, starts = lake
-    blocks = unit_blocks(evidence.raw(features))
-    noise = np.random.default_rng(3).normal(size=blocks[:, BLOCKS["shapes"]].shape).astype(np.float32)
-    blocks[:, BLOCKS["shapes"]] = noise / np.linalg.norm(noise, axis=1, keepdims=True)
-    weights = weigh_evidence(
-        Columns(blocks, starts, features.places),
-        TeacherSettings(candidates=30),
-        np.random.default_rng(0),
-    )
-    assert weights.sum() == pytest.approx(1, abs=1e-5)
-    spread = np.sqrt(blocks[:, BLOCKS["shapes"]].var())
-    assert spread > 0
-    others = [w for kind, w in zip(BLOCKS, weights, strict=True) if kind not in ("shapes", *NAMES)]
-    assert weights[list(BLOCKS).index("shapes")] < min(others)
-
-
-def test_one_factor_recovers_loadings() -> None:
-    loadings = np.array([0.9, 0.8, 0.6, 0.7, 0.3])
-    correlation = np.outer(loadings, loadings)
-    np.fill_diagonal(correlation, 1)
-    assert np.allclose(_one_factor(correlation), loadings, atol=0.02)
 
 
 def test_mutual_pairs_are_mutual() -> None:

@@ -17,9 +17,9 @@ from scipy.optimize import linear_sum_assignment
 from torch.nn import functional
 
 from gentus.evidence import BLOCKS, F32, block_weights, rescale
-from gentus.neighbours import column_ids
+from gentus.neighbours import column_ids, nearest
 from gentus.settings import TeacherSettings
-from gentus.teacher import I32, I64, Columns, nearest_tables, table_vectors
+from gentus.teacher import I32, I64, Columns, table_vectors
 
 FEATURES = (
     *(f"{kind}, wherever it matches" for kind in BLOCKS),
@@ -109,8 +109,11 @@ def learn_judge(
     queries = np.sort(random.choice(queries, min(most, len(queries)), replace=False))
     positives = {int(q): pairs[(pairs[:, 0] == q) & (pairs[:, 1] != q), 1] for q in queries}
     finders: tuple[Finder, ...] = ("anywhere", "in place", "both")
+    anchors, width = queries.astype(np.int32), settings.width(len(columns))
     found = {
-        finder: dict(nearest_tables(_vectors(columns, finder), queries.astype(np.int32), settings))
+        finder: dict(
+            zip(queries.tolist(), nearest(_vectors(columns, finder), width, anchors).ids, strict=True)
+        )
         for finder in finders
     }
 

@@ -33,7 +33,7 @@ from gentus.settings import BuildSettings
 from gentus.store import Layout
 from gentus.supervision import Reader, Supervision, teach
 from gentus.table import Table
-from gentus.teacher import Columns, weigh_evidence
+from gentus.teacher import Columns
 from gentus.team import Team
 from gentus.trie import Trie, build_trie
 
@@ -66,12 +66,10 @@ def learn_with_labels(
     if settings.bert is not None:
         bert = LakeStates(settings.bert, layout, catalogue, settings.limits, settings.download)
         bert.read(tables, progress)
-    with progress.stage("Weighing evidence", None):
+    with progress.stage("Learning vocabularies", None):
         head = concatenate(list(stream_features(tables[sampled.head], layout)))
         evidence = Evidence.fit(head, len(tables), settings.names, settings.seed)
         sample = _sample(tables[sampled.chosen], layout, evidence, bert, settings)
-        if len(sample.ids) > 2:
-            evidence.weights = weigh_evidence(sample.columns, settings.teacher, random)
         rescale(sample.columns.evidence, evidence.weights)
     position = {table: at for at, table in enumerate(sample.ids)}
     found = catalogue.ids(dict.fromkeys(chain(given.truth, *given.truth.values())))

@@ -60,22 +60,22 @@ def principal(vectors: F32, directions: int, sample: int = 20_000) -> F32:
     return normalize(vectors @ np.ascontiguousarray(basis[:, ::-1][:, :directions], np.float32))
 
 
-def nearest(vectors: F32, count: int) -> Graph:
-    """The `count` nearest other tables of every table, by the product of their vectors."""
-    ids = np.empty((len(vectors), count), np.int32)
+def nearest(vectors: F32, count: int, anchors: I32 | None = None) -> Graph:
+    """The `count` nearest other tables of every table, or of some, by the product of their vectors."""
+    every = np.arange(len(vectors), dtype=np.int32) if anchors is None else anchors
+    ids = np.empty((len(every), count), np.int32)
     scores = np.empty(ids.shape, np.float32)
     across = np.ascontiguousarray(vectors.T)
 
     def block(begin: int) -> None:
-        part = slice(begin, min(begin + BLOCK, len(vectors)))
-        similarity = vectors[part] @ across  # (block, T)
-        own = np.arange(part.start, part.stop)
-        similarity[own - begin, own] = -np.inf
-        for row, values in enumerate(similarity):
-            best = largest(values, count)
-            ids[begin + row], scores[begin + row] = best, values[best]
+        own = every[begin : begin + BLOCK]
+        similarity = vectors[own] @ across  # (block, T)
+        similarity[np.arange(len(own)), own] = -np.inf
+        for row, values in enumerate(similarity, begin):
+            ids[row] = best = largest(values, count)
+            scores[row] = values[best]
 
-    for _ in parallel(block, range(0, len(vectors), BLOCK)):
+    for _ in parallel(block, range(0, len(every), BLOCK)):
         pass
     return Graph(ids, scores)
 

@@ -121,10 +121,13 @@ class Latents:
         return cls(encoder.arrays(), getattr(encoder, "settings", None))
 
     def __call__(self, found: Sequence[tuple[Source, Table]]) -> list[Seen]:
-        """(d,) of every table, each by itself: in a larger product the last digits would be others."""
+        """(d,) of every table, the same as alone."""
         if self._encoder is None:
             self._encoder = restore_encoder(self.arrays, self.settings)
         features = featurize_all([table for _, table in found])
+        if isinstance(self._encoder, ClosedForm):
+            return list(self._encoder.encode(features))
+        # In a larger product of the network the last digits would be others.
         return [self._encoder.encode(features.one(at))[0] for at in range(len(found))]
 
 

@@ -91,8 +91,6 @@ class TeacherSettings:
     candidates: int = 200  # tables judged by column matching, for each anchor ...
     candidates_in_large_lakes: int = 100  # ... and where that would take many minutes
     large: int = 20_000  # tables
-    block: int = 256  # anchors compared with the lake at once
-    weighing_anchors: int = 200  # tables from which the weight of each kind of evidence is judged
 
     def width(self, tables: int) -> int:
         """How many candidates each anchor of a lake gets."""

@@ -15,11 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from gentus.evidence import BLOCKS, F32, block_weights, equal_weights, normalize
-from gentus.neighbours import Graph, column_ids, largest
+from gentus.evidence import BLOCKS, F32, block_weights, normalize
+from gentus.neighbours import Graph, column_ids, nearest
 from gentus.progress import Tick
 from gentus.settings import TeacherSettings
-from gentus.threads import parallel
 
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
@@ -75,22 +74,6 @@ def table_vectors(columns: F32, starts: I64) -> F32:
     return np.hstack(parts)
 
 
-def nearest_tables(tables: F32, anchors: I32, settings: TeacherSettings) -> Iterator[tuple[int, I32]]:
-    """For every anchor the tables nearest to it as a whole."""
-    count = settings.width(len(tables))
-
-    def block(begin: int) -> list[tuple[int, I32]]:
-        some = anchors[begin : begin + settings.block]
-        similarity = tables[some] @ tables.T  # (block, T)
-        similarity[np.arange(len(some)), some] = -np.inf
-        return [
-            (int(a), largest(row, count).astype(np.int32)) for a, row in zip(some, similarity, strict=True)
-        ]
-
-    for found in parallel(block, range(0, len(anchors), settings.block)):
-        yield from found
-
-
 def match_columns(similarity: F32, counts: NDArray[np.int64]) -> F32:
     """Score candidates by optimal matching: (q, sum of counts) column similarities in, (n,) scores out.
 
@@ -112,10 +95,11 @@ def judged_neighbours(
     columns: Columns, anchors: I32, settings: TeacherSettings, judge: Judging
 ) -> Iterator[tuple[int, I32, F32]]:
     """Every anchor with its candidates, best first, and their scores."""
-    for anchor, nearest in nearest_tables(judge.vectors(columns), anchors, settings):
-        judged = judge.scores(columns, anchor, nearest)
+    found = nearest(judge.vectors(columns), settings.width(len(columns)), anchors)
+    for anchor, candidates in zip(anchors.tolist(), found.ids, strict=True):
+        judged = judge.scores(columns, anchor, candidates)
         order = np.argsort(-judged, kind="stable")
-        yield anchor, nearest[order], judged[order]
+        yield anchor, candidates[order], judged[order]
 
 
 def find_neighbours(
@@ -126,60 +110,10 @@ def find_neighbours(
     ids = np.zeros((total, settings.width(total)), np.int32)
     scores = np.zeros(ids.shape, np.float32)
     anchors = np.arange(total, dtype=np.int32)
-    for anchor, nearest, judged in judged_neighbours(columns, anchors, settings, judge or Unlabelled()):
-        ids[anchor], scores[anchor] = nearest, judged
+    for anchor, found, judged in judged_neighbours(columns, anchors, settings, judge or Unlabelled()):
+        ids[anchor], scores[anchor] = found, judged
         tick(1)
     return Graph(ids, scores)
-
-
-def kind_scores(columns: Columns, anchors: I32, settings: TeacherSettings) -> Iterator[tuple[I32, F32]]:
-    """For every anchor its candidates and, (kinds, n), what each kind of evidence alone thinks of them."""
-    evidence, starts = columns.evidence, columns.starts
-    used = [block for block in BLOCKS.values() if evidence[:, block].any()]
-    for anchor, nearest in nearest_tables(table_vectors(evidence, starts), anchors, settings):
-        at, counts = column_ids(starts, nearest)
-        own, theirs = evidence[starts[anchor] : starts[anchor + 1]], evidence[at]
-        yield (
-            nearest,
-            np.stack([match_columns(own[:, b] @ theirs[:, b].T, counts) for b in used]),
-        )
-
-
-def weigh_evidence(columns: Columns, settings: TeacherSettings, random: np.random.Generator) -> F32:
-    """How much each kind of evidence counts in this lake, judged from the lake alone.
-
-    Unionability is the one cause that all kinds of evidence share, so a kind is as trustworthy as it agrees
-    with the others: one common factor is fitted to the correlations of their scores, and the weights are
-    those of its best linear estimate. A kind whose scores spread more is scaled down to the others' spread.
-    """
-    total = len(columns)
-    anchors = random.choice(total, min(total, settings.weighing_anchors), replace=False).astype(np.int32)
-    correlations, spreads = [], []
-    for _, scores in kind_scores(columns, anchors, settings):
-        spread = scores.std(1)
-        if scores.shape[1] > 2 and (spread > 1e-6).all():
-            correlations.append(np.corrcoef(scores))
-            spreads.append(spread)
-    if not correlations:
-        return equal_weights()
-    loadings = _one_factor(np.mean(correlations, 0))
-    found = loadings / (1 - loadings**2) / np.mean(spreads, 0)
-    weights = np.zeros(len(BLOCKS), np.float32)
-    weights[[columns.evidence[:, block].any() for block in BLOCKS.values()]] = found / found.sum()
-    return weights
-
-
-def _one_factor(correlation: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Loadings of the common factor of a correlation matrix, by principal axis factoring."""
-    shared = np.full(len(correlation), 0.5)
-    loadings = np.sqrt(shared)
-    for _ in range(100):
-        reduced = correlation.copy()
-        np.fill_diagonal(reduced, shared)
-        values, vectors = np.linalg.eigh(reduced)
-        loadings = np.abs(vectors[:, -1]) * np.sqrt(max(values[-1], 1e-9))
-        shared = np.clip(loadings**2, 0.01, 0.8)  # above that a weight would grow without bound
-    return np.asarray(np.sqrt(shared), np.float64)
 
 
 def mutual_pairs(graph: Graph, nearest: int = 5) -> NDArray[np.int64]:
