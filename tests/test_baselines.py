@@ -30,6 +30,7 @@ from gentus.bench.baselines import (
     TactusStatic,
     TfidfWords,
     serving_mb,
+    word_pieces,
 )
 from gentus.bench.baselines.ann import Neighbours
 from gentus.bench.baselines.columns import gather, unit
@@ -305,7 +306,7 @@ def counted_by_hand(cells: list[str]) -> Counter[int]:
             padded = f" {word} "
             found.update(gram_id(padded[i : i + n]) for n in (3, 4) for i in range(len(padded) - n + 1))
         found[shape_id(value)] += 1
-    pieces = minilm.load_tokenizer().encode(" ".join(values), add_special_tokens=False).ids
+    pieces = word_pieces.load_tokenizer().encode(" ".join(values), add_special_tokens=False).ids
     found.update(PIECE + piece for piece in pieces)
     return found
 
@@ -565,7 +566,7 @@ def test_serving_memory_is_counted_once_and_whole() -> None:
     assert serving_mb({"x" * mebi: ["y" * mebi]}) == pytest.approx(2, abs=1e-2)
     graph = Neighbours(unit(np.random.default_rng(0).normal(size=(500, 256)).astype(np.float32)))
     assert serving_mb(graph) > (500 * 256 * (4 + 2)) / mebi  # rows, and in the graph halves of them
-    assert serving_mb(minilm.load_vectors()) == pytest.approx(30_522 * 384 * 4 / mebi)
+    assert serving_mb(word_pieces.load_vectors()) == pytest.approx(30_522 * 384 * 4 / mebi)
     assert serving_mb(np, test_serving_memory_is_counted_once_and_whole, Slotted) == 0  # code is no data
 
 

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from gentus.bench.unconstrained import generate_unconstrained
 from gentus.codes import Codebooks
 from gentus.decode import Decoder
-from gentus.generate import Found, Prior, generate, generate_unconstrained, paths
+from gentus.generate import Found, Prior, generate, paths
 from gentus.overlay import lay_over
 from gentus.settings import Softmax
 from gentus.trie import Trie, build_trie

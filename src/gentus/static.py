@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,9 +33,14 @@ TOKENS, WIDTH = 32_000, 256
 @lru_cache(maxsize=1)
 def load_tokenizer() -> Tokenizer:
     """Llama 2's byte-pair tokenizer, without padding or truncation."""
+    return open_tokenizer(PACKAGE.file(TOKENIZER))
+
+
+def open_tokenizer(path: Path) -> Tokenizer:
+    """A tokenizer for whole texts."""
     # A pool of threads inside each of our worker processes would only compete with the others.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    tokenizer = Tokenizer.from_file(str(PACKAGE.file(TOKENIZER)))
+    tokenizer = Tokenizer.from_file(str(path))
     tokenizer.no_padding()
     tokenizer.no_truncation()
     return tokenizer

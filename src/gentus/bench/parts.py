@@ -11,9 +11,9 @@ import numpy as np
 
 from gentus.answer import decode, query_inputs
 from gentus.bench.machine import describe, sentence
+from gentus.bench.unconstrained import generate_unconstrained
 from gentus.evaluate import Metrics, load_groundtruth, score
 from gentus.evidence import F32
-from gentus.generate import generate_unconstrained
 from gentus.generator import DecodingSession, Inputs
 from gentus.index import Index
 from gentus.reading import stream_features

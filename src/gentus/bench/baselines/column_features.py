@@ -16,8 +16,8 @@ from scipy import sparse
 
 from gentus.bench.baselines.columns import CHUNK, F32, I64, Columns
 from gentus.bench.baselines.hashed import GRAM, PIECE, VOCABULARY, WORD
+from gentus.bench.baselines.word_pieces import load_vectors
 from gentus.features import Features
-from gentus.minilm import load_vectors
 
 CHARACTERS = 96
 PARAGRAPH = 100

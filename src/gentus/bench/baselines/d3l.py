@@ -24,8 +24,8 @@ from gentus.bench.baselines.hashed_evidence import BLOCKS, Evidence, projection
 from gentus.bench.baselines.matching import CANDIDATES, FEWEST, top_tables
 from gentus.bench.baselines.minhash import U32, MinHash, Postings, bands, hashes, jaccard
 from gentus.bench.baselines.numbers import QUANTILES, kolmogorov_smirnov, quantiles
+from gentus.bench.baselines.word_pieces import load_tokenizer, load_vectors
 from gentus.features import Features
-from gentus.minilm import load_tokenizer, load_vectors
 from gentus.neighbours import column_ids
 from gentus.table import Table
 

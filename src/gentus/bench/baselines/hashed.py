@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gentus import features
+from gentus.bench.baselines.word_pieces import PIECES, load_tokenizer
 from gentus.features import Features, counted, hashed_text
-from gentus.minilm import PIECES, load_tokenizer
 from gentus.table import Table
 
 HASH_BITS = 16

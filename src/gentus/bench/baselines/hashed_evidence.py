@@ -16,9 +16,9 @@ import numpy as np
 
 from gentus.bench.baselines.columns import F32, I64
 from gentus.bench.baselines.hashed import KINDS, PIECE, VOCABULARY
+from gentus.bench.baselines.word_pieces import WIDTH as PIECE_WIDTH
+from gentus.bench.baselines.word_pieces import load_vectors
 from gentus.features import PROFILE, Features
-from gentus.minilm import WIDTH as PIECE_WIDTH
-from gentus.minilm import load_vectors
 
 HASHED = {"words": 256, "grams": 512, "shapes": 128}
 HASHED_WIDTH = sum(HASHED.values())

@@ -14,7 +14,7 @@ from scipy.optimize import linear_sum_assignment
 from gentus.bench.baselines.ann import Neighbours
 from gentus.bench.baselines.base import serving_mb
 from gentus.bench.baselines.columns import F32, I64, Columns, gather
-from gentus.minilm import load_tokenizer, load_vectors
+from gentus.bench.baselines.word_pieces import load_tokenizer, load_vectors
 from gentus.neighbours import column_ids
 from gentus.table import Table
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from gentus.minilm import WIDTH, checked_folder
+from gentus.bench.baselines.word_pieces import WIDTH
+from gentus.minilm import checked_folder
 
 if TYPE_CHECKING:
     import torch

@@ -10,7 +10,7 @@ from torch.nn.functional import embedding_bag
 from gentus.bench.baselines.columns import I64, Columns
 from gentus.bench.baselines.contrast import ContrastSettings, Keep, Lessons, TwoKeeps, View
 from gentus.bench.baselines.tokens import Tokens, projected_vectors, rarity, tokenize
-from gentus.minilm import load_tokenizer
+from gentus.bench.baselines.word_pieces import load_tokenizer
 
 
 class StaticReader(nn.Module):

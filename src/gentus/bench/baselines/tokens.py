@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from gentus.bench.baselines.columns import F32, I64
 from gentus.bench.baselines.minhash import scatter
-from gentus.minilm import PIECES, load_tokenizer, load_vectors
+from gentus.bench.baselines.word_pieces import PIECES, load_tokenizer, load_vectors
 
 LONGEST = 32  # pieces read of a value
 BATCH = 20_000  # values tokenized at once
