@@ -90,7 +90,7 @@ def _measured(
             index.add(new)
             index.search(asked / next(iter(truth)), k=k)
             seconds = time.perf_counter() - started
-            row = {"step": f"D{step}", "tables": len(index), **_scored(index, truth, k, asked)}
+            row = {"step": f"D{step}", "tables": len(index), **_scored(index, truth, k, asked, pool)}
             if step:
                 row |= {"added": len(new), "seconds_to_first_query": seconds}
             steps.append(row)
@@ -99,7 +99,7 @@ def _measured(
         with gentus.build(
             pool, Path(scratch, "whole"), labels, seed=seed, progress=progress, **options
         ) as whole:
-            everything = {"tables": len(whole), **_scored(whole, truth, k, asked)}
+            everything = {"tables": len(whole), **_scored(whole, truth, k, asked, pool)}
     return {
         "k": k,
         "seed": seed,
@@ -138,15 +138,21 @@ def labels_within(labels: Path | None, pool: Path, out: Path) -> Path | None:
     return out
 
 
-def _scored(index: Index, truth: Mapping[str, Sequence[str]], k: int, queries: Path) -> dict[str, Any]:
-    """Scores over what is in the index now; queries without an answer there are left out."""
+def _scored(
+    index: Index, truth: Mapping[str, Sequence[str]], k: int, queries: Path, pool: Path
+) -> dict[str, Any]:
+    """Scores over what is in the index now; queries without an answer there are left out.
+
+    A query that is in the pool is asked for from there, so that search knows it as itself.
+    """
     there = set(index.tables())
     active = {query: [table for table in found if table in there] for query, found in truth.items()}
     active = {query: found for query, found in active.items() if set(found) - {query}}
     rankings, milliseconds = {}, []
     for query in active:
         started = time.perf_counter()
-        hits = index.search(queries / query, k=k + 1)  # the query may be its own first answer
+        own = pool / query
+        hits = index.search(own if own.exists() else queries / query, k=k + 1)
         milliseconds.append(1000 * (time.perf_counter() - started))
         rankings[query] = [hit.table for hit in hits]
     return score(rankings, active, k, milliseconds).to_dict()
