@@ -270,8 +270,8 @@ def _joined(parts: list[Encoded], most: int) -> Encoded:
     counts = np.concatenate([np.diff(part.starts) for part in parts])
     columns = np.concatenate([part.columns[narrowed(part.starts, most)] for part in parts])
     starts = np.concatenate([[0], np.cumsum(np.minimum(counts, most))])
-    blocks, ordered = (np.concatenate([getattr(part, of) for part in parts]) for of in ("blocks", "ordered"))
-    return Encoded(blocks, ordered, columns, starts)
+    blocks = np.concatenate([part.blocks for part in parts])
+    return Encoded(blocks, np.concatenate([part.ordered for part in parts]), columns, starts)
 
 
 def _switch(

@@ -33,14 +33,13 @@ if TYPE_CHECKING:
 
     from gentus.neighbours import Neighbours
 
+F64 = NDArray[np.float64]
+
 # How much each block counts over the whole table, and in a column's vector. Names count as far as they agree
 # with cells; see `Blocks.trust`.
 TABLE = {"words": 0.3, "grams": 0.3, "tokens": 0.3, "profile": 0.1}
 NAME_IN_TABLE, NAME_IN_COLUMN = 0.5, 0.2
-POSITIONS = 96  # that are told apart, from the left
-
-F64 = NDArray[np.float64]
-
+POSITIONS = 96  # that are distinguished, from the left
 ANCHORS = 8192  # tables of the lake, at most, that new ones are smoothed with ...
 NEAREST, POWER = 15, 4  # ... so many for each, counted by this power of their similarity
 
@@ -270,8 +269,8 @@ def learn_space(maker: Blocks, vectors: F32, graph: Neighbours | None, settings:
     spread[np.diag_indices(len(spread))] += settings.ridge * max(np.trace(spread), 1e-9)
     count, total = min(settings.latent, len(spread)), len(spread)
     with one_blas_thread():  # SciPy's own BLAS, which was perhaps loaded just now
-        values, vectors = eigh((near + near.T) / 2, spread, subset_by_index=[total - count, total - 1])
-    projection = vectors[:, ::-1] * np.sqrt(np.maximum(values[::-1], 1e-9))
+        values, directions = eigh((near + near.T) / 2, spread, subset_by_index=[total - count, total - 1])
+    projection = directions[:, ::-1] * np.sqrt(np.maximum(values[::-1], 1e-9))
     # Signs are free: the largest number of every direction is positive, whatever the library did.
     largest = np.abs(projection).argmax(0)
     projection *= np.sign(projection[largest, np.arange(count)])

@@ -143,16 +143,17 @@ def _scored(
 ) -> dict[str, Any]:
     """Scores over what is in the index now; queries without an answer there are left out.
 
-    A query that is in the pool is asked for from there, so that search knows it as itself.
+    A query that is in the pool is read from there, so that search knows it as itself.
     """
     there = set(index.tables())
     active = {query: [table for table in found if table in there] for query, found in truth.items()}
     active = {query: found for query, found in active.items() if set(found) - {query}}
     rankings, milliseconds = {}, []
     for query in active:
-        started = time.perf_counter()
         own = pool / query
-        hits = index.search(own if own.exists() else queries / query, k=k + 1)
+        path = own if own.exists() else queries / query
+        started = time.perf_counter()
+        hits = index.search(path, k=k + 1)
         milliseconds.append(1000 * (time.perf_counter() - started))
         rankings[query] = [hit.table for hit in hits]
     return score(rankings, active, k, milliseconds).to_dict()
