@@ -399,11 +399,12 @@ class Index:
         tables = {table for _, table in answers}
         kept = self._named
         with self._reading():
-            names = self.catalogue.names(tables - kept.keys())
+            # Not `tables - kept.keys()`, which walks through all that is kept.
+            names = self.catalogue.names(table for table in tables if table not in kept)
             if len(kept) < MOST_NAMES:
                 kept.update(names)
-            names |= {table: kept[table] for table in tables & kept.keys()}
-            lacking = tables - names.keys()
+            names |= {table: kept[table] for table in tables if table in kept}
+            lacking = {table for table in tables if table not in names}
             if lacking and self.catalogue.serial() == now.serial:
                 raise AlteredError(f"it lacks the table {min(lacking)}, and nobody has removed it")
             for place, own in answers:
