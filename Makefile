@@ -53,7 +53,7 @@ chromium:
 	$(PYTHON) -m venv .venv
 	$(PIP) install --require-hashes --no-deps -r $(LOCK)
 	$(if $(TORCH),$(PIP) install -r $(TORCH))
-	$(PIP) install --no-deps --no-build-isolation -e .
+	$(PIP) install --no-deps --no-build-isolation -e .$(if $(TORCH), -e benchmarks)
 	@touch $@
 
 .venv/tools/stamp: requirements-tools.lock

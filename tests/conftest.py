@@ -16,7 +16,7 @@ import pytest
 from hypothesis import settings
 
 import gentus
-from gentus.index import Index
+from gentus.index.index import Index
 from gentus.settings import BuildSettings, LatentSettings, QuantizerSettings
 
 # The same examples in every run, so that it is a change that turns a test red.

@@ -33,14 +33,14 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
+from gentus_bench.machine import describe, sentence
 
-from gentus.bench.machine import describe, sentence
-from gentus.features import featurize_all
+from gentus.features.extract import featurize_all
 from gentus.lake import Limits, Source, Unreadable, fingerprint
 from gentus.lake import read as read_table
+from gentus.lake.full.rows import Tally, open_whole
 from gentus.lake.reader import kind_at, parts_of
-from gentus.lake.whole import Tally, open_whole
-from gentus.lake.worker import bounded_memory
+from gentus.lake.sandbox.worker import bounded_memory
 
 WEIGHTS = {  # of a hundred inputs; what DuckDB or Python's XML reads takes longer
     "csv": 24,

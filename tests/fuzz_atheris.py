@@ -15,10 +15,11 @@ except ImportError:
     sys.exit("This needs atheris, which has wheels for some Pythons on Linux only: make fuzz-atheris")
 
 with atheris.instrument_imports(include=["gentus.lake", "json"]):
-    from gentus.lake.base import Limits, Unreadable, build
-    from gentus.lake.dialect import guess, parse
-    from gentus.lake.encoding import stream_text, to_text
-    from gentus.lake.jsontext import cell_text, records_of
+    from gentus.lake.base import Unreadable, build
+    from gentus.lake.formats.dialect import guess, parse
+    from gentus.lake.formats.encoding import stream_text, to_text
+    from gentus.lake.formats.json_text import cell_text, records_of
+    from gentus.settings import Limits
 
 
 def sniff(data: bytes) -> None:

@@ -13,10 +13,10 @@ from typing import Any
 import httpx
 import uvicorn
 
-from gentus.serve.app import Server, make_app
-from gentus.serve.holder import Holder
-from gentus.serve.run import bound, configured
-from gentus.serve.settings import Settings
+from gentus.app.serve.app import Server, make_app
+from gentus.app.serve.index_handle import Holder
+from gentus.app.serve.run import bound, configured
+from gentus.app.serve.settings import Settings
 
 TOKEN = "an öpen secret"
 

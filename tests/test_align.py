@@ -20,15 +20,15 @@ from scipy.stats import ks_2samp, spearmanr
 from test_cli import Run, run
 
 import gentus
-from gentus.align import Weights, align, assign, pair_scores, shipped_weights, votes
-from gentus.alignment import Alignment
-from gentus.column_names import is_name
-from gentus.digest import digest
-from gentus.index import Index
+from gentus.align.aligner import Weights, align, assign, pair_scores, shipped_weights, votes
+from gentus.align.alignment import Alignment
+from gentus.align.digest import digest
+from gentus.align.name_similarity import compare_names
+from gentus.align.pairs import FIRST, NAMES, SECOND, _order, first_look
+from gentus.align.quantities import read_quantities
+from gentus.features.names import is_name
+from gentus.index.index import Index
 from gentus.lake import Unreadable
-from gentus.names import compare_names
-from gentus.pairs import FIRST, NAMES, SECOND, _order, first_look
-from gentus.quantities import read_quantities
 from gentus.table import Column, Table
 
 __all__ = ["run"]
@@ -346,7 +346,7 @@ def test_it_is_fast_on_wide_tables() -> None:
     ],
 )
 def test_reasons(ours: list[str], theirs: list[str], said: str) -> None:
-    from gentus.reasons import reason
+    from gentus.align.reasons import reason
 
     query, other = (digest(table({"c1": cells})) for cells in (ours, theirs))
     assert reason(query, other, first_look(query, other), 0, 0) == said

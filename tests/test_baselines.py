@@ -13,10 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-from gentus import minilm
-from gentus.bench import methods
-from gentus.bench.baselines import (
+from gentus_bench import methods
+from gentus_bench.baselines import (
     D3L,
     LIFTus,
     Reports,
@@ -32,9 +30,9 @@ from gentus.bench.baselines import (
     serving_mb,
     word_pieces,
 )
-from gentus.bench.baselines.ann import Neighbours
-from gentus.bench.baselines.columns import gather, unit
-from gentus.bench.baselines.contrast import (
+from gentus_bench.baselines.ann import Neighbours
+from gentus_bench.baselines.columns import gather, unit
+from gentus_bench.baselines.contrast import (
     ContrastSettings,
     Reader,
     choose,
@@ -42,9 +40,9 @@ from gentus.bench.baselines.contrast import (
     encode,
     make_encoder,
 )
-from gentus.bench.baselines.formats import informative_words, pattern
-from gentus.bench.baselines.hashed import GRAM, PIECE, SHAPE, WORD, featurize
-from gentus.bench.baselines.hashed_evidence import (
+from gentus_bench.baselines.formats import informative_words, pattern
+from gentus_bench.baselines.hashed import GRAM, PIECE, SHAPE, WORD, featurize
+from gentus_bench.baselines.hashed_evidence import (
     BLOCKS,
     HASHED_WIDTH,
     WIDTH,
@@ -52,16 +50,18 @@ from gentus.bench.baselines.hashed_evidence import (
     normalize,
     projection,
 )
-from gentus.bench.baselines.matching import cosine, matched_weight, soft_jaccard, top_tables, weight_alone
-from gentus.bench.baselines.minhash import MinHash, Postings, bands, hashes, jaccard
-from gentus.bench.baselines.model_reader import ModelReader, varied_texts
-from gentus.bench.baselines.numbers import kolmogorov_smirnov, number, quantiles
-from gentus.bench.baselines.sato import smooth
-from gentus.bench.baselines.starmie import dropping, train
-from gentus.bench.baselines.static_reader import StaticReader
-from gentus.bench.baselines.tactus import adaptive_pool, halves
-from gentus.bench.baselines.tokens import chance
-from gentus.features import concatenate
+from gentus_bench.baselines.matching import cosine, matched_weight, soft_jaccard, top_tables, weight_alone
+from gentus_bench.baselines.minhash import MinHash, Postings, bands, hashes, jaccard
+from gentus_bench.baselines.model_reader import ModelReader, varied_texts
+from gentus_bench.baselines.numbers import kolmogorov_smirnov, number, quantiles
+from gentus_bench.baselines.sato import smooth
+from gentus_bench.baselines.starmie import dropping, train
+from gentus_bench.baselines.static_reader import StaticReader
+from gentus_bench.baselines.tactus import adaptive_pool, halves
+from gentus_bench.baselines.tokens import chance
+
+from gentus.features import minilm
+from gentus.features.extract import concatenate
 from gentus.table import Column, Table
 
 pytestmark = pytest.mark.skipif(

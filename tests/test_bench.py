@@ -13,25 +13,26 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import QUICK, make_lake, rows_of, subject_of, write_pairs, write_table
+from gentus_bench import ablation, machine, ours
+from gentus_bench.baselines import MiniLMColumns, Retriever, TfidfChars, TfidfWords, best, distinct
+from gentus_bench.benchmarks import recognise
+from gentus_bench.cold import cold_search
+from gentus_bench.everything import Plan, run_all
+from gentus_bench.files import make_files, measure_files
+from gentus_bench.files import markdown as files_markdown
+from gentus_bench.incremental import incremental, labels_within
+from gentus_bench.main import compare
+from gentus_bench.methods import METHODS
+from gentus_bench.overview import average_ranks
+from gentus_bench.results import Results
+from gentus_bench.updates import markdown as updates_markdown
+from gentus_bench.updates import measure_updates
 from test_cli import Run, run
 
 import gentus
-from gentus import building, minilm
-from gentus.bench import ablation, machine, ours
-from gentus.bench.baselines import MiniLMColumns, Retriever, TfidfChars, TfidfWords, best, distinct
-from gentus.bench.benchmarks import recognise
-from gentus.bench.cold import cold_search
-from gentus.bench.everything import Plan, run_all
-from gentus.bench.files import make_files, measure_files
-from gentus.bench.files import markdown as files_markdown
-from gentus.bench.incremental import incremental, labels_within
-from gentus.bench.main import compare
-from gentus.bench.methods import METHODS
-from gentus.bench.overview import average_ranks
-from gentus.bench.results import Results
-from gentus.bench.updates import markdown as updates_markdown
-from gentus.bench.updates import measure_updates
-from gentus.evaluate import load_groundtruth
+from gentus.features import minilm
+from gentus.index import build as building
+from gentus.metrics import load_groundtruth
 from gentus.table import Column, Table
 
 __all__ = ["run"]
@@ -252,7 +253,7 @@ def test_gentus_as_a_retriever_reports_its_cost(
 def test_a_build_runs_in_a_process_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code = (
         "import sys, json, time, gentus\n"
-        "from gentus.bench import ours\n"
+        "from gentus_bench import ours\n"
         "def build(lake, index, **options):\n"
         "    print('chatter'); block = bytearray(300 << 20); time.sleep(0.01)\n"
         "    assert (lake, index, options) == ('L', 'I', {'preset': 'fast'})\n"
@@ -262,7 +263,7 @@ def test_a_build_runs_in_a_process_of_its_own(tmp_path: Path, monkeypatch: pytes
     popen = subprocess.Popen
 
     def stub(command: list[str], **kwargs: Any) -> subprocess.Popen[str]:
-        assert command[:3] == [sys.executable, "-m", "gentus.bench.ours"]
+        assert command[:3] == [sys.executable, "-m", "gentus_bench.ours"]
         return popen([sys.executable, "-c", code, command[3]], **kwargs)
 
     monkeypatch.setattr(subprocess, "Popen", stub)
@@ -284,8 +285,8 @@ def test_the_machine_is_described_without_naming_it() -> None:
 
 def test_cold_search_times_a_whole_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[list[str]] = []
-    monkeypatch.setattr("gentus.bench.cold.describe", dict)  # it runs git
-    monkeypatch.setattr("gentus.bench.cold.subprocess.run", lambda command, **_: calls.append(command))
+    monkeypatch.setattr("gentus_bench.cold.describe", dict)  # it runs git
+    monkeypatch.setattr("gentus_bench.cold.subprocess.run", lambda command, **_: calls.append(command))
     facts = cold_search(tmp_path / "i", tmp_path / "q.csv", runs=3)
     assert len(calls) == 3
     assert all("search" in call and str(tmp_path / "i") in call for call in calls)

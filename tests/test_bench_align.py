@@ -10,13 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import SUBJECTS, rows_of, write_pairs, write_table
-from test_cli import Run, run
-
-from gentus.align import align, pair_scores, shipped_weights
-from gentus.bench.aligners import Aligner, aligners
-from gentus.bench.alignment import measure_alignment, scored
-from gentus.bench.base_tables import BaseTable
-from gentus.bench.column_pairs import (
+from gentus_bench.aligners import Aligner, aligners
+from gentus_bench.alignment import measure_alignment, scored
+from gentus_bench.base_tables import BaseTable
+from gentus_bench.column_pairs import (
     Example,
     alike,
     base_tables,
@@ -25,13 +22,16 @@ from gentus.bench.column_pairs import (
     training_examples,
     without_counters,
 )
-from gentus.bench.learn_alignment import learn
-from gentus.bench.make_lake import make_lake
-from gentus.bench.results import Results
-from gentus.bench.shipped_tables import collect
-from gentus.bench.slicing import LakeOptions
-from gentus.digest import digest
-from gentus.pairs import FIRST, first_look
+from gentus_bench.learn_alignment import learn
+from gentus_bench.make_lake import make_lake
+from gentus_bench.results import Results
+from gentus_bench.shipped_tables import collect
+from gentus_bench.slicing import LakeOptions
+from test_cli import Run, run
+
+from gentus.align.aligner import align, pair_scores, shipped_weights
+from gentus.align.digest import digest
+from gentus.align.pairs import FIRST, first_look
 from gentus.table import Column, Table
 
 __all__ = ["run"]
@@ -98,7 +98,7 @@ def test_alignment_measured(cut: Path, tmp_path: Path, monkeypatch: pytest.Monke
             raise RuntimeError("it cannot")
         return [(at, at, 0.5 + 0.1 * at) for at in range(min(len(query.columns), len(table.columns)))], 1.0
 
-    monkeypatch.setattr("gentus.bench.alignment.WIDTHS", (5,))
+    monkeypatch.setattr("gentus_bench.alignment.WIDTHS", (5,))
     both = {**aligners(["gentus"]), "blind": Aligner("Blind", blind)}
     document = measure_alignment(cut, both, Results(tmp_path), pairs=2)
     rows = {(row["key"], row["names"]): row for row in document["rows"]}
@@ -121,7 +121,7 @@ def test_alignment_measured(cut: Path, tmp_path: Path, monkeypatch: pytest.Monke
         raise AssertionError("what was measured is not measured again")
 
     again = {key: replace(aligner, match=never) for key, aligner in both.items()}
-    monkeypatch.setattr("gentus.bench.alignment.lake_examples", never)
+    monkeypatch.setattr("gentus_bench.alignment.lake_examples", never)
     assert measure_alignment(cut, again, Results(tmp_path), pairs=2)["rows"] == document["rows"]
 
 
@@ -143,7 +143,7 @@ def test_valentine_beside_ours(cut: Path) -> None:
 
 
 def test_valentine_is_asked_for_by_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gentus.bench.aligners.find_spec", lambda name: None)
+    monkeypatch.setattr("gentus_bench.aligners.find_spec", lambda name: None)
     assert list(aligners()) == ["gentus"]
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'gentus\[valentine\]'"):
         aligners(["coma"])
@@ -201,7 +201,7 @@ def test_weights_are_learnt(base: Path) -> None:
 
 
 def test_commands(run: Run, base: Path, cut: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gentus.bench.alignment.WIDTHS", (5,))
+    monkeypatch.setattr("gentus_bench.alignment.WIDTHS", (5,))
     ran = run("bench", "align", cut, "--method", "gentus", "--pairs", 1, "--out", tmp_path / "results")
     assert ran.code == 0, ran.err
     assert "| GenTUS |" in ran.out
@@ -243,7 +243,7 @@ def test_archives_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         packed.add(tmp_path / "packed.csv", "data/packed.csv")
         packed.add(tmp_path / "packed.csv", "data/._packed.csv")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr("gentus.bench.shipped_tables.PACKAGES", {"shipper": ("*.zip", "*.tar.gz")})
+    monkeypatch.setattr("gentus_bench.shipped_tables.PACKAGES", {"shipper": ("*.zip", "*.tar.gz")})
     assert collect(tmp_path / "out") == {"shipper": ["data_zipped", "data_packed"]}
     assert (tmp_path / "out" / "shipper" / "data_zipped.csv").read_text() == text
 

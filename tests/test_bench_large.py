@@ -9,12 +9,10 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from test_cli import Run, run
-
-from gentus.bench import large_lake
-from gentus.bench.large import lake_name
-from gentus.bench.large_build import BETWEEN, STARTING, WRITING, Sample, Stage, stage_facts, with_gaps
-from gentus.bench.large_lake import (
+from gentus_bench import large_lake
+from gentus_bench.large import lake_name
+from gentus_bench.large_build import BETWEEN, STARTING, WRITING, Sample, Stage, stage_facts, with_gaps
+from gentus_bench.large_lake import (
     MOST_BYTES,
     MOST_ROWS,
     LakePlan,
@@ -24,6 +22,7 @@ from gentus.bench.large_lake import (
     read_rows,
     to_csv,
 )
+from test_cli import Run, run
 
 __all__ = ["run"]
 

@@ -16,13 +16,12 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import rows_of, write_table
-
-from gentus.bench.benchmarks import Benchmark, find, recognise
-from gentus.bench.main import compare
-from gentus.bench.published import BENCHMARKS, FIGURES, K, figures, rows_for
-from gentus.bench.results import Results
-from gentus.bench.safe_pickle import UnsafePickleError, load_plain, load_truth_pickle
-from gentus.bench.truths import load_truth, resolved
+from gentus_bench.benchmarks import Benchmark, find, recognise
+from gentus_bench.main import compare
+from gentus_bench.published import BENCHMARKS, FIGURES, K, figures, rows_for
+from gentus_bench.results import Results
+from gentus_bench.safe_pickle import UnsafePickleError, load_plain, load_truth_pickle
+from gentus_bench.truths import load_truth, resolved
 
 LAKE = {"fish_1.csv": 1, "fish_2.csv": 2, "films_1.csv": 3, "films_2.csv": 4}
 PAIRS = [("fish_0.csv", "fish_1.csv"), ("fish_0.csv", "fish_2.csv"), ("films_0.csv", "films_1.csv")]

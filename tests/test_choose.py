@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from gentus.bench.choose import DEFAULT, candidates, judge, score_over
+from gentus_bench.choose import DEFAULT, candidates, judge, score_over
 
 
 def test_the_worst_lake_counts_twice() -> None:

@@ -18,12 +18,14 @@ from typing import Any
 import pytest
 import typer.main
 from conftest import QUICK, make_lake, rows_of, subject_of, write_pairs, write_table
+from gentus_bench.cli import bench_app
+from gentus_bench.cli import main as bench_main
 
 import gentus
-from gentus import building, cli
-from gentus.bench.cli import bench_app
-from gentus.store import Layout
-from gentus.trie import Trie
+from gentus.app.cli import main as cli
+from gentus.index import build as building
+from gentus.index.folder import Layout
+from gentus.search.trie import Trie
 
 
 class Ran:
@@ -53,11 +55,12 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
     monkeypatch.setattr(building, "preset_settings", quick)
 
     def run(*arguments: object) -> Ran:
-        monkeypatch.setattr(sys, "argv", ["gentus", *map(str, arguments)])
+        bench = arguments[:1] == ("bench",)  # a command of its own: gentus-bench
+        monkeypatch.setattr(sys, "argv", ["gentus", *map(str, arguments[bench:])])
         capsys.readouterr()
         code: object = 0
         try:
-            cli.main()
+            bench_main() if bench else cli.main()
         except SystemExit as end:
             code = end.code or 0
         out, err = capsys.readouterr()
@@ -169,7 +172,7 @@ def test_index_that_cannot_begin(run: Run, small: Path, tmp_path: Path) -> None:
 
 def test_control_c_keeps_what_was_read(run: Run, lake: Path, tmp_path: Path) -> None:
     layout = Layout(tmp_path / "index")
-    command = [sys.executable, "-m", "gentus.cli", "index", str(lake), "-o", str(layout.root)]
+    command = [sys.executable, "-m", "gentus.app.cli.main", "index", str(lake), "-o", str(layout.root)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         deadline = time.monotonic() + 60
         while _read_so_far(layout.catalogue) < 36:
@@ -391,7 +394,7 @@ def commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str
 
 def test_everything_has_help(run: Run) -> None:
     found = list(commands(typer.main.get_command(cli.app)))
-    benches = commands(typer.main.get_command(bench_app))  # a group of its own, loaded when it is asked for
+    benches = commands(typer.main.get_command(bench_app))
     found += [(("bench", *path), command) for path, command in benches]
     assert {("index",), ("search",), ("info",), ("eval",), ("demo",), ("bench", "quality")} <= {
         path for path, _ in found
@@ -415,7 +418,7 @@ def test_version_and_no_command(run: Run) -> None:
 
 
 def test_a_reader_that_stops_listening_is_no_error(index_path: Path) -> None:
-    command = f"{sys.executable} -m gentus.cli info '{index_path}' --json | head -n 0"
+    command = f"{sys.executable} -m gentus.app.cli.main info '{index_path}' --json | head -n 0"
     for unbuffered in ({}, {"PYTHONUNBUFFERED": "1"}):  # it is met as the program ends, or at once
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
         environment |= unbuffered
@@ -424,7 +427,14 @@ def test_a_reader_that_stops_listening_is_no_error(index_path: Path) -> None:
 
 
 def test_names_that_the_terminal_cannot_write(index_path: Path, lake: Path) -> None:
-    command = [sys.executable, "-m", "gentus.cli", "search", str(index_path), str(lake / "fish_0.csv")]
+    command = [
+        sys.executable,
+        "-m",
+        "gentus.app.cli.main",
+        "search",
+        str(index_path),
+        str(lake / "fish_0.csv"),
+    ]
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     plain = subprocess.run(command, capture_output=True, env=environment)
     assert (plain.returncode, plain.stderr) == (0, b"")

@@ -11,22 +11,15 @@ import scipy.sparse as sp
 from conftest import QUICK, SUBJECTS, rows_of, subject_of, write_table
 
 import gentus
-from gentus.closed_form import (
-    Blocks,
-    ClosedForm,
-    agreement,
-    half,
-    learn_blocks,
-    learn_space,
-    normalized_affinity,
-    smooth,
-    smooth_new,
-)
-from gentus.codes import format_sid
-from gentus.evidence import BLOCKS, F32, NAMES, Evidence, normalize, unit_blocks
-from gentus.features import Features, concatenate, featurize
-from gentus.index import Index
-from gentus.neighbours import Neighbours, find_neighbours
+from gentus.arrays import F32, half
+from gentus.embed.closed_form import ClosedForm, learn_space, normalized_affinity
+from gentus.embed.smoothing import smooth, smooth_new
+from gentus.features.blocks import Blocks, agreement, learn_blocks
+from gentus.features.evidence import BLOCKS, NAMES, Evidence, normalize, unit_blocks
+from gentus.features.extract import Features, concatenate, featurize
+from gentus.identifiers.codebooks import format_sid
+from gentus.index.index import Index
+from gentus.neighbours.graph import Neighbours, find_neighbours
 from gentus.settings import GraphSettings, SpaceSettings
 from gentus.table import Column, Table
 

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from gentus import comparing
-from gentus.catalogue import Catalogue, Entry
-from gentus.comparing import Plan, What, compare, effort
+from gentus.index import diff as comparing
+from gentus.index.catalogue import Catalogue, Entry
+from gentus.index.diff import Plan, What, compare, effort
+from gentus.index.folder import Layout
 from gentus.lake import Skipped, Source, Unreadable
-from gentus.store import Layout
 
 PIECES = ["a", "b.csv", "é", "\U0001f41f", "￿", "a/b", "a.b", "a0", "caf\\xe9", "Z", "/outside/x.csv"]
 CHUNKS = (0, 1, 2)  # of which the last is missing in the cache

@@ -27,14 +27,14 @@ from conftest import SUBJECTS, make_lake, rows_of, subject_of, write_table
 from victim import TINY, Operation, Outcome, Trial
 
 import gentus
-from gentus.checking import check
-from gentus.features import Features
-from gentus.index import Index
+from gentus.features.extract import Features
+from gentus.index.check import check
+from gentus.index.folder import IndexFolderError, Layout
+from gentus.index.index import Index
+from gentus.index.ingest import examine, stream_features
+from gentus.index.writer import writer
 from gentus.lake import read
-from gentus.reading import examine, stream_features
-from gentus.store import IndexFolderError, Layout
-from gentus.trie import Tree
-from gentus.writing import writer
+from gentus.search.trie import Tree
 
 KINDS = ("add", "remove", "sync", "compact", "index")
 KILLS = 200
@@ -515,7 +515,7 @@ def test_control_c_while_a_row_is_sealed_is_called_that(
 
     before = state_of(world.index, world.query)
     with monkeypatch.context() as patch:
-        patch.setattr("gentus.seals.seal", pressed)
+        patch.setattr("gentus.index.row_checksums.seal", pressed)
         with pytest.raises(KeyboardInterrupt):  # SQLite tells it as an error of its own
             change(world, "add")
     assert state_of(world.index, world.query).sids == before.sids
@@ -574,7 +574,7 @@ def test_a_folder_that_cannot_be_written(world: World, crashed: bool) -> None:
         tried = humbly("-c", "import os, sys; os.mkdir(sys.argv[1])", world.index / "new")
         if tried.returncode == 0:
             pytest.skip("nothing keeps us from writing here")
-        gentus_command = ("-c", "from gentus.cli import main; main()")
+        gentus_command = ("-c", "from gentus.app.cli.main import main; main()")
         for command in (
             ("add", world.index, world.lake / "fish_51.csv"),
             ("remove", world.index, "films_0.csv"),
@@ -625,9 +625,9 @@ def test_a_reader_that_may_not_write_sees_what_others_write(
 def test_a_second_writer_is_refused_until_the_first_is_dead(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gentus.writing.PATIENCE", 0.3)
+    monkeypatch.setattr("gentus.index.writer.PATIENCE", 0.3)
     code = (
-        "import sys, pathlib, time, gentus.store as store\n"
+        "import sys, pathlib, time, gentus.index.folder as store\n"
         "with store.write_lock(store.Layout(pathlib.Path(sys.argv[1]))):\n"
         "    print('held', flush=True)\n"
         "    time.sleep(60)\n"

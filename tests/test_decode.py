@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gentus.codes import Codebooks, assign_suffixes, format_sid, health
-from gentus.decode import Decoder
+from gentus.identifiers.codebooks import Codebooks, assign_suffixes, format_sid, health
+from gentus.search.beam import Decoder
+from gentus.search.trie import Trie, build_trie
 from gentus.settings import QuantizerSettings
-from gentus.trie import Trie, build_trie
 
 
 def world(seed: int, count: int, levels: int, size: int) -> tuple[np.ndarray, Codebooks, np.ndarray, Trie]:

@@ -13,8 +13,8 @@ import pytest
 from rich.console import Console
 
 import gentus
-from gentus import demo
-from gentus.demo import Demo, make_lake, run
+from gentus.app import demo
+from gentus.app.demo import Demo, make_lake, run
 
 
 @pytest.fixture(scope="module")

@@ -16,15 +16,18 @@ from typing import Any
 
 import pytest
 from conftest import QUICK, make_lake, write_table
+from gentus_bench.engines import markdown, measure_engines
 from typer.testing import CliRunner
 
 import gentus
-from gentus import cli, engine_ray, reading
-from gentus.bench.engines import markdown, measure_engines
-from gentus.engine_ray import RayEngine, ray_engine
-from gentus.lake import Limits, Skipped, Source, parallel, scan
+from gentus.app.cli import main as cli
+from gentus.index import engine_ray
+from gentus.index import ingest as reading
+from gentus.index.engine_ray import RayEngine, ray_engine
+from gentus.index.folder import Layout
+from gentus.lake import Limits, Skipped, Source, scan
+from gentus.lake.sandbox import pool as parallel
 from gentus.progress import Progress, Step
-from gentus.store import Layout
 from gentus.table import Table
 from gentus.weights import WeightsMissingError
 

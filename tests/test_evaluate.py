@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gentus.evaluate import check, load_groundtruth, score
+from gentus.metrics import check, load_groundtruth, score
 
 
 def reference(

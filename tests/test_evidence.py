@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from gentus import evidence as module
-from gentus.evidence import (
+from gentus.arrays import F32
+from gentus.features import evidence as module
+from gentus.features.evidence import (
     BLOCKS,
-    F32,
     NAMES,
     WIDTH,
     WIDTHS,
@@ -21,8 +21,8 @@ from gentus.evidence import (
     profiles,
     singular_directions,
 )
-from gentus.features import KINDS, TOKEN, Features, concatenate, featurize
-from gentus.static import load_vectors
+from gentus.features.extract import KINDS, TOKEN, Features, concatenate, featurize
+from gentus.features.static_vectors import load_vectors
 from gentus.table import Column, Table
 
 WORDS = [

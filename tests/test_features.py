@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gentus.evidence import BLOCKS, WIDTH, Evidence, normalize, unit_blocks
-from gentus.features import (
+from gentus.features.evidence import BLOCKS, WIDTH, Evidence, normalize, unit_blocks
+from gentus.features.extract import (
     GRAM,
     KINDS,
     NAME,
@@ -21,7 +21,7 @@ from gentus.features import (
     featurize,
     featurize_all,
 )
-from gentus.static import load_tokenizer
+from gentus.features.static_vectors import load_tokenizer
 from gentus.table import Column, Table
 
 

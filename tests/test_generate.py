@@ -7,17 +7,17 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 import torch
+from gentus_bench.unconstrained import generate_unconstrained
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from gentus.bench.unconstrained import generate_unconstrained
-from gentus.codes import Codebooks
-from gentus.decode import Decoder
-from gentus.generate import Found, Prior, generate, paths
-from gentus.overlay import lay_over
+from gentus.identifiers.codebooks import Codebooks
+from gentus.search.beam import Decoder
+from gentus.search.generate import Found, Prior, generate, paths
+from gentus.search.overlay import lay_over
+from gentus.search.trie import Trie, build_trie
 from gentus.settings import Softmax
-from gentus.trie import Trie, build_trie
 
 SUFFIXES = 4
 WIDTH = 6

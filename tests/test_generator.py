@@ -14,14 +14,14 @@ from test_serialize import sentence_pieces
 from torch import Tensor
 from transformers import T5Model
 
-from gentus.bert import CheckpointError
-from gentus.codes import assign_suffixes
-from gentus.generate import generate, paths
-from gentus.generator import DecodingSession, Generator, Inputs
+from gentus.features.bert import CheckpointError
+from gentus.generator.model import DecodingSession, Generator, Inputs
+from gentus.generator.training import Batch, TrainingReport, batch_loss, train
+from gentus.identifiers.codebooks import assign_suffixes
+from gentus.search.generate import generate, paths
+from gentus.search.trie import build_trie
 from gentus.settings import GeneratorSettings, TrainingSettings
 from gentus.table import Column, Table
-from gentus.training import Batch, TrainingReport, batch_loss, train
-from gentus.trie import build_trie
 
 LEVELS, CODES, LATENT, SUFFIXES, STATES = 3, 8, 6, 2, 5
 END = CODES + SUFFIXES

@@ -27,10 +27,11 @@ from test_cli import Run, run
 from victim import TINY
 
 import gentus
-from gentus import seals
-from gentus.catalogue_file import connect
-from gentus.checking import check
-from gentus.store import IndexFolderError, Layout, read_chunk, write_config
+from gentus.index import row_checksums as seals
+from gentus.index.catalogue_file import connect
+from gentus.index.check import check
+from gentus.index.chunks import read_chunk
+from gentus.index.folder import IndexFolderError, Layout, write_config
 
 __all__ = ["run"]
 SEED = os.environ.get("HOSTILE_SEED", "0")
@@ -111,7 +112,7 @@ NAMES = (
     "catalogue.sqlite",
     "model-1.safetensors",
     "write.lock",
-    *(f"trie-1/{name}.npy" for name in gentus.trie.Trie.__dataclass_fields__),
+    *(f"trie-1/{name}.npy" for name in gentus.search.trie.Trie.__dataclass_fields__),
     "cache/features-000000.npz",
     "cache/features-000001.npz",
 )
@@ -227,7 +228,7 @@ def test_a_link_or_a_pipe_is_refused_and_named(index: Path, home: Path, name: st
 
 
 def _add_to(home: Path) -> Callable[[Path], object]:
-    from gentus.writing import writer
+    from gentus.index.writer import writer
 
     def add(folder: Path) -> None:
         with writer(Layout(folder)):
@@ -258,8 +259,8 @@ def test_what_is_written_does_not_follow_a_link(index: Path, home: Path, tmp_pat
 
 def sealed_again(folder: Path) -> None:
     """As a forger would do it: all checksums are right again."""
-    from gentus.catalogue import Catalogue
-    from gentus.writing import publish
+    from gentus.index.catalogue import Catalogue
+    from gentus.index.writer import publish
 
     layout = Layout(folder)
     with closing(Catalogue(layout.catalogue, writable=True)) as catalogue:
@@ -395,7 +396,7 @@ def test_a_path_out_of_the_lake_cannot_hide_behind_a_name(
     index: Path, home: Path, tmp_path: Path, run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A catalogue may come from others: what it opens elsewhere can be seen by the name."""
-    from gentus.serve.holder import Holder
+    from gentus.app.serve.index_handle import Holder
 
     secret, lake = write_table(tmp_path / "secret.csv", rows_of("birds", 1)), home / "mine" / "lake"
     sneaky = lake / ".." / ".." / ".." / "secret.csv"
@@ -410,7 +411,7 @@ def test_a_path_out_of_the_lake_cannot_hide_behind_a_name(
     assert told.code != 0
     assert "birds" not in told.out
     forge(index, f"UPDATE tables SET name = '{secret}', path = '{secret}', real = '{secret}' WHERE id = 1")
-    with caplog.at_level("WARNING", "gentus.serve"):
+    with caplog.at_level("WARNING", "gentus.app.serve"):
         Holder(index).index.close()
     assert f"1 tables lie outside of the lake {lake}, such as {secret}" in caplog.text
 

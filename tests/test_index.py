@@ -24,14 +24,18 @@ import pytest
 from conftest import QUICK, SLICES, SUBJECTS, make_lake, rows_of, subject_of, write_pairs, write_table
 
 import gentus
-from gentus import building, neighbours, reading
-from gentus.building import BuildSettings
-from gentus.catalogue import Catalogue, Entry
-from gentus.evidence import F32, I64
-from gentus.index import Hit, Index
-from gentus.lake import Limits, Source, Unreadable, parallel, reader, worker
+from gentus.arrays import F32, I64
+from gentus.index import build as building
+from gentus.index import ingest as reading
+from gentus.index.build import BuildSettings
+from gentus.index.catalogue import Catalogue, Entry
+from gentus.index.folder import IndexFolderError, Layout, next_generation, read_config, write_lock
+from gentus.index.index import Hit, Index
+from gentus.lake import Limits, Source, Unreadable, reader
+from gentus.lake.sandbox import pool as parallel
+from gentus.lake.sandbox import worker
+from gentus.neighbours import graph as neighbours
 from gentus.progress import Progress, Step
-from gentus.store import IndexFolderError, Layout, next_generation, read_config, write_lock
 from gentus.table import Table
 
 
@@ -224,7 +228,7 @@ def test_links_sheets_and_databases_are_never_their_own_answer(small: Path, tmp_
             found = {hit.table for hit in index.search(small / query, k=99)}
             assert found == set(index.tables()) - own
         truth = write_pairs(tmp_path / "t.csv", [("base.db/only", "fish_0.csv")])
-        from gentus.evaluate import evaluate_index
+        from gentus.index.evaluate import evaluate_index
 
         report = evaluate_index(index, truth, 5)
         assert report.check.ok
@@ -450,7 +454,7 @@ def test_the_old_index_answers_while_a_new_build_is_interrupted(
 
 
 def test_two_builds_at_once_do_not_mix(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gentus.writing.PATIENCE", 0.1)
+    monkeypatch.setattr("gentus.index.writer.PATIENCE", 0.1)
     layout = Layout(tmp_path / "index")
     build(small, layout.root).close()
     with write_lock(layout), pytest.raises(IndexFolderError, match="another process"):
@@ -467,7 +471,7 @@ def test_a_reader_follows_a_switch_that_happens_while_it_opens(
     build(small, tmp_path / "index").close()
     answers = [stale]
     monkeypatch.setattr(
-        "gentus.index.read_config", lambda layout: answers.pop() if answers else read_config(layout)
+        "gentus.index.index.read_config", lambda layout: answers.pop() if answers else read_config(layout)
     )
     with gentus.open(tmp_path / "index") as index:
         assert index.config["generation"] == 2
@@ -566,7 +570,7 @@ def test_many_names_at_once(tmp_path: Path) -> None:
 def test_searching_imports_nothing_heavy(index_path: Path, lake: Path) -> None:
     code = (
         "import sys\n"
-        "from gentus.cli import app\n"
+        "from gentus.app.cli.main import app\n"
         "try:\n    app()\n"
         "except SystemExit as end:\n    assert not end.code, end.code\n"
         "heavy = {'torch', 'scipy', 'sklearn', 'transformers', 'pandas'} & set(sys.modules)\n"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gentus.evidence import F32, normalize
-from gentus.kmeans import SAMPLE, assign, kmeans, learn_codebooks, residual_kmeans
+from gentus.arrays import F32
+from gentus.features.evidence import normalize
+from gentus.identifiers.residual_kmeans import SAMPLE, assign, kmeans, learn_codebooks, residual_kmeans
 
 
 def points(count: int, width: int, seed: int) -> F32:

@@ -5,19 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gentus.evidence import BLOCKS, Evidence
-from gentus.features import concatenate, featurize
-from gentus.judge import FEATURES, fit_listwise, learn_judge, pair_features
-from gentus.labels import Labels
+from gentus.features.evidence import BLOCKS, Evidence
+from gentus.features.extract import concatenate, featurize
+from gentus.neighbours.labels import Labels
+from gentus.neighbours.matching import Columns, Judging, Unlabelled, judged_neighbours, match_columns
+from gentus.neighbours.pair_scorer import FEATURES, fit_listwise, learn_judge, pair_features
 from gentus.settings import TeacherSettings
 from gentus.table import Column, Table
-from gentus.teacher import (
-    Columns,
-    Judging,
-    Unlabelled,
-    judged_neighbours,
-    match_columns,
-)
 
 WORDS = ["Berlin", "Vienna", "Lisbon", "Madrid", "Rome", "Oslo", "Dublin", "Prague", "Athens", "Warsaw"]
 FISH = ["salmon", "trout", "carp", "pike", "eel", "perch", "herring", "cod", "tuna", "bass"]

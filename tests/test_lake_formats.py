@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gentus.lake import Limits, Source, Unreadable, from_frame, read, read_path, scan
-from gentus.lake.typed import session
+from gentus.lake.formats.typed import session
 from gentus.table import Table
 
 TYPED = pa.table(

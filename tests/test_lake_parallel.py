@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from gentus.engine import LocalEngine
-from gentus.lake import Limits, Skipped, Source, each, read, scan, worker
-from gentus.lake.apart import Apart
+from gentus.index.engine import LocalEngine
+from gentus.lake import Limits, Skipped, Source, each, read, scan
+from gentus.lake.sandbox import worker
+from gentus.lake.sandbox.isolated import Apart
 from gentus.table import Table
 from gentus.weights import WeightsMissingError
 
@@ -245,7 +246,7 @@ def test_a_script_need_not_be_guarded(tmp_path: Path) -> None:
     script.write_text(
         "import sys\n"
         "from gentus.lake import each, scan\n"
-        "from gentus.searching import whole_tables\n"
+        "from gentus.index.ranker import whole_tables\n"
         f"found = list(each(scan({str(tmp_path)!r}), whole_tables, workers=2))\n"
         "print('read', len(found), __file__ == sys.argv[0])\n"
     )

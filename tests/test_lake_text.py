@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from gentus_bench.memory import resident_bytes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gentus.bench.memory import resident_bytes
 from gentus.lake import Limits, Unreadable, read_path
 from gentus.lake.base import EMPTY
 from gentus.table import Table

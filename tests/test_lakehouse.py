@@ -13,8 +13,8 @@ from conftest import QUICK, make_lake, rows_of, subject_of
 
 import gentus
 from gentus.lake import Limits, Skipped, Source, Unreadable, read, read_path, scan
-from gentus.lake.lakehouse import inside
-from gentus.lake.place import Remote
+from gentus.lake.formats.lakehouse import inside
+from gentus.lake.location import Remote
 
 
 def arrow(subject: str, seed: int, count: int = 12) -> pa.Table:
@@ -134,7 +134,7 @@ def test_a_commit_is_a_change(tmp_path: Path) -> None:
 
 def test_s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Objects of S3 come in one long list, of which a folder that is a table takes many."""
-    from gentus.lake import remote_scan
+    from gentus.lake.remote import scan as remote_scan
 
     made: dict[str, dict[str, Any]] = {
         name: {"Key": name, "Size": 1, "ETag": "x"}
@@ -157,7 +157,7 @@ def test_s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         def info(self, path: str) -> dict[str, Any]:
             return {"type": "directory"}
 
-    monkeypatch.setattr("gentus.lake.remote.filesystem", lambda place: (Store(), place.url))
+    monkeypatch.setattr("gentus.lake.remote.storage.filesystem", lambda place: (Store(), place.url))
     found = list(remote_scan.scan_remote(Remote("s3://b/x")))
     assert [item.name for item in found] == ["a.csv", "sales", "wide/one.parquet", "z"]
     assert not any(isinstance(item, Skipped) for item in found)

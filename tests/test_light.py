@@ -12,7 +12,7 @@ import pytest
 from conftest import make_lake, rows_of, write_pairs, write_table
 
 import gentus
-from gentus.store import Layout
+from gentus.index.folder import Layout
 
 # A name in `sys.modules` that is None cannot be imported; `find_spec` looks there, too.
 WITHOUT = "import sys\nsys.modules.update(dict.fromkeys(['torch', 'transformers']))\n"
@@ -98,7 +98,7 @@ def test_an_index_lives_without_torch(lake: Path, tmp_path: Path, hidden: str) -
 REFUSED = """
 import gentus
 read = []
-gentus_reading = __import__("gentus.building").building
+gentus_reading = __import__("gentus.index.build").building
 gentus_reading.read_lake = lambda *_: read.append(1)
 gentus_reading.load_groundtruth = lambda *_: read.append(2)
 try:
@@ -119,7 +119,7 @@ def test_labels_without_torch_are_refused_before_anything_is_read(
     assert "pip install 'gentus[train]'" in ran.stdout
     assert "torch" in ran.stdout
     assert not (tmp_path / "index").exists()
-    command = hidden + "from gentus.cli import main\nmain()\n"
+    command = hidden + "from gentus.app.cli.main import main\nmain()\n"
     ran = python(command, "index", lake, "-o", tmp_path / "index", "--labels", labels)
     assert (ran.returncode, ran.stdout) == (1, "")
     assert "pip install 'gentus[train]'" in ran.stderr
@@ -134,7 +134,7 @@ def test_a_refit_with_labels_without_torch_leaves_the_index_as_it_was(
     gentus.build(lake, tmp_path / "index", workers=1).close()
     before = contents(tmp_path / "index")
     labels = write_pairs(tmp_path / "labels.csv", [("fish_0.csv", "deep/er/fish_1.csv")])
-    command = hidden + "from gentus.cli import main\nmain()\n"
+    command = hidden + "from gentus.app.cli.main import main\nmain()\n"
     ran = python(command, "refit", tmp_path / "index", "--labels", labels)
     assert ran.returncode == 1
     assert "pip install 'gentus[train]'" in ran.stderr

@@ -17,17 +17,20 @@ from conftest import QUICK, make_lake, rows_of, subject_of, write_pairs, write_t
 from test_cli import Run, run
 
 import gentus
-from gentus import building, reading, updating
-from gentus.checking import check
-from gentus.engine import LocalEngine
-from gentus.evidence import F32, normalize
-from gentus.index import Index
-from gentus.kmeans import learn_codebooks, unseen_error
+from gentus.arrays import F32
+from gentus.features.evidence import normalize
+from gentus.identifiers.residual_kmeans import learn_codebooks, unseen_error
+from gentus.index import build as building
+from gentus.index import ingest as reading
+from gentus.index import updater as updating
+from gentus.index.check import check
+from gentus.index.engine import LocalEngine
+from gentus.index.folder import IndexFolderError, Layout, read_config, write_lock
+from gentus.index.index import Index
+from gentus.index.updater import Changes
 from gentus.lake import Source
-from gentus.overlay import Overlay
-from gentus.store import IndexFolderError, Layout, read_config, write_lock
+from gentus.search.overlay import Overlay
 from gentus.table import Table
-from gentus.updating import Changes
 
 __all__ = ["run"]
 
@@ -168,7 +171,7 @@ def test_compacting_changes_no_answer(lake: Path, path: Path) -> None:
 def test_much_change_is_compacted_in_the_background(
     lake: Path, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gentus.index._most_changes", lambda snapshot: 2)
+    monkeypatch.setattr("gentus.index.index._most_changes", lambda snapshot: 2)
     with gentus.open(path) as index:
         snapshot = index.config["snapshot"]
         index.remove(["fish_0.csv", "cities_0.csv", "films_0.csv"])
@@ -321,7 +324,7 @@ def test_a_second_writer_is_told(lake: Path, path: Path, monkeypatch: pytest.Mon
         thread.start()
         held.wait()
         try:
-            monkeypatch.setattr("gentus.writing.PATIENCE", 0.1)
+            monkeypatch.setattr("gentus.index.writer.PATIENCE", 0.1)
             with pytest.raises(IndexFolderError, match="being changed by another process"):
                 index.remove("fish_0.csv")
             assert tables(index, lake / "cities_0.csv")

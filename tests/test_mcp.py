@@ -14,10 +14,10 @@ import pytest
 from conftest import rows_of, subject_of, write_table
 from mcp import Client, StdioServerParameters
 
-from gentus.serve.agents import make_tools
-from gentus.serve.core import Core
-from gentus.serve.holder import Holder
-from gentus.serve.settings import Settings
+from gentus.app.serve.agents import make_tools
+from gentus.app.serve.core import Core
+from gentus.app.serve.index_handle import Holder
+from gentus.app.serve.settings import Settings
 
 Ask = Callable[..., Any]
 
@@ -146,7 +146,7 @@ def test_over_stdio(index_path: Path, tmp_path: Path) -> None:
     """As an agent starts it: a process of its own, with nothing but the protocol on stdout."""
     write_table(tmp_path / "mine.csv", rows_of("fish", 77))
     server = StdioServerParameters(
-        command=sys.executable, args=["-m", "gentus.cli", "mcp", str(index_path)], cwd=str(tmp_path)
+        command=sys.executable, args=["-m", "gentus.app.cli.main", "mcp", str(index_path)], cwd=str(tmp_path)
     )
 
     async def talk() -> tuple[Any, Any]:

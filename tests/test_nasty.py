@@ -16,8 +16,8 @@ from conftest import QUICK
 from data.nasty import Nasty, arrow_of, make, plain_table
 
 import gentus
-from gentus import cli
-from gentus.index import Index
+from gentus.app.cli import main as cli
+from gentus.index.index import Index
 from gentus.lake import Limits, Skipped, Source, Unreadable, each, read, scan
 
 pytest.importorskip("openpyxl", reason="some of the files are workbooks: pip install 'gentus[excel]'")

@@ -11,9 +11,10 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gentus import neighbours as module
-from gentus.evidence import F32, I64, normalize
-from gentus.neighbours import (
+from gentus.arrays import F32, I64
+from gentus.features.evidence import normalize
+from gentus.neighbours import graph as module
+from gentus.neighbours.graph import (
     Graph,
     column_ids,
     find_neighbours,

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from gentus import store
+from gentus.app.serve import run
+from gentus.app.serve.uploads import clean_name
+from gentus.files import write_file
+from gentus.index import folder as store
 from gentus.lake.listing import readable
-from gentus.serve import run
-from gentus.serve.uploads import clean_name
-from gentus.store import write_file
 from gentus.union import outputs
 
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gentus.codes import Codebooks
-from gentus.decode import Decoder
-from gentus.overlay import Overlay, lay_over
-from gentus.trie import Tree, Trie, build_trie
+from gentus.identifiers.codebooks import Codebooks
+from gentus.search.beam import Decoder
+from gentus.search.overlay import Overlay, lay_over
+from gentus.search.trie import Tree, Trie, build_trie
 
 LEVELS, SIZE = 3, 3
 Sid = tuple[int, ...]  # codes, then the suffix

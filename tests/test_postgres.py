@@ -16,7 +16,7 @@ from conftest import QUICK, SUBJECTS, rows_of, subject_of
 from typer.testing import CliRunner
 
 import gentus
-from gentus.cli import app
+from gentus.app.cli.main import app
 from gentus.lake import Skipped, Source, Unreadable, as_place, read, read_path, scan
 
 pytest.importorskip("adbc_driver_postgresql", reason="needs gentus[postgres]")
@@ -197,7 +197,7 @@ def test_the_password_is_never_stored_and_never_shown(
 
 
 def test_nothing_is_ever_written(database: str) -> None:
-    from gentus.lake.postgres import _connected
+    from gentus.lake.formats.postgres import _connected
 
     with pytest.raises(Unreadable, match="read-only transaction"), _connected(database) as cursor:
         cursor.execute("CREATE TABLE oops (a int)")

@@ -19,12 +19,10 @@ from hypothesis import strategies as st
 from test_cli import Run, run
 
 import gentus
-from gentus import records as module
-from gentus.evaluate import load_groundtruth
-from gentus.features import HASH_BITS, KINDS, Features, concatenate, featurize
-from gentus.records import (
-    I32,
-    Integers,
+from gentus.arrays import I32, Integers
+from gentus.features.extract import HASH_BITS, KINDS, Features, concatenate, featurize
+from gentus.generator import records as module
+from gentus.generator.records import (
     Record,
     View,
     count_records,
@@ -35,10 +33,11 @@ from gentus.records import (
     records,
     word_profiles,
 )
+from gentus.index.folder import Layout
+from gentus.index.writer import writer
+from gentus.metrics import load_groundtruth
 from gentus.settings import RecordSettings
-from gentus.store import Layout
 from gentus.table import Column, Table
-from gentus.writing import writer
 
 
 def table_of(*columns: list[str], rows: int | None = None) -> Table:

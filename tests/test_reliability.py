@@ -17,11 +17,13 @@ from test_crash import humbly
 from victim import TINY
 
 import gentus
-from gentus import catalogue_file, store
-from gentus.catalogue import Catalogue
-from gentus.checking import check
-from gentus.store import IndexFolderError, Layout, write_file
-from gentus.writing import writer
+from gentus.files import write_file
+from gentus.index import catalogue_file
+from gentus.index import folder as store
+from gentus.index.catalogue import Catalogue
+from gentus.index.check import check
+from gentus.index.folder import IndexFolderError, Layout
+from gentus.index.writer import writer
 
 HERE = Path(__file__).parent
 
@@ -103,7 +105,7 @@ def test_a_clock_that_jumps(home: Path, then: int) -> None:
 
 def test_a_file_that_may_not_be_read_for_a_while(home: Path) -> None:
     path, index = home / "lake" / "fish_0.csv", home / "index"
-    command = ("-c", "from gentus.cli import main; main()")
+    command = ("-c", "from gentus.app.cli.main import main; main()")
     write_table(path, rows_of("fish", 8))
     path.chmod(0)
     try:

@@ -22,11 +22,11 @@ from served import served
 from typer.testing import CliRunner
 
 import gentus
-from gentus.cli import app
+from gentus.app.cli.main import app
+from gentus.app.serve.tables import first_rows
 from gentus.lake import Limits, Remote, Skipped, Source, Unreadable, as_place, read, read_path, scan
 from gentus.lake.files import stream
-from gentus.lake.remote import scrubbed
-from gentus.serve.tables import first_rows
+from gentus.lake.remote.storage import scrubbed
 
 pytest.importorskip("s3fs", reason="lakes by URL need gentus[remote]")
 moto_server = pytest.importorskip("moto.server", reason="the S3 server of these tests is moto's")
@@ -136,7 +136,7 @@ def upload(client: Any, folder: Path, prefix: str = "") -> None:
 def quickly(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """No test waits: how long it would have is noted."""
     waits: list[float] = []
-    monkeypatch.setattr("gentus.lake.retry.time.sleep", waits.append)
+    monkeypatch.setattr("gentus.lake.remote.retry.time.sleep", waits.append)
     return waits
 
 
@@ -152,7 +152,7 @@ def test_a_bucket_is_indexed_searched_followed_and_unioned(
 ) -> None:
     local = make_lake(tmp_path / "local", ("cities", "fish", "films"))
     upload(s3.client, local, "my data/")
-    monkeypatch.setattr("gentus.building.preset_settings", lambda *_: QUICK)
+    monkeypatch.setattr("gentus.index.build.preset_settings", lambda *_: QUICK)
     index = tmp_path / "my.index"
 
     done = RUN.invoke(app, ["index", "s3://lake/my data", "-o", str(index), "--json"])
@@ -398,7 +398,7 @@ def test_odd_keys(s3: Any) -> None:
 
 
 def test_a_key_with_dots_is_refused() -> None:
-    from gentus.lake.remote_scan import _object
+    from gentus.lake.remote.scan import _object
 
     [refused] = _object(Remote("s3://lake/a/../b.csv"), "a/../b.csv", {"size": 1})
     assert isinstance(refused, Skipped)

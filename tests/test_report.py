@@ -8,21 +8,21 @@ from typing import Any
 
 import pytest
 from conftest import write_pairs, write_table
+from gentus_bench import claims, timing
+from gentus_bench.benchmarks import recognise
+from gentus_bench.clock import Clock, conditions, time_searches
+from gentus_bench.collected import collect
+from gentus_bench.main import index_folder
+from gentus_bench.methods import METHODS
+from gentus_bench.overview import best_rows, filled, markdown, overviews
+from gentus_bench.plots import COLOURS, OURS, colours
+from gentus_bench.published import ITEMS
+from gentus_bench.report import Page, link
+from gentus_bench.results import Results
+from gentus_bench.telling import write_report
 from test_cli import Run, run
 
 import gentus
-from gentus.bench import claims, timing
-from gentus.bench.benchmarks import recognise
-from gentus.bench.clock import Clock, conditions, time_searches
-from gentus.bench.collected import collect
-from gentus.bench.main import index_folder
-from gentus.bench.methods import METHODS
-from gentus.bench.overview import best_rows, filled, markdown, overviews
-from gentus.bench.plots import COLOURS, OURS, colours
-from gentus.bench.published import ITEMS
-from gentus.bench.report import Page, link
-from gentus.bench.results import Results
-from gentus.bench.telling import write_report
 from gentus.lake import Source, scan
 from gentus.table import Table
 
@@ -205,7 +205,7 @@ def test_side_by_side_opens_an_index_that_is_there(
 
     opened = SimpleNamespace(search_as=search_as, sources=dict)
     monkeypatch.setattr(gentus, "open", lambda path: opened)
-    monkeypatch.setattr("gentus.bench.ours.build", lambda *_: pytest.fail("it was built again"))
+    monkeypatch.setattr("gentus_bench.ours.build", lambda *_: pytest.fail("it was built again"))
     methods = timing.compared(["tfidf-words", "starmie", "gentus", "gentus-labels"], benchmark, results)
     assert methods == ["starmie", "gentus"]  # the index with labels is not there
     document = timing.measure_timing(benchmark, [*methods, "gentus-labels"], results)  # and there are none

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from test_cli import Run, run
 
-from gentus.engine import FEW
-from gentus.index import Index
+from gentus.index.engine import FEW
+from gentus.index.index import Index
 from gentus.lake import Skipped
 
 __all__ = ["run"]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from gentus.serialize import Serial, Serializer, SerialSettings
+from gentus.features.serialize import Serial, Serializer, SerialSettings
 from gentus.table import Column, Table
 
 Cells = list[list[str]]

@@ -23,8 +23,8 @@ from conftest import QUICK, make_lake, rows_of, subject_of, write_table
 from served import TOKEN, Served, served
 
 import gentus
-from gentus.checking import check
-from gentus.serve.view import flattened
+from gentus.app.serve.view import flattened
+from gentus.index.check import check
 
 
 @pytest.fixture(scope="module")
@@ -552,7 +552,7 @@ def test_what_is_not_there(api: Served) -> None:
 
 
 def test_the_command(index_path: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "gentus.cli", "serve", str(index_path), "-p", "0"]
+    command = [sys.executable, "-m", "gentus.app.cli.main", "serve", str(index_path), "-p", "0"]
     folder = {**os.environ, "TMPDIR": str(tmp_path)}
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=folder
@@ -571,8 +571,8 @@ def test_the_command(index_path: Path, tmp_path: Path) -> None:
 
 
 def test_measured(index_path: Path, lake: Path, tmp_path: Path) -> None:
-    from gentus.bench.results import Results
-    from gentus.bench.serving import markdown, measure_serving
+    from gentus_bench.results import Results
+    from gentus_bench.serving import markdown, measure_serving
 
     document = measure_serving(Results(tmp_path), index_path, lake, clients=5, seconds=0.5, k=3)
     told = document["served"]
@@ -588,7 +588,7 @@ def test_measured(index_path: Path, lake: Path, tmp_path: Path) -> None:
 
 def test_commands_that_cannot_be(index_path: Path, tmp_path: Path) -> None:
     def said(*arguments: str) -> str:
-        command = [sys.executable, "-m", "gentus.cli", "serve", *arguments]
+        command = [sys.executable, "-m", "gentus.app.cli.main", "serve", *arguments]
         ran = subprocess.run(command, capture_output=True, text=True, timeout=30)
         assert ran.returncode != 0
         assert "Traceback" not in ran.stderr

@@ -25,11 +25,11 @@ from served import Served, served
 from test_serve import as_csv
 
 import gentus
-from gentus.index import Index
-from gentus.serve.errors import Refused
-from gentus.serve.guard import Hosts, who
-from gentus.serve.lanes import Lane, Stop
-from gentus.serve.uploads import clean_name, ending
+from gentus.app.serve.errors import Refused
+from gentus.app.serve.fair_queue import Lane, Stop
+from gentus.app.serve.guard import Hosts, who
+from gentus.app.serve.uploads import clean_name, ending
+from gentus.index.index import Index
 
 LIMITS = {
     "upload_bytes": 100_000,
@@ -66,7 +66,7 @@ def test_a_file_that_brings_its_parser_down_costs_its_request(
     file = io.BytesIO()
     pq.write_table(pa.table({"name": ["trout", "pike"], "size": [1, 2]}), file)
     with monkeypatch.context() as patch:
-        patch.setattr("gentus.serve.uploads.look", bring_down)
+        patch.setattr("gentus.app.serve.uploads.look", bring_down)
         answer = api.send_file("/api/upload", "bad.parquet", file.getvalue())
     assert answer.status_code == 422
     assert answer.json()["error"].startswith("bad.parquet: the process opening it died (exit code -11)")
@@ -595,7 +595,7 @@ def test_nobody_waits_any_more() -> None:
 
 
 def test_a_long_query_of_duckdb_is_interrupted() -> None:
-    from gentus.union.workshop import Desk
+    from gentus.union.session import Desk
 
     lane = Lane("test", 1, 10, 10)
     ended = threading.Event()

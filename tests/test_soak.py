@@ -1,4 +1,4 @@
-"""A short soak: an index lives through random changes and faults. `gentus bench soak` is the hour of it."""
+"""A short soak: an index lives through random changes and faults. `gentus-bench soak` is the hour of it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import random
 from pathlib import Path
 
 import pytest
+from gentus_bench.results import Results
+from gentus_bench.soak import FAULTS, Life, growth, markdown, measure_soak
+from gentus_bench.soak_hands import Hands, Reader
+from gentus_bench.soak_world import World
 
 import gentus
-from gentus.bench.results import Results
-from gentus.bench.soak import FAULTS, Life, growth, markdown, measure_soak
-from gentus.bench.soak_hands import Hands, Reader
-from gentus.bench.soak_world import World
 
 MINUTES = 2.0
 MOST_GROWTH = 0.15  # in so short a time; over an hour less is asked for
@@ -34,7 +34,7 @@ def test_two_minutes_of_changes_and_faults(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def life(tmp_path_factory: pytest.TempPathFactory) -> Life:
     """An index that is looked at, by nobody else than this process."""
-    from gentus.bench.soak import _build
+    from gentus_bench.soak import _build
 
     world = World(tmp_path_factory.mktemp("soak"), random.Random(0))
     world.fill()

@@ -9,20 +9,16 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from gentus.encoder import Encoder
-from gentus.evidence import F32, Evidence
-from gentus.features import Features, concatenate, featurize
-from gentus.latent import Batches, Network, learn_latent, principal_basis, union_contrast
-from gentus.neighbours import Graph
-from gentus.quantizer import learn_codes
+from gentus.arrays import F32
+from gentus.embed.encoder import Encoder
+from gentus.embed.training import Batches, Network, learn_latent, principal_basis, union_contrast
+from gentus.features.evidence import WIDTH, Evidence
+from gentus.features.extract import Features, concatenate, featurize
+from gentus.identifiers.quantizer import learn_codes
+from gentus.neighbours.graph import Graph
+from gentus.neighbours.matching import Columns, find_neighbours, match_columns, mutual_pairs
 from gentus.settings import EncoderSettings, LatentSettings, QuantizerSettings, TeacherSettings
 from gentus.table import Column, Table
-from gentus.teacher import (
-    Columns,
-    find_neighbours,
-    match_columns,
-    mutual_pairs,
-)
 
 SUBJECTS = 6
 SLICES = 8
@@ -114,7 +110,7 @@ def test_codes_keep_the_subjects_apart_and_numpy_agrees_with_torch(
     settings = LatentSettings(basis=64, seeds=16, per_seed=4, neighbours=10)
     basis = principal_basis(columns, 64, random)
     batches = Batches(columns @ basis, starts, graph, positive, settings, random)
-    sizes = EncoderSettings(hidden=32, heads=4, embedding=32, latent=16)
+    sizes = EncoderSettings(hidden=32, heads=4, embedding=32, latent=16, inputs=WIDTH)
     network = Network(sizes, 64)
     learn_latent(network, batches, 60)
     codebooks = learn_codes(

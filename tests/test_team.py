@@ -18,10 +18,10 @@ from safetensors.torch import load_file, save_file
 from test_trained import TRAINED, all_pairs
 
 import gentus
-from gentus.generator import Generator, Inputs
+from gentus.generator.distributed import Team
+from gentus.generator.model import Generator, Inputs
+from gentus.generator.training import Batch, batch_loss, train
 from gentus.settings import GeneratorSettings, TrainingSettings
-from gentus.team import Team
-from gentus.training import Batch, batch_loss, train
 
 SCRIPT = """
 import json, os, sys

@@ -10,11 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import QUICK, SUBJECTS, rows_of, subject_of, write_pairs, write_table
+from gentus_bench.cli import bench_app
 from typer.testing import CliRunner
 
 import gentus
-from gentus import cli, labelled, training
-from gentus.index import Index
+from gentus.app.cli import main as cli
+from gentus.generator import training
+from gentus.generator.supervision import WEIGHTS, Supervision
+from gentus.index import build_labelled as labelled
+from gentus.index.index import Index
 from gentus.settings import (
     BuildSettings,
     GenerationSettings,
@@ -22,7 +26,6 @@ from gentus.settings import (
     TrainingSettings,
     preset_settings,
 )
-from gentus.supervision import WEIGHTS, Supervision
 
 TRAINED = replace(
     QUICK,
@@ -109,8 +112,8 @@ def test_parts_of_a_score_add_up(shipped: Path, lake: Path) -> None:
 
 
 def test_parts_are_measured(shipped: Path, labels: Path) -> None:
-    command = ["bench", "parts", str(shipped), "--groundtruth", str(labels), "-k", "5", "--json"]
-    result = CliRunner().invoke(cli.app, command)
+    command = ["parts", str(shipped), "--groundtruth", str(labels), "-k", "5", "--json"]
+    result = CliRunner().invoke(bench_app, command)
     assert result.exit_code == 0, result.output
     rows = json.loads(result.stdout)["rows"]
     assert list(rows) == [
@@ -119,7 +122,7 @@ def test_parts_are_measured(shipped: Path, labels: Path) -> None:
     assert rows["prior"]["map"] > 0.9
     assert rows["generator"]["invalid_share"] == 0
     assert rows["generator"]["map"] >= rows["generator, no prefix tree"]["map"]
-    assert CliRunner().invoke(cli.app, command[:-1]).stdout.count("|") > 40
+    assert CliRunner().invoke(bench_app, command[:-1]).stdout.count("|") > 40
 
 
 def test_records_are_those_that_were_trained_on(trained: Path) -> None:

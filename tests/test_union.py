@@ -30,11 +30,11 @@ import pytest
 from conftest import rows_of, write_table
 from test_cli import Run, run
 
-from gentus.alignment import Alignment, ColumnRef, Pair
-from gentus.index import Index
+from gentus.align.alignment import Alignment, ColumnRef, Pair
+from gentus.index.index import Index
+from gentus.index.union_plan import plan_union
 from gentus.lake import Limits, read
 from gentus.union import OutputColumn, Placement, PlanError, PlannedTable, Union, UnionPlan
-from gentus.union.asking import plan_union
 from gentus.union.outputs import Output, OutputError
 
 __all__ = ["run"]
@@ -544,7 +544,7 @@ def test_little_memory(large: UnionPlan, tmp_path: Path) -> None:
 def writing(plan: UnionPlan, folder: Path, name: str) -> Iterator[subprocess.Popen[bytes]]:
     """A process that writes a union, as soon as it has begun to write."""
     plan.save(folder / "plan.json")
-    command = [sys.executable, "-m", "gentus.cli", "union", "--plan", "plan.json", "-o", name]
+    command = [sys.executable, "-m", "gentus.app.cli.main", "union", "--plan", "plan.json", "-o", name]
     child = subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE)
     try:
         until = time.monotonic() + 60

@@ -8,10 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from gentus_bench.baselines import word_pieces
 
-from gentus import minilm, static
-from gentus.bench.baselines import word_pieces
-from gentus.bert import BertColumns
+from gentus.features import minilm
+from gentus.features import static_vectors as static
+from gentus.features.bert import BertColumns
 from gentus.weights import Package, WeightsMissingError
 
 SMALL = sorted(set(minilm.PACKAGE.sha256) - {"model/model.safetensors"})
@@ -117,7 +118,7 @@ def test_hashing_happens_once_a_process_and_no_code_of_a_package_runs() -> None:
         "import hashlib, sys; real, seen = hashlib.file_digest, []\n"
         "hashlib.file_digest = lambda file, kind: seen.append(file.name) or real(file, kind)\n"
         "from gentus import minilm, static\n"
-        "from gentus.bench.baselines import word_pieces\n"
+        "from gentus_bench.baselines import word_pieces\n"
         "for module in (static, word_pieces):\n"
         "    module.load_tokenizer(), module.load_vectors()\n"
         "minilm.checked_folder(), minilm.checked_folder(), static.PACKAGE.file(static.VECTORS)\n"

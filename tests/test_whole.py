@@ -24,10 +24,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
-from gentus.lake import Limits, Source, Unreadable, read, scan, whole_text
-from gentus.lake.dialect import guess, parse
-from gentus.lake.whole import Tally, Whole, open_whole
-from gentus.lake.whole_typed import whole_frame
+from gentus.lake import Limits, Source, Unreadable, read, scan
+from gentus.lake.formats.dialect import guess, parse
+from gentus.lake.full import text as whole_text
+from gentus.lake.full.rows import Tally, Whole, open_whole
+from gentus.lake.full.typed import whole_frame
 
 ROWS = [("1", "Bär", "x,y"), ("2", "", "z"), ("3", "Österreich", 'say "so"')]
 

@@ -22,7 +22,7 @@ from typing import Any
 from conftest import QUICK
 
 import gentus
-from gentus.static import load_tokenizer, load_vectors
+from gentus.features.static_vectors import load_tokenizer, load_vectors
 
 # So small that a build takes a tenth of a second; how well it ranks is not the question here.
 TINY = replace(
@@ -165,7 +165,7 @@ def attempt(trial: Trial) -> Outcome:
 
 
 def serve() -> None:
-    for module in ("gentus.building", "gentus.updating", "gentus.lake.text"):
+    for module in ("gentus.index.build", "gentus.index.updater", "gentus.lake.formats.text"):
         importlib.import_module(module)
     load_tokenizer()
     load_vectors()

@@ -18,7 +18,7 @@ __version__ = "0.1.0"
 __all__ = ["Hit", "Index", "build", "open", "refit"]
 
 if TYPE_CHECKING:
-    from gentus.index import Hit, Index
+    from gentus.index.index import Hit, Index
 
 
 def build(
@@ -27,15 +27,15 @@ def build(
     labels: str | os.PathLike[str] | None = None,
     **options: Any,
 ) -> Index:
-    """Index a lake and return the opened index. Options are those of `gentus.building.build`."""
-    from gentus.building import build
+    """Index a lake and return the opened index. Options are those of `gentus.index.build.build`."""
+    from gentus.index.build import build
 
     return build(lake, index, labels, **options)
 
 
 def open(path: str | os.PathLike[str]) -> Index:
     """Open an index folder."""
-    from gentus.index import Index
+    from gentus.index.index import Index
 
     return Index(path)
 
@@ -43,15 +43,15 @@ def open(path: str | os.PathLike[str]) -> Index:
 def refit(
     index: str | os.PathLike[str], labels: str | os.PathLike[str] | None = None, **options: Any
 ) -> Index:
-    """Learn an index anew from the tables it has now. Options are those of `gentus.building.refit`."""
-    from gentus.building import refit
+    """Learn an index anew from the tables it has now. Options are those of `gentus.index.build.refit`."""
+    from gentus.index.build import refit
 
     return refit(index, labels, **options)
 
 
 def __getattr__(name: str) -> Any:
     if name in {"Hit", "Index"}:
-        import gentus.index
+        import gentus.index.index
 
-        return getattr(gentus.index, name)
+        return getattr(gentus.index.index, name)
     raise AttributeError(f"module 'gentus' has no attribute {name!r}")

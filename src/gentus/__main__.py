@@ -1,6 +1,6 @@
 """`python -m gentus`, which launchers of several processes ask for."""
 
-from gentus.cli import main
+from gentus.app.cli.main import main
 
 if __name__ == "__main__":
     main()

@@ -1,13 +1,12 @@
-"""The clock that `gentus bench page` holds beside the page."""
+"""The clock that `gentus-bench page` holds beside the page."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+from gentus_bench import page
 from playwright.sync_api import Browser
-
-from gentus.bench import page
 
 
 def test_paint_and_results_are_timed(

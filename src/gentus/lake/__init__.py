@@ -1,10 +1,11 @@
 """A data lake as a stream of bounded tables, whatever the files are and however large they are."""
 
-from gentus.lake.base import Limits, Skipped, Source, Unreadable, naming
+from gentus.lake.base import Skipped, Source, Unreadable, naming
 from gentus.lake.folder import fingerprint, is_elsewhere, locate, scan, table_name
-from gentus.lake.parallel import each
-from gentus.lake.place import Place, Remote, as_place
+from gentus.lake.location import Place, Remote, as_place
 from gentus.lake.reader import from_frame, only_table, read, read_path
+from gentus.lake.sandbox.pool import each
+from gentus.settings import Limits
 
 __all__ = [
     "Limits",

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
-from gentus.lake.place import Place, Remote, State
+from gentus.lake.location import Place, Remote, State
+from gentus.settings import Limits
 from gentus.table import Column, Table
 
 log = logging.getLogger("gentus.lake")
@@ -19,27 +20,6 @@ log = logging.getLogger("gentus.lake")
 EMPTY = frozenset({"", "null", "nan", "none", "n/a"})
 _LONGEST_EMPTY = max(map(len, EMPTY))
 _HALVES = re.compile("[\ud800-\udfff]")  # of characters: JSON can write them, and nothing else can
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What a table may cost, however large it is."""
-
-    rows: int = 512  # rows sampled
-    columns: int = 2048  # columns beyond are dropped, and the log says how many
-    cell_chars: int = 256  # a cell is clipped to this
-    text_bytes: int = 8 << 20  # bytes of text (after decompression) looked at
-    typed_bytes: int = 64 << 20  # uncompressed bytes of Parquet, Arrow or Excel data looked at
-    memory: str = "512MB"  # what DuckDB may use in each process
-    seconds: float = 60.0  # for one file, where processes of their own read
-    memory_mb: int = 2048  # what such a process may use for files, beyond what it needs itself (Linux)
-
-    def __post_init__(self) -> None:
-        """Refuse limits under which nothing could be read."""
-        if self.seconds <= 0 or self.memory_mb < 1:
-            raise ValueError("a file needs some time and some memory")
-        if min(self.rows, self.columns, self.cell_chars, self.text_bytes, self.typed_bytes) < 1:
-            raise ValueError("every limit has to be at least 1")
 
 
 @dataclass(frozen=True, slots=True)

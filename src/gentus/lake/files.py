@@ -13,7 +13,7 @@ from typing import BinaryIO, cast
 
 from gentus.lake.base import Unreadable
 from gentus.lake.kinds import kind_of
-from gentus.lake.place import POSTGRES, Place, Remote, State
+from gentus.lake.location import POSTGRES, Place, Remote, State
 
 GZIP = b"\x1f\x8b"
 ZSTD = b"\x28\xb5\x2f\xfd"
@@ -39,7 +39,7 @@ def opened(path: Place, whole: bool = False) -> Iterator[BinaryIO]:
     Of an object at a URL a bounded part can be read, unless the `whole` of it is wanted.
     """
     if isinstance(path, Remote):
-        from gentus.lake.remote_file import opened_remote
+        from gentus.lake.remote.file import opened_remote
 
         with opened_remote(path, whole) as remote:
             yield cast(BinaryIO, remote)
@@ -69,7 +69,7 @@ def size_of(file: BinaryIO) -> int:
 def looked_up(path: Place) -> tuple[Place, State]:
     """How large a table is and when it was changed; with a URL goes what its store said just now."""
     if isinstance(path, Remote):
-        from gentus.lake.remote import state_of
+        from gentus.lake.remote.storage import state_of
 
         if path.state is None and path.scheme in POSTGRES:
             return path, State(0)  # a server does not say
@@ -83,7 +83,7 @@ def looked_up(path: Place) -> tuple[Place, State]:
 
 
 def _state_of_folder(path: Place) -> State:
-    from gentus.lake.lakehouse import state_of_folder
+    from gentus.lake.formats.lakehouse import state_of_folder
 
     return state_of_folder(path)
 

@@ -10,14 +10,15 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
-from gentus.lake.apart import kept_apart
-from gentus.lake.base import Limits, Skipped, Source, Unreadable, explain
+from gentus.lake.base import Skipped, Source, Unreadable, explain
 from gentus.lake.files import looked_up, magic, opened
+from gentus.lake.formats.lakehouse import folder_kind, state_of_folder
 from gentus.lake.kinds import SQLITE, Kind, is_database, kind_inside, kind_of
-from gentus.lake.lakehouse import folder_kind, state_of_folder
 from gentus.lake.listing import Listed, listing, readable
-from gentus.lake.place import Place, Remote, State, as_place, is_url
+from gentus.lake.location import Place, Remote, State, as_place, is_url
 from gentus.lake.reader import kind_at, parts_of
+from gentus.lake.sandbox.isolated import kept_apart
+from gentus.settings import Limits
 
 _WHOLE = 16 << 20  # files up to this are hashed whole
 _BLOCK = 256 << 10
@@ -34,7 +35,7 @@ def scan(lake: str | os.PathLike[str] | Remote) -> Iterator[Source | Skipped]:
 
 def _scan(lake: Place) -> Iterator[Source | Skipped]:
     if isinstance(lake, Remote):
-        from gentus.lake.remote_scan import scan_remote
+        from gentus.lake.remote.scan import scan_remote
 
         yield from scan_remote(lake)
         return
@@ -60,7 +61,7 @@ def locate(
     """
     place, lake = as_place(path), as_place(lake).resolve()
     if isinstance(place, Remote):
-        from gentus.lake.remote_scan import locate_remote
+        from gentus.lake.remote.scan import locate_remote
 
         yield from scan(place) if place == lake else locate_remote(place, table_name(place, None, lake))
         return

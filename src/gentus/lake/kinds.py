@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 from gentus.lake.base import Unreadable
-from gentus.lake.place import Place
+from gentus.lake.location import Place
 
 
 class Kind(Enum):

@@ -8,8 +8,8 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
+from gentus.lake.formats.lakehouse import folder_kind
 from gentus.lake.kinds import Kind, kind_of
-from gentus.lake.lakehouse import folder_kind
 
 MANY = 20_000  # names up to this are sorted in memory, where they take 3 MB; more of them on the disk
 

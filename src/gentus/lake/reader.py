@@ -6,11 +6,12 @@ import os
 from pathlib import Path
 from typing import Any
 
-from gentus.lake.base import Limits, Source, Unreadable, explain, spread
+from gentus.lake.base import Source, Unreadable, explain, spread
 from gentus.lake.files import ZSTD, looked_up, magic
+from gentus.lake.formats.lakehouse import folder_kind, may_be_folder
 from gentus.lake.kinds import Kind, kind_inside, kind_of
-from gentus.lake.lakehouse import folder_kind, may_be_folder
-from gentus.lake.place import POSTGRES, Place, Remote, as_place
+from gentus.lake.location import POSTGRES, Place, Remote, as_place
+from gentus.settings import Limits
 from gentus.table import Table
 
 _PLAIN = (Kind.TEXT, Kind.PROSE, Kind.JSON)
@@ -58,11 +59,11 @@ def from_frame(obj: Any, name: str, limits: Limits | None = None) -> Table:
 def parts_of(path: Place, kind: Kind, limits: Limits) -> list[str] | list[None]:
     """List the tables inside a file; `[None]` for a file that is one table."""
     if kind is Kind.DATABASE:
-        from gentus.lake.database import tables_of
+        from gentus.lake.formats.database import tables_of
 
         return tables_of(path, limits)
     if kind is Kind.EXCEL:
-        from gentus.lake.excel import sheets_of
+        from gentus.lake.formats.excel import sheets_of
 
         return sheets_of(path)
     return [None]
@@ -103,36 +104,36 @@ def _read(path: Place, part: str | None, name: str, limits: Limits) -> Table:
         kind = kind_at(path)
         match kind, part:
             case (Kind.DELTA | Kind.ICEBERG, _):
-                from gentus.lake.lakehouse import read_folder
+                from gentus.lake.formats.lakehouse import read_folder
 
                 return read_folder(path, kind, name, limits)
             case (Kind.POSTGRES, _):
-                from gentus.lake.postgres import read_postgres
+                from gentus.lake.formats.postgres import read_postgres
 
                 return read_postgres(Remote(str(path)), name, limits)
             case (Kind.DATABASE, str()):
-                from gentus.lake.database import read_database
+                from gentus.lake.formats.database import read_database
 
                 return read_database(path, part, name, limits)
             case (Kind.EXCEL, str()):
-                from gentus.lake.excel import read_sheet
+                from gentus.lake.formats.excel import read_sheet
 
                 return read_sheet(path, part, name, limits)
             case (Kind.DATABASE | Kind.EXCEL, None):
                 raise Unreadable("it holds several tables, and none was named")
             case (Kind.PARQUET, _):
-                from gentus.lake.typed import read_parquet
+                from gentus.lake.formats.typed import read_parquet
 
                 return read_parquet(path, name, limits)
             case (Kind.ARROW, _):
-                from gentus.lake.arrow import read_arrow
+                from gentus.lake.formats.arrow import read_arrow
 
                 return read_arrow(path, name, limits)
             case (Kind.JSON, _):
-                from gentus.lake.jsontext import read_json
+                from gentus.lake.formats.json_text import read_json
 
                 return read_json(path, name, limits)
-        from gentus.lake.text import read_delimited
+        from gentus.lake.formats.text import read_delimited
 
         return read_delimited(path, name, limits, prose=kind is Kind.PROSE)
     except Unreadable:
@@ -144,7 +145,7 @@ def _read(path: Place, part: str | None, name: str, limits: Limits) -> Table:
 def _from_frame(obj: Any, name: str, limits: Limits) -> Table:
     import pyarrow as pa
 
-    from gentus.lake.arrow import arrow_table, from_batches
+    from gentus.lake.formats.arrow import arrow_table, from_batches
 
     if isinstance(obj, pa.Table):
         return arrow_table(obj, name, limits)

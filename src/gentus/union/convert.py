@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gentus.lake.base import EMPTY
-from gentus.lake.typed import text_of
+from gentus.lake.formats.typed import text_of
 from gentus.union.macros import FALSE, TRUE, WHITE, among, literal
 from gentus.union.plan import DAY_FIRST, FRACTION, Reading
 from gentus.union.types import FLOATS, INTEGERS, ZONED, is_date, is_decimal, is_number

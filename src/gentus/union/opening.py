@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gentus.lake import Limits, Source, Unreadable, as_place
 from gentus.lake.base import explain
-from gentus.lake.whole import Whole, open_whole
+from gentus.lake.full.rows import Whole, open_whole
 from gentus.union.plan import PlanError, PlannedTable, UnionPlan, hint
 from gentus.union.profile import Profile
 
@@ -50,7 +50,7 @@ def told_of(table: PlannedTable) -> Iterator[None]:
 def open_table(table: PlannedTable, duck: duckdb.DuckDBPyConnection, frame: Any, limits: Limits) -> Opened:
     """Open a table of a plan; raises `Unreadable`."""
     if table.path is None:
-        from gentus.lake.whole_typed import whole_frame
+        from gentus.lake.full.typed import whole_frame
 
         if frame is None:
             raise Unreadable("its plan was made for a data frame; run it from Python, with the frame")

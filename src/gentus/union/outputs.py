@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gentus.lake.formats.typed import quoted
 from gentus.lake.kinds import is_database
-from gentus.lake.place import Place, as_place
-from gentus.lake.typed import quoted
+from gentus.lake.location import Place, as_place
 from gentus.union.macros import literal
 from gentus.union.plan import UnionPlan
 from gentus.union.running import provenance_names, result_sql

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gentus.lake.place import is_url
-from gentus.store import write_file
+from gentus.files import write_file
+from gentus.lake.location import is_url
 
 VERSION = 1
 MONTH_FIRST, DAY_FIRST = "month first", "day first"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gentus.alignment import Alignment
+from gentus.align.alignment import Alignment
 from gentus.union.infer import Facts, Found, agreed, infer, reading, settle_open, widened
 from gentus.union.opening import Opened, told_of
 from gentus.union.plan import OutputColumn, Placement, Reading, UnionPlan

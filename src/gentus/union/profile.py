@@ -7,8 +7,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from gentus.lake.typed import text_of
-from gentus.lake.whole import Tally, Whole
+from gentus.lake.formats.typed import text_of
+from gentus.lake.full.rows import Tally, Whole
 from gentus.union.convert import bare, trimmed, typed_shape, unless_empty
 from gentus.union.infer import Facts
 from gentus.union.types import is_number, known_type

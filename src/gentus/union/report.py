@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from gentus.lake.whole import Tally
+from gentus.lake.full.rows import Tally
 
 EXAMPLES = 3
 _TOLD = {  # of what a read came across, in words

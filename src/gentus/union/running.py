@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from gentus.lake.typed import quoted
+from gentus.lake.formats.typed import quoted
 from gentus.progress import Tick
 from gentus.union.convert import bare, direct, last, middle, trimmed, unless_empty
 from gentus.union.distinct import FINGERPRINT, fingerprint_sql, first_of_equal
@@ -23,8 +23,8 @@ from gentus.union.opening import Opened, told_of
 from gentus.union.plan import Reading, UnionPlan
 from gentus.union.profile import kind_of
 from gentus.union.report import Report, TableReport, Unconverted
+from gentus.union.session import Desk
 from gentus.union.types import FLOATS, is_number
-from gentus.union.workshop import Desk
 
 if TYPE_CHECKING:
     import duckdb

@@ -17,7 +17,7 @@ from gentus.union.plan import UnionPlan
 from gentus.union.planning import settle
 from gentus.union.report import Report
 from gentus.union.running import Flow, finished, pour, result_sql
-from gentus.union.workshop import MEMORY, Desk
+from gentus.union.session import MEMORY, Desk
 
 if TYPE_CHECKING:
     import duckdb

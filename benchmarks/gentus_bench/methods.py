@@ -1,0 +1,81 @@
+"""Every system that can be compared, by the name that a command takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from gentus_bench.baselines import (
+    D3L,
+    LIFTus,
+    MiniLMColumns,
+    Retriever,
+    Santos,
+    Sato,
+    Sherlock,
+    Starmie,
+    StarmieStatic,
+    Tactus,
+    TactusStatic,
+    TfidfChars,
+    TfidfNames,
+    TfidfWords,
+)
+from gentus_bench.ours import GenTUS
+
+
+@dataclass(frozen=True, slots=True)
+class Lake:
+    """A lake as it lies on disk."""
+
+    tables: Path
+    labels: Path | None  # pairs to learn from, never of the queries that are scored
+    index: Path  # where a method may keep what it builds
+    seed: int = 0
+    reuse: bool = False  # take an index that lies there as it is
+    named: bool = True  # whether names of columns may be used: they are not what the labels were made of
+
+
+METHODS: dict[str, Callable[[Lake], Retriever | None]] = {  # None: it cannot be had on that lake
+    "tfidf-words": lambda lake: TfidfWords(),
+    "tfidf-chars": lambda lake: TfidfChars(),
+    "minilm": lambda lake: MiniLMColumns(),
+    "sherlock": lambda lake: Sherlock(lake.seed),
+    "sato": lambda lake: Sato(lake.seed),
+    "starmie": lambda lake: Starmie(lake.seed),
+    "starmie-static": lambda lake: StarmieStatic(lake.seed),
+    "liftus": lambda lake: LIFTus(lake.seed),
+    "tactus": lambda lake: Tactus(lake.seed),
+    "tactus-static": lambda lake: TactusStatic(lake.seed),
+    "santos": lambda lake: Santos(lake.seed),
+    "d3l": lambda lake: D3L(lake.seed),
+    "gentus": lambda lake: GenTUS(lake.tables, lake.index, reuse=lake.reuse, seed=lake.seed, names=False),
+    "gentus-labels": lambda lake: (
+        GenTUS(
+            lake.tables,
+            lake.index,
+            lake.labels,
+            "GenTUS, labels",
+            reuse=lake.reuse,
+            seed=lake.seed,
+            names=False,
+        )
+        if lake.labels
+        else None
+    ),
+    "tfidf-names": lambda lake: TfidfNames() if lake.named else None,
+    "gentus-names": lambda lake: (
+        GenTUS(lake.tables, lake.index, None, "GenTUS, names", reuse=lake.reuse, seed=lake.seed, names=True)
+        if lake.named
+        else None
+    ),
+}
+NAMED = ("tfidf-names", "gentus-names")  # the only ones that see names of columns
+
+
+def wanted(names: list[str] | None, named: bool = False) -> list[str]:
+    """The methods of these names, or all of them; those that see names of columns where asked for."""
+    if unknown := [name for name in names or () if name not in METHODS]:
+        raise ValueError(f"unknown method {', '.join(unknown)}; known are {', '.join(METHODS)}")
+    return names or [name for name in METHODS if named or name not in NAMED]

@@ -1,0 +1,130 @@
+"""GenTUS itself as a retriever: built in a process of its own, so that its memory can be measured."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import gentus
+from gentus.table import Table
+from gentus_bench.memory import peak_bytes
+
+_EVERY = 0.25  # seconds between two looks at the memory of the build
+
+
+class GenTUS:
+    """An index over a lake folder. `options` go to `gentus.build` as they are."""
+
+    def __init__(
+        self,
+        lake: Path,
+        index: Path,
+        labels: Path | None = None,
+        name: str = "GenTUS",
+        reuse: bool = False,
+        **options: Any,
+    ) -> None:
+        self.name = name
+        self.lake, self.index, self.reuse = lake, index, reuse
+        self.options = options if labels is None else {**options, "labels": str(labels)}
+        self._facts: dict[str, Any] = {}
+
+    def fit(self, tables: Iterable[Table]) -> None:
+        """Build the index, or open the one that is there; it reads the lake itself, not `tables`."""
+        if self.reuse and (self.index / "config.json").is_file():
+            self._facts = {"reused": True}
+        else:
+            seconds, peak = build(self.lake, self.index, self.options)
+            self._facts = {"build_seconds": seconds, "peak_mb": peak / 2**20}
+        self._index = gentus.open(self.index)
+        self._sources = self._index.sources()
+
+    def search(self, table: Table, k: int) -> list[str]:
+        """Search for a table that was read; one of the lake is known as itself."""
+        (hits,) = self._index.search_as([self._sources.get(table.name, table)], [table], k)
+        return [hit.table for hit in hits]
+
+    def facts(self) -> dict[str, Any]:
+        """Return what building took and how large the index is."""
+        info = self._index.info()
+        size: float | None = info.get("bytes_per_table")
+        if size is None and info.get("tables"):
+            size = (
+                sum(file.stat().st_size for file in self.index.rglob("*") if file.is_file()) / info["tables"]
+            )
+        return {**self._facts, "bytes_per_table": size, "serving_mb": self._serving_mb()}
+
+    def _serving_mb(self) -> float:
+        """Return the memory that answering takes; of the catalogue, on disk, all of its file."""
+        # Imported here: what a build imports belongs to the time and memory that are measured of it.
+        from gentus.features.static_vectors import load_tokenizer, load_vectors
+        from gentus_bench.baselines import serving_mb
+
+        outside: tuple[object, ...] = (load_tokenizer(),)
+        if self._index.encoder.states is None:  # else a language model reads columns, and the walk finds it
+            outside = (*outside, load_vectors())
+        catalogue = self._index.layout.catalogue.stat().st_size / 2**20
+        return serving_mb(self._index, *outside) + catalogue
+
+
+def build(lake: Path, index: Path, options: dict[str, Any]) -> tuple[float, int]:
+    """Build an index in a new process; return its seconds, start of Python left out, and its peak of memory.
+
+    The peak is of the process and those it starts, in bytes; memory that they share counts once.
+    """
+    task = json.dumps({"lake": str(lake), "index": str(index), "options": options})
+    command = [sys.executable, "-m", "gentus_bench.ours", task]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        peak = 0
+        try:
+            while process.poll() is None:
+                peak = max(peak, sum(map(_memory, _family(process.pid))))
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(_EVERY)
+        except BaseException:
+            process.terminate()
+            raise
+        assert process.stdout is not None
+        output = process.stdout.read()
+    if process.returncode != 0:
+        raise RuntimeError(f"building {index} failed with exit code {process.returncode}: see above")
+    report = json.loads(output.splitlines()[-1])
+    return report["seconds"], max(peak, report["peak"])
+
+
+def _family(pid: int) -> Iterator[int]:
+    """Yield a process and all it has started."""
+    yield pid
+    with contextlib.suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            for child in (task / "children").read_text().split():
+                yield from _family(int(child))
+
+
+def _memory(pid: int) -> int:
+    """Return the resident bytes of a process, of shared pages its part; 0 where the system does not tell."""
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+    return 0
+
+
+def main() -> None:
+    """Build what the first argument says, as JSON, and print what it took."""
+    task = json.loads(sys.argv[1])
+    started = time.perf_counter()
+    with contextlib.redirect_stdout(sys.stderr):  # ours is for the answer
+        gentus.build(task["lake"], task["index"], **task["options"])
+    seconds = time.perf_counter() - started
+    print(json.dumps({"seconds": seconds, "peak": peak_bytes()}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,149 @@
+"""Columns read as quantities: numbers in the notations that people use, dates and times.
+
+This is for comparing columns, so it is quick and forgiving; what goes into a union is converted by stricter
+rules.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from gentus.arrays import F64
+
+Kind = Literal["number", "date", "text"]
+
+_LOOK = 16  # values by which a notation is recognised
+_MOSTLY = 0.8  # of them have to be dates, or have the same unit
+_LARGEST = 1e300  # numbers can still be subtracted
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_MONTH = rf"(?P<month>{'|'.join(_MONTHS)})[a-z]*\.?"
+_TIME = r"(?:[T ]+(?P<time>\d{1,2}:\d{2}(?::\d{2})?).*)?"
+_DAY = r"(?P<d>\d{1,2})(?:st|nd|rd|th)?"
+_DATES = {  # how people know them, and what they look like
+    "ISO dates": re.compile(rf"(?P<y>[12]\d{{3}})([-/.])(?P<m>\d{{1,2}})\2(?P<d>\d{{1,2}}){_TIME}"),
+    "dates such as 5/12/1999": re.compile(
+        rf"(?P<d>\d{{1,2}})([-/.])(?P<m>\d{{1,2}})\2(?P<y>[12]\d{{3}}){_TIME}"
+    ),
+    "dates such as 31 Dec 1999": re.compile(rf"{_DAY}[ -]{_MONTH},?[ -](?P<y>\d{{4}}){_TIME}", re.I),
+    "dates such as Dec 31, 1999": re.compile(rf"{_MONTH} {_DAY},? (?P<y>\d{{4}}){_TIME}", re.I),
+    "dates such as 19991231": re.compile(
+        r"(?P<y>1[89]\d{2}|20\d{2})(?P<m>0[1-9]|1[0-2])(?P<d>0[1-9]|[12]\d|3[01])"
+    ),
+    "months such as 1999-12": re.compile(r"(?P<y>[12]\d{3})-(?P<m>0[1-9]|1[0-2])"),
+    "times such as 23:59": re.compile(r"(?P<time>\d{1,2}:\d{2}(?::\d{2})?)(?:\.\d+)?"),
+}
+_AMOUNT = re.compile(
+    r"(?P<sign>[-+\u2212(]?) ?(?P<before>[$€£¥]?) ?"
+    r"(?P<number>[-+]?(?:\d[\d.,' \u00a0\u202f]*)?\d|[-+]?[.,]\d+)"
+    r"(?P<power>[eE][-+]?\d{1,3})? ?(?P<after>%|[$€£¥]|[^\W\d_]{1,4}[²³]?(?:/[^\W\d_]{1,4}[²³]?)?)?\)?"
+)
+_BLANK = re.compile(r"[' \u00a0\u202f]")
+_COMMA = re.compile(r"[\d.]*,(\d{1,2}|\d{4,})|\d+(\.\d{3})*,\d+|\d{1,3}(\.\d{3}){2,}")  # only a decimal comma
+_POINT = re.compile(r"[\d,]*\.(\d{1,2}|\d{4,})|\d+(,\d{3})*\.\d+|\d{1,3}(,\d{3}){2,}")  # only a decimal point
+
+
+@dataclass(frozen=True, slots=True)
+class Quantities:
+    """The values of a column as numbers: days since 1970 if they are dates."""
+
+    kind: Kind
+    values: F64  # (n,) NaN where a value is none
+    unit: str = ""  # of numbers: kg, %, $; of dates: how they are written
+
+
+def read_quantities(values: Sequence[str]) -> Quantities:
+    """Read the distinct values of a column, whatever they are."""
+    try:
+        plain = np.fromiter(map(float, values), np.float64, len(values))
+    except ValueError:
+        pass
+    else:
+        return _compact_days(values) or _numbers(plain)
+    some = values[:: max(1, len(values) // _LOOK)][:_LOOK]
+    for name, pattern in _DATES.items():
+        if sum(pattern.fullmatch(value) is not None for value in some) >= _MOSTLY * len(some):
+            days = _days(values, pattern)
+            if np.isfinite(days).mean() >= _MOSTLY:
+                return Quantities("date", days, name)
+    if any(_AMOUNT.fullmatch(value) for value in some):
+        return _amounts(values)
+    return Quantities("text", np.full(len(values), np.nan))
+
+
+def _compact_days(values: Sequence[str]) -> Quantities | None:
+    """Numbers of eight digits that are all dates; a few could be chance."""
+    name, pattern = "dates such as 19991231", _DATES["dates such as 19991231"]
+    if len(values) < 3 or len(values[0]) != 8 or not all(map(pattern.fullmatch, values)):
+        return None
+    return Quantities("date", _days(values, pattern), name)
+
+
+def _amounts(values: Sequence[str]) -> Quantities:
+    """Numbers with signs of thousands, money, percent or units. A unit that most do not have is no unit."""
+    found = [_AMOUNT.fullmatch(value) for value in values]
+    units = Counter(match["before"] + (match["after"] or "") for match in found if match)
+    unit, times = units.most_common(1)[0]
+    if times < max(_MOSTLY * units.total(), len(values) / 2):
+        unit = ""
+    numbers = [match["number"] for match in found if match]
+    comma = any(map(_COMMA.fullmatch, numbers)) and not any(map(_POINT.fullmatch, numbers))
+    plain = str.maketrans(",.", ". ") if comma else str.maketrans(",", " ")
+    read = np.full(len(values), np.nan)
+    for at, match in enumerate(found):
+        if match and match["before"] + (match["after"] or "") in ("", unit):
+            text = _BLANK.sub("", match["number"].translate(plain)) + (match["power"] or "")
+            try:
+                number = float(text)
+            except ValueError:  # several decimal points: a version, an address
+                continue
+            read[at] = -number if match["sign"] in ("-", "(", "\u2212") else number
+    return _numbers(read, unit)
+
+
+def _numbers(values: F64, unit: str = "") -> Quantities:
+    """What is too large for a number is none."""
+    small = np.abs(values) < _LARGEST
+    if not small.any():
+        return Quantities("text", np.full(len(values), np.nan))
+    return Quantities("number", np.where(small, values, np.nan), unit)
+
+
+def _days(values: Sequence[str], pattern: re.Pattern[str]) -> F64:
+    """(n,) days since 1970, with the time of day as a fraction; NaN for what is no date."""
+    if pattern is _DATES["ISO dates"]:
+        try:
+            seconds = np.array([value[:19] for value in values], "datetime64[s]")  # without the zone
+            return seconds.astype(np.float64) / 86_400
+        except ValueError:  # one of them is written otherwise
+            pass
+    parts = [match.groupdict() if (match := pattern.fullmatch(value)) else {} for value in values]
+    count = len(parts)
+    year = np.fromiter((int(part.get("y") or 1970) for part in parts), np.int64, count)
+    month = np.fromiter((_month(part) for part in parts), np.int64, count)
+    day = np.fromiter((int(part.get("d") or 1) for part in parts), np.int64, count)
+    if (month > 12).any() and not (day > 12).any():
+        month, day = day, month  # which of two small numbers is the month shows where one is above 12
+    good = (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)
+    good &= np.fromiter(map(bool, parts), bool, count)
+    months = np.where(good, (year - 1970) * 12 + month - 1, 0).astype("datetime64[M]")
+    days = months.astype("datetime64[D]").astype(np.float64) + day - 1
+    time = np.fromiter((_seconds(part.get("time")) for part in parts), np.float64, count)
+    return np.where(good, days + time / 86_400, np.nan)
+
+
+def _month(part: dict[str, str | None]) -> int:
+    named = part.get("month")
+    return _MONTHS.index(named.lower()) + 1 if named else int(part.get("m") or 1)
+
+
+def _seconds(time: str | None) -> float:
+    if not time:
+        return 0.0
+    hours, minutes, *seconds = map(int, time.split(":"))
+    return 3600.0 * hours + 60 * minutes + sum(seconds)

@@ -1,0 +1,149 @@
+"""Why two columns were put together, in words that can be checked against the tables."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from gentus.align.digest import Digest
+from gentus.align.pairs import FIRST, NAMES, Evidence
+from gentus.arrays import F64
+from gentus.lake.base import spread
+
+_SHARED = 0.05  # of all distinct values; fewer are not worth a word
+_ALIKE = 0.35  # largest gap between two distributions that look alike
+_CLEARLY = 0.6  # names as similar as that are called so
+_LOOKED_AT = 128  # cells, for words and formats to name
+_YEARS = (1500, 2100)
+_WORD = re.compile(r"[^\W\d_]{3,}")
+_NAMED = 3  # words given as examples; not these:
+_PLAIN = {"the", "and", "for", "with", "from", "not", "are", "was", "his", "her", "its", "that", "this"}
+
+
+def reason(query: Digest, table: Digest, evidence: Evidence, i: int, j: int) -> str:
+    """What speaks for a pair: names, the values both have, and what kind of cells they are."""
+    said = list(_names(query, table, evidence, i, j))
+    if not evidence.filled[i, j]:
+        neither = query.sizes[i] == table.sizes[j]
+        return "; ".join([*said, "both are empty" if neither else "one of them is empty"])
+    seen = {name: float(value) for name, value in zip(FIRST, evidence.first[i, j], strict=True)}
+    shared = float(evidence.shared[i, j])
+    if shared == 1:
+        said.append("the same distinct values")
+    elif shared >= _SHARED:
+        said.append(f"{100 * shared:.0f} % of distinct values shared")
+    if seen["both dates"] > 0.5:
+        said.append(_dates(query, table, i, j))
+    elif seen["both numbers"] > 0.5:
+        said.append(_numbers(query, table, seen, i, j))
+    elif shared < 0.5:
+        said += _text(query, table, seen, i, j)
+    return "; ".join(said) or "alike in length and letters"
+
+
+def _names(query: Digest, table: Digest, evidence: Evidence, i: int, j: int) -> Iterator[str]:
+    alike = dict(zip(NAMES, evidence.names[i, j], strict=True))
+    if alike["equal names"]:
+        same = query.table.columns[i].name == table.table.columns[j].name
+        yield "same column name" if same else "same words in the column names"
+    elif alike["alike letters"] > _CLEARLY:
+        yield "alike column names"
+    elif alike["alike meaning"] > _CLEARLY:
+        yield "column names of like meaning"
+
+
+def _dates(query: Digest, table: Digest, i: int, j: int) -> str:
+    ours, theirs = query.units[i], table.units[j]
+    written = f"both {ours}" if ours == theirs else f"{ours} and {theirs}"
+    if "times" in ours or "times" in theirs:
+        return written
+    years = [
+        [int(str(np.datetime64(int(day), "D"))[:4]) for day in days[[0, -1]]]
+        for days in _both(query, table, i, j)
+    ]
+    return f"{written}, {_ranges(*years)}"
+
+
+def _numbers(query: Digest, table: Digest, seen: dict[str, float], i: int, j: int) -> str:
+    ours, theirs = _both(query, table, i, j)
+    unit = query.units[i] if query.units[i] == table.units[j] else ""
+    ranges = _ranges(ours[[0, -1]], theirs[[0, -1]]) + (f" {unit}" if unit else "")
+    if ours[0] == theirs[-1] and theirs[0] == ours[-1]:
+        return f"both are {ranges} throughout"
+    whole = all(bool((np.rint(numbers) == numbers).all()) for numbers in (ours, theirs))
+    low, high = min(ours[0], theirs[0]), max(ours[-1], theirs[-1])
+    if whole and not unit and _YEARS[0] <= low and high <= _YEARS[1]:
+        return f"both years, {ranges}"
+    if seen["distributions apart"] <= _ALIKE:
+        return f"same units and range ({ranges})" if unit else f"numbers spread alike ({ranges})"
+    kind = "whole numbers" if whole else "numbers"
+    return f"both {kind}{' in the same unit' if unit else ''} ({ranges})"
+
+
+def _both(query: Digest, table: Digest, i: int, j: int) -> tuple[F64, F64]:
+    return query.numbers[i], table.numbers[j]
+
+
+def _ranges(ours: Iterable[float], theirs: Iterable[float]) -> str:
+    """Two ranges as one if they overlap by half or more, else both."""
+    (low, high), (least, most) = ours, theirs
+    whole, common = max(high, most) - min(low, least), min(high, most) - max(low, least)
+    if 2 * common >= whole:
+        return _range(min(low, least), max(high, most))
+    return f"{_range(low, high)} and {_range(least, most)}"
+
+
+def _range(low: float, high: float) -> str:
+    if low == high:
+        return _number(low)
+    join = "-" if low >= 0 else " to "
+    return f"{_number(low)}{join}{_number(high)}"
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if float(value).is_integer() and abs(value) < 1e15 else f"{value:.4g}"
+
+
+def _text(query: Digest, table: Digest, seen: dict[str, float], i: int, j: int) -> Iterator[str]:
+    ours, theirs = (_some(side.table.columns[at].cells) for side, at in ((query, i), (table, j)))
+    if shape := _common_shape(ours, theirs):
+        yield f"same format, such as {shape}"
+    elif words := _common_words(ours, theirs):
+        yield f"alike words: {', '.join(words)}"
+    elif seen["meaning, text"] > 0.4:
+        yield "words of like meaning"
+
+
+def _some(cells: list[str]) -> list[str]:
+    return [cells[at] for at in spread(len(cells), _LOOKED_AT)]
+
+
+def _common_words(ours: Iterable[str], theirs: Iterable[str]) -> list[str]:
+    """The words that most cells of both columns have."""
+    counts = [
+        Counter(word for cell in cells for word in set(_WORD.findall(cell.lower())) - _PLAIN)
+        for cells in (ours, theirs)
+    ]
+    common = counts[0] & counts[1]  # the lesser count of each
+    return sorted(common, key=lambda word: (-common[word], word))[:_NAMED]
+
+
+def _common_shape(ours: list[str], theirs: list[str]) -> str:
+    """A cell of the format that nearly all cells of both columns have, if it is one of codes with digits."""
+    if not (any(letter.isdigit() for letter in ours[0]) and any(letter.isdigit() for letter in theirs[0])):
+        return ""
+    (shape, times), (other, others) = (
+        Counter(map(_shape, cells)).most_common(1)[0] for cells in (ours, theirs)
+    )
+    usual = times >= 0.9 * len(ours) and others >= 0.9 * len(theirs)
+    return next(cell for cell in ours if _shape(cell) == shape) if shape == other and usual else ""
+
+
+_LETTERS, _DIGIT = re.compile(r"[^\W\d_]+"), re.compile(r"\d")
+
+
+def _shape(cell: str) -> str:
+    return _DIGIT.sub("0", _LETTERS.sub("A", cell))

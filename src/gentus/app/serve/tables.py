@@ -1,0 +1,102 @@
+"""Tables, looked at closely: what their columns hold, and some rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+from gentus.align.digest import digest
+from gentus.app.serve.queries import Asked, told
+from gentus.lake import Limits, Source, Unreadable
+from gentus.lake.base import EMPTY, explain
+from gentus.lake.formats.typed import session, text_of
+from gentus.lake.full.rows import Tally, open_whole
+from gentus.table import Table
+
+if TYPE_CHECKING:
+    from gentus.app.serve.core import Core
+    from gentus.lake.full.rows import Whole
+
+EXAMPLES = 5
+_MOST_CELLS = 100_000  # that are shown at once
+KINDS = ("number", "date", "text")
+
+
+def looked_at(core: Core, asked: Asked, rows: int) -> dict[str, Any]:
+    """A table as it is shown."""
+    index = core.holder.index
+    with told(asked.source):
+        read = index.read(asked.source)
+        sample = first_rows(asked.source, [column.name for column in read.columns], rows, index.limits)
+    return {
+        "name": asked.source.name,
+        "sid": index.sid(asked.source.name) if asked.of_lake else None,
+        "rows": read.rows,
+        "more_rows": read.rows >= index.limits.rows,
+        "columns": profile(read),
+        "sample": sample,
+    }
+
+
+def aligned(core: Core, query: Asked, table: str, names: bool) -> dict[str, Any]:
+    """Which columns of a query and of a table of the lake belong together."""
+    from gentus.align.aligner import align  # and SciPy with it, which search does not need
+
+    left, right = query.read(core), Asked(core.holder.source(table)).read(core)
+    return {
+        **align(left, right, names).to_dict(),
+        "query_columns": [column.name for column in left.columns],
+        "table_columns": [column.name for column in right.columns],
+    }
+
+
+def profile(table: Table) -> list[dict[str, Any]]:
+    """What a sample tells of every column."""
+    kinds = digest(table).kinds
+    told = []
+    for column, kind in zip(table.columns, kinds, strict=True):
+        common = Counter(column.cells)
+        told.append(
+            {
+                "name": column.name,
+                "type": KINDS[int(kind.argmax())] if column.cells and kind.any() else "empty",
+                "filled": round(len(column.cells) / max(table.rows, 1), 4),
+                "distinct": len(common),
+                "examples": [cell for cell, _ in common.most_common(EXAMPLES)],
+            }
+        )
+    return told
+
+
+def first_rows(source: Source, columns: list[str], rows: int, limits: Limits) -> list[list[str | None]]:
+    """The first rows of a table under the columns that its sample has; cells as text, clipped."""
+    rows = min(rows, _MOST_CELLS // max(1, len(columns)))
+    try:
+        with session(limits) as shared:
+            duck = shared.cursor()  # so that nobody waits for us
+        with closing(duck):
+            whole = open_whole(source, duck, limits)
+            places = [whole.places[name] for name in columns if name in whole.places]
+            with whole.scan(duck, places, Tally()) as relation:
+                cells = ", ".join(_cell(whole, place, limits.cell_chars) for place in places)
+                found = duck.execute(f"SELECT {cells} FROM {relation} LIMIT {rows}").fetchall()
+    except Unreadable:
+        raise
+    except Exception as error:
+        raise Unreadable(explain(error)) from error
+    by_name = {whole.names[place]: at for at, place in enumerate(places)}
+    order = [by_name.get(name) for name in columns]
+    return [[None if at is None else _shown(row[at]) for at in order] for row in found]
+
+
+def _cell(whole: Whole, place: int, chars: int) -> str:
+    return f"left({text_of(f'c{place}', whole.types[place], 4 * chars)}, {chars})"
+
+
+def _shown(cell: str | None) -> str | None:
+    """A cell, or nothing where search sees nothing either."""
+    if cell is None:
+        return None
+    text = cell.strip()
+    return None if text.lower() in EMPTY else text

@@ -1,0 +1,141 @@
+"""All tables of an index at a glance: the list, the map and the tree. Made once a state."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gentus.arrays import F32
+from gentus.identifiers.codebooks import Codebooks, format_sid
+from gentus.index.index import Index
+
+EXAMPLES = 3
+FEW = 50  # tables below a node that are listed
+
+
+@dataclass(slots=True)
+class View:
+    """N tables in the order of their names."""
+
+    names: list[str]
+    folded: list[str]  # as they are compared
+    rows: list[int]  # as sampled
+    columns: list[int]
+    codes: NDArray[np.unsignedinteger[Any]]  # (N, L)
+    suffixes: NDArray[np.int64]  # (N,)
+    codebooks: Codebooks
+    sample_rows: int  # a table with so many rows may have more
+    _order: NDArray[np.int64] | None = field(default=None, init=False)
+    _map: dict[int, tuple[bytes, bytes]] = field(default_factory=dict, init=False)
+
+    @classmethod
+    def of(cls, index: Index) -> View:
+        """Read the catalogue."""
+        found = index.catalogue.listed(index.decoder.codebooks.levels)
+        return cls(
+            found.names,
+            [name.casefold() for name in found.names],
+            found.rows,
+            found.columns,
+            found.codes,
+            found.suffixes,
+            index.decoder.codebooks,
+            index.limits.rows,
+        )
+
+    def __len__(self) -> int:
+        """How many tables there are."""
+        return len(self.names)
+
+    def entry(self, at: int) -> dict[str, Any]:
+        """What is told of one table."""
+        return {
+            "name": self.names[at],
+            "rows": self.rows[at],
+            "more_rows": self.rows[at] >= self.sample_rows,
+            "columns": self.columns[at],
+            "sid": format_sid(self.codes[at], int(self.suffixes[at])),
+        }
+
+    def page(self, words: str, offset: int, limit: int) -> dict[str, Any]:
+        """Some of the tables whose names have all words in them."""
+        wanted = words.casefold().split()
+        if wanted:
+            found = [at for at, name in enumerate(self.folded) if all(word in name for word in wanted)]
+        else:
+            found = list(range(offset, min(offset + limit, len(self))))
+            return {"total": len(self), "offset": offset, "tables": [self.entry(at) for at in found]}
+        some = found[offset : offset + limit]
+        return {"total": len(found), "offset": offset, "tables": [self.entry(at) for at in some]}
+
+    # --- the tree ---------------------------------------------------------------------------------------
+
+    @property
+    def order(self) -> NDArray[np.int64]:
+        """(N,) tables in the order of their identifiers."""
+        if self._order is None:
+            self._order = np.lexsort((self.suffixes, *self.codes.T[::-1]))
+        return self._order
+
+    def below(self, prefix: list[int]) -> NDArray[np.int64]:
+        """The tables whose identifiers begin with a prefix, in the order of identifiers."""
+        found = self.order
+        for level, code in enumerate(prefix):
+            column = self.codes[found, level].astype(np.int64)
+            found = found[np.searchsorted(column, code) : np.searchsorted(column, code, "right")]
+        return found
+
+    def tree(self, prefix: list[int]) -> dict[str, Any]:
+        """What lies below a prefix."""
+        found = self.below(prefix)
+        children: list[dict[str, Any]] = []
+        if len(prefix) < self.codes.shape[1] and len(found):
+            codes, first, counts = np.unique(
+                self.codes[found, len(prefix)], return_index=True, return_counts=True
+            )
+            for code, begin, count in zip(codes.tolist(), first.tolist(), counts.tolist(), strict=True):
+                some = found[begin : begin + min(count, EXAMPLES)].tolist()
+                examples = [self.names[at] for at in some]
+                children.append({"code": code, "tables": count, "examples": examples})
+        children.sort(key=lambda child: (-child["tables"], child["code"]))
+        below = [self.names[at] for at in found.tolist()] if len(found) <= FEW else []
+        return {"prefix": prefix, "tables": len(found), "children": children, "below": below}
+
+    # --- the map ----------------------------------------------------------------------------------------
+
+    def map(self, most: int) -> tuple[bytes, bytes]:
+        """All tables as points, in JSON and in JSON packed by gzip; of very many, some."""
+        if most not in self._map:
+            chosen = np.arange(len(self))
+            if len(self) > most:
+                chosen = np.arange(most) * len(self) // most
+            flat = flattened(self.codebooks.decode(self.codes[chosen]))
+            points = flat.astype(np.float64).round(4).tolist()
+            first = self.codes[chosen, 0].tolist()
+            document = {
+                "total": len(self),
+                "points": [[x, y, code] for (x, y), code in zip(points, first, strict=True)],
+                "names": [self.names[at] for at in chosen.tolist()],
+            }
+            text = json.dumps(document, separators=(",", ":")).encode()
+            self._map[most] = text, gzip.compress(text, 5)
+        return self._map[most]
+
+
+def flattened(vectors: F32) -> F32:
+    """(N, 2) the two directions in which vectors differ most, from -1 to 1; signs do not depend on luck."""
+    if not len(vectors):
+        return np.zeros((0, 2), np.float32)
+    centred = vectors - vectors.mean(0)
+    _, directions = np.linalg.eigh(centred.T @ centred)
+    main = directions[:, ::-1][:, :2]
+    main = main * np.sign(main[np.abs(main).argmax(0), np.arange(main.shape[1])])
+    flat = centred @ main
+    if flat.shape[1] < 2:
+        flat = np.hstack([flat, np.zeros((len(flat), 1))])
+    return np.asarray(flat / np.maximum(np.abs(flat).max(), 1e-9), np.float32)

@@ -1,0 +1,169 @@
+"""Blocks: what a table says as one vector, and the vectors of its columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gentus.arrays import F32, I64
+from gentus.features.evidence import BLOCKS, NAMES, WIDTHS, Evidence, normalize, unit_blocks
+from gentus.features.extract import Features
+from gentus.settings import SpaceSettings
+
+if TYPE_CHECKING:
+    pass
+from gentus.arrays import half
+
+# How much each block counts over the whole table, and in a column's vector. Names count as far as they agree
+# with cells; see `Blocks.trust`.
+TABLE = {"words": 0.3, "grams": 0.3, "tokens": 0.3, "profile": 0.1}
+
+
+NAME_IN_TABLE, NAME_IN_COLUMN = 0.5, 0.2
+
+
+POSITIONS = 96  # that are distinguished, from the left
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """Tables as blocks, and their columns as vectors."""
+
+    blocks: F32  # (T, B) what tables say, whatever the order of their columns
+    ordered: F32  # (T, d) their columns by position
+    columns: F32  # (C, d)
+    starts: I64  # (T + 1,) where each table's columns begin
+
+    def vectors(self, order: float) -> F32:
+        """(T, D) blocks, and the ordered columns with the weight that `order` has in the lake."""
+        return np.concatenate([self.blocks, order**0.5 * self.ordered], axis=1) if order else self.blocks
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """Features in, blocks of tables and vectors of columns out."""
+
+    evidence: Evidence
+    basis: F32  # (WIDTH, d) from a column's evidence to its vector
+    trust: float = 0.0  # how far names agree with cells, 0 to 1
+
+    def encode(self, features: Features) -> Encoded:
+        """Blocks and columns of some tables. One without columns has blocks of zeros."""
+        starts = features.tables.astype(np.int64)
+        filled = np.flatnonzero(np.diff(starts) > 0)
+        raw = self.evidence.raw(features)
+        blocks = np.zeros((len(features), self.width), np.float32)
+        ordered = np.zeros((len(features), self.basis.shape[1]), np.float32)
+        if not len(filled):
+            return Encoded(blocks, ordered, ordered[:0], starts)
+        sums = unit_blocks(np.add.reduceat(raw, starts[filled]))
+        columns = normalize(products(unit_blocks(raw), self.basis, starts))
+        parts = [weight * sums[:, BLOCKS[kind]] for kind, weight in self._weights().items()]
+        parts.append(normalize(np.add.reduceat(columns, starts[filled])))
+        blocks[filled] = np.concatenate(parts, axis=1)
+        position = np.minimum(features.places[:, 0], POSITIONS - 1)
+        signed = columns * position_signs(self.basis.shape[1])[position]
+        ordered[filled] = normalize(np.add.reduceat(signed, starts[filled]))
+        return Encoded(blocks, ordered, columns, starts)
+
+    @property
+    def width(self) -> int:
+        """B."""
+        return sum(WIDTHS[kind] for kind in self._weights()) + int(self.basis.shape[1])
+
+    def name_blocks(self) -> list[slice]:
+        """Where in a table's blocks those of names are."""
+        places, end = [], 0
+        for kind in self._weights():
+            part = slice(end, end := end + WIDTHS[kind])
+            if kind in NAMES:
+                places.append(part)
+        return places
+
+    def _weights(self) -> dict[str, float]:
+        """Roots of the weights of a table's blocks, which sum to one."""
+        weights = dict(TABLE)
+        if self.trust:
+            weights |= dict.fromkeys(NAMES, NAME_IN_TABLE * self.trust)
+        total = sum(weights.values())
+        return {kind: (weight / total) ** 0.5 for kind, weight in weights.items()}
+
+
+def products(rows: F32, matrix: F32, starts: I64) -> F32:
+    """`rows @ matrix`, table by table.
+
+    In a product of many tables BLAS rounds a row by where it stands; but a table must have the same vectors
+    alone, among others and in two copies.
+    """
+    found = np.empty((len(rows), matrix.shape[1]), np.float32)
+    for first, last in pairwise(starts.tolist()):
+        np.matmul(rows[first:last], matrix, out=found[first:last])
+    return found
+
+
+@lru_cache(maxsize=4)
+def position_signs(width: int) -> F32:
+    """(POSITIONS, width) random signs: columns at the same position keep their product, others lose it."""
+    random = np.random.Generator(np.random.PCG64(20_181))  # part of the format
+    return np.where(random.random((POSITIONS, width)) < 0.5, -1, 1).astype(np.float32)
+
+
+def learn_blocks(
+    evidence: Evidence, features: Features, settings: SpaceSettings, most: int = 20_000
+) -> Blocks:
+    """How columns and tables become vectors, learnt from a sample of tables."""
+    raw = evidence.raw(features)
+    trust = agreement(raw, features) if evidence.named else 0.0
+    some = unit_blocks(raw[:: max(1, -(-len(raw) // most))].copy())
+    scale = _column_scale(trust)
+    some *= scale
+    values, vectors = np.linalg.eigh(some.T.astype(np.float64) @ some / max(len(some), 1))
+    width = min(settings.columns, len(values))
+    values = np.maximum(values[::-1][:width], max(values[-1], 1e-12) * 1e-9)
+    whitened = vectors[:, ::-1][:, :width] * (values / values[0]) ** (-settings.whitening / 2)
+    return Blocks(evidence, half(whitened * scale[:, None]), trust)
+
+
+def _column_scale(trust: float) -> F32:
+    """(WIDTH,) the root of the weight of every kind in a column's vector."""
+    scale = np.empty(sum(WIDTHS.values()), np.float32)
+    for kind, block in BLOCKS.items():
+        scale[block] = (NAME_IN_COLUMN * trust if kind in NAMES else 0.2) ** 0.5
+    return scale
+
+
+def agreement(raw: F32, features: Features, tables: int = 2000, anchors: int = 400) -> float:
+    """How far names may be trusted, 0 to 1, judged from the lake alone.
+
+    Names that mean something agree with the words in cells: over a table's likeliest partners, similarity of
+    names and of words rise and fall together, at least as much as similarity of tokens and of words do.
+    """
+    starts = features.tables.astype(np.int64)
+    filled = np.flatnonzero(np.diff(starts) > 0)[:tables]
+    if len(filled) < 4:
+        return 1.0
+    sums = {
+        kind: normalize(np.add.reduceat(raw[:, BLOCKS[kind]], starts[:-1][filled])[: len(filled)])
+        for kind in ("words", "tokens", *NAMES)
+    }
+    some = np.unique(np.linspace(0, len(filled) - 1, anchors).astype(int))
+    similar = {kind: vectors[some] @ vectors.T for kind, vectors in sums.items()}
+    together = similar["words"] + similar["tokens"]
+    together[np.arange(len(some)), some] = -np.inf
+    count = min(100, len(filled) - 1)
+    best = np.argpartition(-together, count - 1, axis=1)[:, :count]
+    near = {kind: np.take_along_axis(values, best, 1) for kind, values in similar.items()}
+    names = np.mean([_correlation(near[kind], near["words"]) for kind in NAMES])
+    usual = _correlation(near["tokens"], near["words"])
+    return round(float(np.clip(names / max(usual, 0.1), 0, 1)), 3)
+
+
+def _correlation(left: F32, right: F32) -> float:
+    """The mean correlation of the rows of two arrays."""
+    left, right = left - left.mean(1, keepdims=True), right - right.mean(1, keepdims=True)
+    lengths = np.sqrt((left**2).sum(1) * (right**2).sum(1))
+    return float(((left * right).sum(1) / np.maximum(lengths, 1e-9)).mean())

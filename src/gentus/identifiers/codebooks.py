@@ -1,0 +1,134 @@
+"""Identifiers: residual codes of latents, and suffixes where codes collide. NumPy only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gentus.arrays import F32, U8
+
+_BLOCK = 8192
+_CROSSED = 6  # levels whose codewords' products with each other are kept: 256 KB a pair of levels
+
+
+@dataclass(slots=True)
+class Codebooks:
+    """L residual codebooks of K codewords."""
+
+    words: F32  # (L, K, d)
+    squares: F32 = field(init=False, repr=False)  # (L, K) their squared lengths
+    _crossed: list[list[F32]] | None = field(default=None, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Square once what every search needs."""
+        self.squares = np.einsum("lkd,lkd->lk", self.words, self.words)
+
+    @property
+    def levels(self) -> int:
+        """L."""
+        return len(self.words)
+
+    @property
+    def size(self) -> int:
+        """K."""
+        return int(self.words.shape[1])
+
+    @property
+    def crossed(self) -> list[list[F32]]:
+        """Products (K, K) of the codewords of a level with those of each before it; of the first levels."""
+        if self._crossed is None:
+            some = self.words[:_CROSSED]
+            self._crossed = [[before @ book.T for before in some[:level]] for level, book in enumerate(some)]
+        return self._crossed
+
+    def encode(self, latents: F32) -> U8:
+        """(N, L) codes, each level the nearest codeword to what the levels before left over."""
+        codes = np.empty((len(latents), self.levels), np.uint8)
+        for begin in range(0, len(latents), _BLOCK):
+            rest = latents[begin : begin + _BLOCK].copy()
+            for level, book in enumerate(self.words):
+                nearest = np.argmin(self.squares[level] - 2 * rest @ book.T, axis=1)
+                codes[begin : begin + _BLOCK, level] = nearest
+                rest -= book[nearest]
+        return codes
+
+    def decode(self, codes: NDArray[np.integer]) -> F32:
+        """(N, d) sums of the codewords, of all levels or the first ones."""
+        total = np.zeros((len(codes), self.words.shape[2]), np.float32)
+        for code, book in zip(codes.T, self.words, strict=False):
+            total += book.take(code, axis=0)
+        return total
+
+    def error(self, latents: F32, codes: U8) -> F32:
+        """(N,) squared distances of latents to their codewords."""
+        missing = latents - self.decode(codes)
+        return np.asarray(np.einsum("nd,nd->n", missing, missing), np.float32)
+
+
+def assign_suffixes(codes: U8, distance: F32) -> NDArray[np.int32]:
+    """(N,) suffix of every table: 0 where its code is its own, else 1, 2, .. within the group.
+
+    The table nearest to its codewords comes first, so that the order of suffixes means something.
+    """
+    order = np.lexsort((np.arange(len(codes)), distance, *codes.T[::-1]))
+    ordered = codes[order]
+    new = np.ones(len(codes), bool)
+    new[1:] = (ordered[1:] != ordered[:-1]).any(1)
+    group = np.cumsum(new) - 1
+    size = np.bincount(group, minlength=1)
+    rank = np.arange(len(codes)) - np.flatnonzero(new)[group] if len(codes) else np.zeros(0, np.int64)
+    suffixes = np.zeros(len(codes), np.int32)
+    suffixes[order] = np.where(size[group] > 1, rank + 1, 0)
+    return suffixes
+
+
+def format_sid(codes: U8, suffix: int) -> str:
+    """An identifier as people see it: `17-203-4-91`, with `+2` where a suffix tells tables apart."""
+    return format_sids(codes[None], np.array([suffix]))[0]
+
+
+def format_sids(codes: NDArray[np.unsignedinteger[Any]], suffixes: NDArray[np.integer[Any]]) -> list[str]:
+    """The same for (N, L) codes; Python writes lists of lists of numbers faster than single ones."""
+    written = str(codes.tolist())[2:-2].replace(", ", "-").split("]-[") if len(codes) else []
+    return [
+        f"{sid}+{suffix}" if suffix else sid for sid, suffix in zip(written, suffixes.tolist(), strict=True)
+    ]
+
+
+def short_sid(sid: str, shown: int = 6) -> str:
+    """The first codes of an identifier, which say what a table is about; `--json` has all of them."""
+    codes = sid.split("-")
+    return sid if len(codes) <= shown else "-".join(codes[:shown]) + "-…"
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How well a set of identifiers uses its code space."""
+
+    used: list[float]  # share of the codewords in use, a level
+    perplexity: list[float]  # effective number of codewords in use, a level
+    collision_rate: float  # share of the tables that share their codes with another
+    largest_bucket: int  # tables on the most crowded code
+    error: float  # mean squared distance of a latent to its codewords (latents have length one)
+
+
+def health(codes: U8, size: int, distance: F32) -> Health:
+    """Report on identifiers after a fit."""
+    used, perplexity = [], []
+    for level in range(codes.shape[1]):
+        share = np.bincount(codes[:, level], minlength=size) / max(len(codes), 1)
+        some = share[share > 0]
+        used.append(round(len(some) / size, 4))
+        perplexity.append(round(float(np.exp(-(some * np.log(some)).sum())), 2))
+    _, buckets = np.unique(codes, axis=0, return_counts=True)
+    collided = int(buckets[buckets > 1].sum())
+    return Health(
+        used,
+        perplexity,
+        round(collided / max(len(codes), 1), 6),
+        int(buckets.max(initial=0)),
+        round(float(distance.mean()) if len(distance) else 0.0, 6),
+    )

@@ -1,0 +1,107 @@
+"""The unionability-aware residual quantizer: latents and codebooks learnt together.
+
+Loss = reconstruction + residual quantization + unionability contrast, as in the paper, and one term of
+ours: the *quantized* tables must rank as the teacher ranks, because quantized is what they are at search.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from gentus.embed.training import Batches, Network, ranking_loss
+from gentus.identifiers.codebooks import Codebooks
+from gentus.identifiers.residual_kmeans import residual_kmeans
+from gentus.progress import Tick
+from gentus.settings import QuantizerSettings
+
+
+def _nearest(points: Tensor, centres: Tensor) -> Tensor:
+    return ((centres**2).sum(1) - 2 * points @ centres.T).argmin(1)
+
+
+def quantize(latents: Tensor, books: Tensor) -> tuple[Tensor, Tensor]:
+    """Sum of the nearest codewords (N, d), and the residual quantization terms of every level (L, N)."""
+    total = torch.zeros_like(latents)
+    errors = []
+    for book in books:
+        rest = latents.detach() - total.detach()
+        word = book[_nearest(rest, book.detach())]
+        errors.append(((rest - word) ** 2).sum(1))
+        total = total + word
+    return total, torch.stack(errors)
+
+
+def learn_codes(
+    network: Network,
+    batches: Batches,
+    settings: QuantizerSettings,
+    shape: tuple[int, int],
+    generator: torch.Generator,
+    tick: Tick = lambda n: None,
+) -> Codebooks:
+    """Tune network and codebooks together, then fit the codebooks to where the latents came to rest."""
+    temperature, objective = batches.settings.temperature, batches.objective
+    latents = all_latents(network, batches)
+    levels, size = shape
+    start = residual_kmeans(latents.numpy(), [None] * levels, size, settings.rounds)
+    books = nn.Parameter(torch.from_numpy(start))
+    width = network.settings.embedding
+    decoder = nn.Sequential(nn.Linear(books.shape[2], width), nn.SiLU(), nn.Linear(width, width))
+    optimizer = torch.optim.AdamW(
+        [*network.parameters(), books, *decoder.parameters()], settings.rate, weight_decay=0.0
+    )
+    steps = settings.training_steps(len(latents))
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, max(steps, 1))
+    for step in range(steps):
+        batch = batches.draw()
+        embedding, latent = network(batch.columns, batch.owner, len(batch.tables))
+        coded, errors = quantize(latent, books)
+        passed = coded + latent - latent.detach()  # straight through: the gradient reaches books and network
+        ranked = (latent @ passed.T - (passed**2).sum(1) / 2) / temperature  # minus half the squared distance
+        commitment = ((latent - coded.detach()) ** 2).sum(1).mean()
+        reconstruction = ((functional.normalize(decoder(passed), dim=1) - embedding.detach()) ** 2).sum(1)
+        loss = (
+            ranking_loss(ranked, batch, objective.teacher, objective.union_coded)
+            + ranking_loss(latent @ latent.T / temperature, batch, objective.teacher, objective.union)
+            + reconstruction.mean()
+            + errors.sum(0).mean()
+            + settings.commitment * commitment
+        )
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        schedule.step()
+        if step % settings.reset_every == settings.reset_every - 1:
+            _reset_dead(books, all_latents(network, batches), generator)
+        tick(1)
+    rested = residual_kmeans(
+        all_latents(network, batches).numpy(), books.detach().numpy(), size, settings.rounds
+    )
+    return Codebooks(rested.astype(np.float16).astype(np.float32))
+
+
+@torch.no_grad()
+def _reset_dead(books: Tensor, latents: Tensor, generator: torch.Generator) -> None:
+    """Put codewords that no table uses where residuals are."""
+    rest = latents
+    for book in books:
+        nearest = _nearest(rest, book)
+        dead = torch.nonzero(torch.bincount(nearest, minlength=len(book)) == 0)[:, 0]
+        rest = rest - book[nearest]
+        if len(dead):
+            book[dead] = (book[nearest] + rest)[torch.randint(len(rest), (len(dead),), generator=generator)]
+
+
+@torch.no_grad()
+def all_latents(network: Network, batches: Batches, block: int = 1024) -> Tensor:
+    """(T, d) latents of every table the batches are drawn from."""
+    total = len(batches.starts) - 1
+    parts = []
+    for begin in range(0, total, block):
+        tables = np.arange(begin, min(begin + block, total))
+        columns, owner = batches.gather(tables)
+        parts.append(network(columns, owner, len(tables))[1])
+    return torch.cat(parts)

@@ -1,0 +1,59 @@
+"""Which identifiers tables get: the shaped ones, or a lesser kind that shows what shaping is worth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gentus.arrays import F32
+from gentus.identifiers.codebooks import Codebooks, assign_suffixes
+from gentus.settings import Variant
+
+MEANINGLESS: tuple[Variant, ...] = ("random", "atomic")  # only a generator can learn to write these
+
+
+@dataclass(frozen=True, slots=True)
+class Identifiers:
+    """What N tables are called."""
+
+    codes: NDArray[np.unsignedinteger[Any]]  # (N, L)
+    suffixes: NDArray[np.int32]  # (N,)
+    reachable: NDArray[np.bool_]  # (N,) whether writing the identifier finds this very table
+    codebooks: Codebooks
+
+
+def make_identifiers(
+    variant: Variant,
+    codes: NDArray[np.uint8],
+    distance: F32,
+    codebooks: Codebooks,
+    random: np.random.Generator,
+) -> Identifiers:
+    """Identifiers from the codes that the quantizer gave.
+
+    `shaped` and `ordinary` take them as they are: they differ in how the quantizer was fitted. `random` draws
+    every code, `atomic` has one code a table, and under `no-suffix` one of the tables that share their codes
+    answers for all, drawn at random.
+    """
+    count, levels = codes.shape
+    everyone = np.ones(count, bool)
+    if variant == "atomic":
+        words = np.zeros((1, count, codebooks.words.shape[2]), np.float32)
+        own = random.permutation(count)[:, None]
+        small = np.uint8 if count <= 256 else np.uint32
+        return Identifiers(own.astype(small), np.zeros(count, np.int32), everyone, Codebooks(words))
+    if variant == "random":
+        codes = random.integers(0, codebooks.size, (count, levels), dtype=np.uint8)
+        blank = Codebooks(np.zeros_like(codebooks.words))  # they say nothing
+        return Identifiers(codes, assign_suffixes(codes, distance), everyone, blank)
+    suffixes = assign_suffixes(codes, distance)
+    if variant == "no-suffix":
+        order = random.permutation(count)
+        _, first = np.unique(codes[order], axis=0, return_index=True)
+        reachable = np.zeros(count, bool)
+        reachable[order[first]] = True
+        return Identifiers(codes, np.zeros(count, np.int32), reachable, codebooks)
+    return Identifiers(codes, suffixes, everyone, codebooks)

@@ -1,0 +1,276 @@
+"""The index folder: which file is what, how files are written so that none is ever half there.
+
+What a search needs are a model and a snapshot of the prefix tree, each with a number. A change writes the
+next ones beside the old, then switches by one transaction of the catalogue; a reader sees the old index or
+the new one, never a mixture. `config.json` says the same as the catalogue, with the checksums of all files.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import io
+import json
+import os
+import shutil
+import sqlite3
+import stat
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gentus.files import write_file
+
+FORMAT = 8
+_NEEDED = (
+    "edition",
+    "generation",
+    "snapshot",
+    "serial",
+    "fitted",
+    "files",
+    "version",
+    "lake",
+    "settings",
+    "levels",
+    "codes",
+    "labels",
+    "generator",
+    "evidence",
+    "names",
+    "health",
+)
+
+
+class IndexFolderError(RuntimeError):
+    """An index folder that cannot be used; the message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Paths inside an index folder."""
+
+    root: Path
+
+    @property
+    def config(self) -> Path:
+        """Settings, and which generation is current."""
+        return self.root / "config.json"
+
+    @property
+    def catalogue(self) -> Path:
+        """The SQLite catalogue."""
+        return self.root / "catalogue.sqlite"
+
+    def model(self, generation: int) -> Path:
+        """Encoder weights and codebooks."""
+        return self.root / f"model-{generation}.safetensors"
+
+    def trie(self, snapshot: int) -> Path:
+        """Folder of the prefix tree's arrays."""
+        return self.root / f"trie-{snapshot}"
+
+    def generator(self, generation: int) -> Path:
+        """Folder of the generator, where one is shipped."""
+        return self.root / f"generator-{generation}"
+
+    @property
+    def cache(self) -> Path:
+        """Features of all tables. It may be deleted; a build makes it anew."""
+        return self.root / "cache"
+
+    def chunk(self, number: int) -> Path:
+        """Cached features of some hundred tables."""
+        return self.cache / f"features-{number:06d}.npz"
+
+    @property
+    def added(self) -> Path:
+        """Tables that people sent to a server to be added: they are nowhere else."""
+        return self.root / "added"
+
+    def is_index(self) -> bool:
+        """Whether this is an index, finished or not."""
+        return self.catalogue.is_file() and (self.config.is_file() or self.cache.is_dir())
+
+
+def open_regular(path: Path) -> io.BufferedReader:
+    """Open a file to read it; a link, a pipe or a device is refused, and waited for by nobody."""
+    if foreign := _foreign(path):
+        raise OSError(errno.EINVAL, foreign, str(path))
+    return path.open("rb")
+
+
+def _foreign(path: Path) -> str | None:
+    """Why an entry of an index folder is not one that gentus makes, in words."""
+    kind = path.lstat().st_mode
+    if stat.S_ISLNK(kind):
+        return f"it is a link to {os.readlink(path)}"
+    if stat.S_ISREG(kind):
+        return None
+    return "it is a folder, not a file" if stat.S_ISDIR(kind) else "it is neither a file nor a folder"
+
+
+def refuse_foreign(layout: Layout) -> None:
+    """No part of an index is a link, a pipe or a device: these would lead out of it, or have no end."""
+    for folder in (layout.root, layout.cache, *layout.root.glob("trie-*"), *layout.root.glob("generator-*")):
+        with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
+            for entry in entries:
+                if not (entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)):
+                    raise IndexFolderError(
+                        f"{entry.path} does not belong into an index: {_foreign(Path(entry.path))}. "
+                        f"Delete it, then see what is missing: gentus check {layout.root}"
+                    )
+
+
+@contextmanager
+def write_lock(layout: Layout, wait: float = 0.0) -> Iterator[None]:
+    """Keep other writers out. SQLite's locks work on every system and end with the process."""
+    with closing(sqlite3.connect(layout.root / "write.lock", timeout=wait, isolation_level=None)) as lock:
+        try:
+            lock.execute("BEGIN EXCLUSIVE")
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error):
+                raise
+            raise IndexFolderError(
+                f"{layout.root} is being changed by another process. It can be searched meanwhile; "
+                "to change it, wait for the other, or stop it."
+            ) from error
+        yield
+
+
+def write_config(layout: Layout, config: dict[str, Any]) -> None:
+    """Replace `config.json` in one step, sealed by a checksum of its own."""
+    sealed = {**config, "checksum": _seal(config)}
+    write_file(layout.config, (json.dumps(sealed, indent=2) + "\n").encode())
+
+
+def _seal(config: dict[str, Any]) -> str:
+    text = json.dumps({key: value for key, value in config.items() if key != "checksum"}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def digests(layout: Layout, generation: int, snapshot: int) -> dict[str, dict[str, Any]]:
+    """Size and SHA-256 of every file that the catalogue's current configuration stands on."""
+    files = [layout.model(generation)]
+    for folder in (layout.generator(generation), layout.trie(snapshot)):
+        files += sorted(path for path in folder.glob("*") if path.is_file())
+    return {
+        path.relative_to(layout.root).as_posix(): {"bytes": path.stat().st_size, "sha256": digest(path)}
+        for path in files
+    }
+
+
+def digest(path: Path) -> str:
+    """The SHA-256 of a file."""
+    with open_regular(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def verify(layout: Layout, name: str, expected: dict[str, Any]) -> str | None:
+    """What is wrong with a file, in words; None if it is as it was written."""
+    path = layout.root / name
+    try:
+        if foreign := _foreign(path):
+            return foreign
+        size = path.stat().st_size
+        if size != expected["bytes"]:
+            return f"it has {size:,} bytes instead of {expected['bytes']:,}"
+        if digest(path) != expected["sha256"]:
+            return "its content is not what was written (the checksum differs)"
+    except FileNotFoundError:
+        return "it is missing"
+    except OSError as error:
+        return f"it cannot be read: {error.strerror}"
+    return None
+
+
+def read_config(layout: Layout) -> dict[str, Any]:
+    """Read `config.json`, or say what is wrong with it."""
+    try:
+        there = layout.root.is_dir()
+        refuse_foreign(layout)
+    except PermissionError as error:
+        raise IndexFolderError(
+            f"{error.filename} cannot be read: {error.strerror}. Ask its owner for the permission."
+        ) from error
+    if not there:
+        raise IndexFolderError(
+            f"There is no index at {layout.root}. Make one: gentus index LAKE -o {layout.root}"
+        )
+    if not layout.config.is_file():
+        hint = "Its build was not finished; run" if layout.catalogue.is_file() else "Make an index with"
+        raise IndexFolderError(
+            f"{layout.root} is not a finished index. {hint}: gentus index LAKE -o {layout.root}"
+        )
+    repair = f"Mend it: gentus check {layout.root} --repair"
+    try:
+        config: dict[str, Any] = json.loads(layout.config.read_text("utf-8"))
+        version = config["format"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise IndexFolderError(f"{layout.config} is damaged ({_reason(error)}). {repair}") from error
+    check_format(layout, version, config.get("lake"))
+    try:
+        require_keys(config)
+    except ValueError as error:
+        raise IndexFolderError(f"{layout.config} is damaged ({error}). {repair}") from error
+    if config.get("checksum") != _seal(config):
+        raise IndexFolderError(f"{layout.config} was altered (its checksum differs). {repair}")
+    return config
+
+
+def require_keys(config: Any) -> dict[str, Any]:
+    """A configuration, if it has all that one needs; else `ValueError`."""
+    missing = [key for key in _NEEDED if key not in config] if isinstance(config, dict) else ["braces"]
+    if missing:
+        raise ValueError(f"it lacks {', '.join(missing)}")
+    return dict(config)
+
+
+def check_format(layout: Layout, version: object, lake: object) -> None:
+    """Refuse an index of another format, with the command that makes one of this."""
+    if version != FORMAT:
+        raise IndexFolderError(
+            f"{layout.root} has index format {version}, this version of gentus reads {FORMAT}. "
+            f"Build the index again: gentus index {lake or 'LAKE'} -o {layout.root}"
+        )
+
+
+def _reason(error: Exception) -> str:
+    return f"it lacks {error}" if isinstance(error, KeyError) else str(error)
+
+
+def next_generation(layout: Layout) -> int:
+    """A number that no file carries yet, finished or not: a file that is in use is never written again."""
+    found = [
+        int(number)
+        for path in layout.root.glob("*-*")
+        if (number := path.name.split("-")[1].split(".")[0]).isdecimal()
+    ]
+    return max(found, default=0) + 1
+
+
+def superseded(layout: Layout, generation: int, snapshot: int) -> list[Path]:
+    """Files and folders that no reader will open any more, or that a stopped writer left half done."""
+    current = (layout.model(generation), layout.generator(generation), layout.trie(snapshot))
+    numbered = (path for kind in ("model-*", "trie-*", "generator-*") for path in layout.root.glob(kind))
+    return [path for path in (*numbered, *layout.root.glob("*.part")) if path not in current]
+
+
+def remove_superseded(layout: Layout, generation: int, snapshot: int) -> None:
+    """Delete them. A reader that still has one open keeps it; where the system forbids that, it stays."""
+    for path in superseded(layout, generation, snapshot):
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            with suppress(OSError):
+                path.unlink()
+
+
+def remove_other_chunks(layout: Layout, used: set[int]) -> None:
+    """Delete cached features that no table points to any more."""
+    keep = {layout.chunk(number).stem for number in used}
+    for path in layout.cache.glob("features-*"):
+        if path.name.split(".")[0] not in keep:  # states of a language model are named after their chunk
+            path.unlink(missing_ok=True)

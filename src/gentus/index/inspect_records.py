@@ -1,0 +1,128 @@
+"""A look at the training records that an index and its labels give."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from itertools import islice
+from typing import TYPE_CHECKING, Any, get_args
+
+import numpy as np
+
+from gentus.arrays import Integers
+from gentus.features.extract import Features
+from gentus.identifiers.codebooks import format_sid
+from gentus.index.folder import IndexFolderError
+from gentus.index.ingest import stream_features
+from gentus.lake import Source, Unreadable
+from gentus.metrics import load_groundtruth
+from gentus.settings import RecordSettings
+
+if TYPE_CHECKING:
+    from gentus.index.index import Index
+from gentus.generator.records import (
+    Kind,
+    Record,
+    View,
+    count_records,
+    jaccard,
+    label_pairs,
+    mine_negatives,
+    records,
+    word_profiles,
+)
+
+
+def inspect(
+    index: Index,
+    labels: str | os.PathLike[str] | None = None,
+    show: int = 5,
+    kind: str | None = None,
+    seed: int = 0,
+    settings: RecordSettings | None = None,
+) -> dict[str, Any]:
+    """Say how many records an index and its labels give, and describe the first of them, for JSON."""
+    if kind not in (None, *get_args(Kind)):
+        raise ValueError(f"there are no {kind} records; there are {', '.join(get_args(Kind))}")
+    known_labels = index.config["labels"] or {}
+    held = set() if labels else set(known_labels.get("held_out", ()))  # they were never trained on
+    given = load_groundtruth(labels) if labels else index.catalogue.labels()
+    if not given:
+        raise ValueError(
+            f"No labels are known to {index.layout.root}. Give a CSV of query_table,candidate_table: --labels"
+        )
+    generation = index.config["settings"]["generation"]
+    settings = settings or RecordSettings(**(generation["records"] if generation else {}))
+    found = index.catalogue.identifiers(index.config["levels"])
+    row_of = {table: row for row, table in enumerate(found.tables.tolist())}
+    # A build that was interrupted may have read tables that have no identifier yet.
+    tables = [table for table in index.catalogue.featurized().tolist() if table[0] in row_of]
+    known = index.catalogue.names(table for table, _, _ in tables)
+    names = [known[table].name for table, _, _ in tables]
+    truth = {query: right for query, right in given.items() if query not in held}
+    pairs, outside = label_pairs(truth, {name: at for at, name in enumerate(names)})
+    if not len(pairs):
+        raise ValueError(f"{labels or 'labels'}: none of its {outside:,} pairs names two tables of the index")
+    parts: list[Integers] = []
+    profiles = word_profiles(_features(index, tables, parts), settings.tokens)
+    negatives = mine_negatives(profiles, pairs, settings.negatives)
+    widths = np.concatenate(parts)
+    made = records(pairs, widths, negatives, settings, seed)
+    shown = islice((record for record in made if kind in (None, record.kind)), show)
+    sources = index.sources()
+
+    def named(at: int) -> dict[str, Any]:
+        row = row_of[tables[at][0]]
+        return {"table": names[at], "sid": format_sid(found.codes[row], int(found.suffixes[row]))}
+
+    def described(record: Record) -> dict[str, Any]:
+        query = record.view.table
+        document = {
+            "kind": record.kind,
+            "input": named(query) | _seen(index, record.view, sources[names[query]]),
+            "target": named(record.target),
+        }
+        if record.negative is not None:
+            similarity = jaccard(profiles, query, record.negative)
+            document["negative"] = named(record.negative) | {"jaccard": round(similarity, 4)}
+        return document
+
+    return {
+        "pairs": len(pairs),
+        "pairs_outside_the_lake": outside,
+        "records": count_records(pairs, widths, negatives, settings),
+        "settings": asdict(settings),
+        "seed": seed,
+        "shown": [described(record) for record in shown],
+    }
+
+
+def _features(
+    index: Index, tables: Sequence[tuple[int, int, int]], widths: list[Integers]
+) -> Iterator[Features]:
+    """Cached features of all tables; notes their widths in passing, so that the cache is read once."""
+    layout = index.layout
+    if not all(layout.chunk(chunk).is_file() for chunk in {chunk for _, chunk, _ in tables}):
+        raise IndexFolderError(
+            f"Cached features are missing from {layout.cache}. "
+            f"Make them again: gentus index {index.config['lake']} -o {layout.root}"
+        )
+    for features in stream_features(tables, layout):
+        widths.append(np.diff(features.tables))
+        yield features
+
+
+def _seen(index: Index, view: View, source: Source, columns: int = 6, values: int = 4) -> dict[str, Any]:
+    """What a view keeps of its table, and the first values of its first columns."""
+    try:
+        table = index.read(source)
+        seen = view.apply(table)
+    except (Unreadable, ValueError) as error:
+        return {"error": str(error)}
+    return {
+        "view": {"share": view.share, "seed": view.seed, "columns": view.columns},
+        "rows": [seen.rows, table.rows],
+        "columns": [len(seen.columns), len(table.columns)],
+        "values": {column.name: column.cells[:values] for column in seen.columns[:columns]},
+    }

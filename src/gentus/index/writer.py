@@ -1,0 +1,90 @@
+"""Changing an index: one writer at a time, errors in plain words, and the switch to other files."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+
+from gentus.index.catalogue import Catalogue
+from gentus.index.folder import (
+    IndexFolderError,
+    Layout,
+    digests,
+    read_config,
+    remove_superseded,
+    superseded,
+    write_config,
+    write_lock,
+)
+
+PATIENCE = 5.0  # seconds to wait for another writer before giving up
+
+
+@contextmanager
+def writer(layout: Layout, create: bool = False) -> Iterator[Catalogue]:
+    """The catalogue, for this process alone to write.
+
+    What was committed stays whatever happens; a full disk or a folder that cannot be written is said as such.
+    """
+    if not create:
+        read_config(layout)  # which says what is wrong
+    opened = False
+    try:
+        if create:
+            layout.root.mkdir(parents=True, exist_ok=True)
+        with write_lock(layout, PATIENCE), closing(Catalogue(layout.catalogue, writable=True)) as catalogue:
+            opened = True
+            _finish(layout, catalogue)
+            yield catalogue
+    except sqlite3.OperationalError as error:
+        if "user-defined function" in str(error):  # ours cannot fail: Ctrl-C met it, and SQLite put it so
+            raise KeyboardInterrupt from error
+        raise IndexFolderError(_refused(layout, opened, error)) from error
+    except sqlite3.DatabaseError as error:
+        raise IndexFolderError(
+            f"{layout.catalogue} is damaged ({error}). Delete {layout.root} and index the lake again."
+        ) from error
+    except OSError as error:
+        if opened and error.filename and not str(error.filename).startswith(str(layout.root)):
+            raise  # it is about some other file
+        raise IndexFolderError(_refused(layout, opened, error.strerror or error)) from error
+
+
+def _finish(layout: Layout, catalogue: Catalogue) -> None:
+    """Do what a writer that was killed has left to do after its switch, and clear away what it never used."""
+    config = catalogue.config()
+    if config is None:
+        return
+    try:
+        told = read_config(layout)["edition"] == config["edition"]
+    except IndexFolderError:
+        told = False
+    if not told or superseded(layout, config["generation"], config["snapshot"]):
+        settle(layout, config)
+
+
+def _refused(layout: Layout, opened: bool, reason: object) -> str:
+    if not (opened or layout.config.is_file()):
+        return f"Cannot write the index to {layout.root}: {reason}"
+    return (
+        f"Cannot write to {layout.root}: {reason}. The index is as it was, with all that had been stored; "
+        "make room or give permission, and run the same command again."
+    )
+
+
+def publish(layout: Layout, catalogue: Catalogue, config: dict[str, Any]) -> dict[str, Any]:
+    """The next edition of the configuration, with checksums; call it in the transaction that switches."""
+    before = catalogue.config()
+    edition = 1 + (before["edition"] if before else 0)
+    files = digests(layout, config["generation"], config["snapshot"])
+    config = {**config, "edition": edition, "files": files}
+    catalogue.put_config(config)
+    return config
+
+
+def settle(layout: Layout, config: dict[str, Any]) -> None:
+    """After the switch: let `config.json` say it too, and clear away what was replaced."""
+    write_config(layout, config)
+    remove_superseded(layout, config["generation"], config["snapshot"])

@@ -1,0 +1,1 @@
+"""lake/formats."""

@@ -1,0 +1,102 @@
+"""Arrow data: IPC and Feather files, streams and the tables of data-frame libraries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from gentus.lake.base import Unreadable, spread
+from gentus.lake.files import opened, size_of
+from gentus.lake.formats.typed import relation_table, session
+from gentus.lake.location import Place
+from gentus.settings import Limits
+from gentus.table import Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_MARK = b"ARROW1"
+_RUNS = 8  # places of a large file that rows are taken from
+
+
+def read_arrow(path: Place, name: str, limits: Limits) -> Table:
+    """Read rows spread over an Arrow IPC (Feather) file, or the first ones of a stream."""
+    import pyarrow as pa
+
+    with opened(path) as file, _stream(path, file, limits) as stream:
+        if not is_file(stream):
+            return from_batches(pa.ipc.open_stream(stream), name, limits)
+        reader = pa.ipc.open_file(stream)
+        room = limits.typed_bytes
+        pieces = []
+        for piece in _runs(reader, limits.rows):
+            pieces.append(piece)
+            room -= piece.nbytes
+            if room < 0:
+                break
+        return arrow_table(pa.Table.from_batches(pieces, reader.schema), name, limits)
+
+
+def from_batches(batches: Any, name: str, limits: Limits) -> Table:
+    """Take the first rows of a stream of record batches."""
+    import pyarrow as pa
+
+    pieces: list[pa.RecordBatch] = []
+    rows = 0
+    while rows < limits.rows:
+        try:
+            batch = batches.read_next_batch()
+        except StopIteration:
+            break
+        pieces.append(_sound(batch.slice(0, limits.rows - rows)))
+        rows += pieces[-1].num_rows
+    return arrow_table(pa.Table.from_batches(pieces, batches.schema), name, limits)
+
+
+def arrow_table(data: pa.Table, name: str, limits: Limits) -> Table:
+    """Turn an Arrow table into text, its rows spread if there are too many."""
+    if not data.num_rows:
+        raise Unreadable("it has columns and no rows")
+    if data.num_rows > limits.rows:
+        data = data.take(list(spread(data.num_rows, limits.rows)))
+    header = list(data.column_names)
+    plain = data.rename_columns([f"c{number}" for number in range(len(header))])  # names may repeat
+    with session(limits) as duck:
+        duck.register("frame", plain)
+        table = relation_table("frame", name, limits, header=header)
+        duck.unregister("frame")
+        return table
+
+
+def is_file(stream: pa.NativeFile) -> bool:
+    """Whether it is an IPC file and not a stream, in which the mark of a file is a length of a gigabyte."""
+    start: bytes = stream.read(len(_MARK))
+    stream.seek(0)
+    return start == _MARK
+
+
+def _stream(path: Place, file: BinaryIO, limits: Limits) -> pa.NativeFile:
+    """Map large files, of whose batches only the rows taken are then read; small ones are safer to copy."""
+    import pyarrow as pa
+
+    large = isinstance(path, Path) and size_of(file) > limits.typed_bytes
+    return pa.memory_map(str(path)) if large else pa.PythonFile(file, mode="r")
+
+
+def _runs(reader: pa.RecordBatchFileReader, rows: int) -> Iterator[pa.RecordBatch]:
+    """Yield runs of rows from evenly spread places, about as many rows in all as asked for."""
+    numbers = spread(reader.num_record_batches, _RUNS)
+    wanted = -(-rows // max(1, len(numbers)))  # of each batch
+    for number in numbers:
+        batch = reader.get_batch(number)
+        runs = 1 if batch.num_rows <= wanted else max(1, min(wanted, _RUNS // len(numbers)))
+        length = min(batch.num_rows, wanted // runs)
+        for run in range(runs):
+            yield _sound(batch.slice((batch.num_rows - length) * run // max(1, runs - 1), length))
+
+
+def _sound(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Check every offset of a batch: following a damaged one would bring the process down."""
+    batch.validate(full=True)
+    return batch

@@ -1,0 +1,96 @@
+"""Delta tables (the `delta` extra): the log is read by deltalake, the data by us."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gentus.lake.base import Unreadable
+from gentus.lake.files import stream_raw
+from gentus.lake.formats.lakehouse import DELTA_LOG, Batches, inside, open_inside
+from gentus.lake.location import Place, Remote
+from gentus.settings import Limits
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def open_delta(folder: Place, limits: Limits) -> Batches:
+    """Open a Delta table. Of one at a URL the log is copied, so that all that is fetched is fetched by us."""
+    try:
+        from deltalake import DeltaTable
+    except ImportError as error:
+        raise Unreadable("reading Delta tables needs deltalake: pip install 'gentus[delta]'") from error
+    if isinstance(folder, Remote):
+        with tempfile.TemporaryDirectory(prefix="gentus-") as scratch:
+            _copy_log(folder, Path(scratch), limits)
+            return _batches(DeltaTable(scratch), folder)
+    return _batches(DeltaTable(folder.resolve()), folder)
+
+
+def _copy_log(folder: Remote, scratch: Path, limits: Limits) -> None:
+    from gentus.lake.remote.scan import files_in
+
+    log = files_in(folder / DELTA_LOG)
+    size = sum(state.size for state in log.values())
+    if size > limits.typed_bytes:
+        raise Unreadable(
+            f"its log has {size / 1e6:,.0f} MB, which is too much; write a checkpoint and clean it"
+        )
+    (scratch / DELTA_LOG).mkdir()
+    for name, state in log.items():
+        with (scratch / DELTA_LOG / Path(name).name).open("wb") as file:
+            for piece in stream_raw(Remote((folder / DELTA_LOG / name).url, state)):
+                file.write(piece)
+
+
+def _batches(table: Any, folder: Place) -> Batches:
+    import pyarrow.dataset as pads
+
+    dataset = table.to_pyarrow_dataset(filesystem=_only(folder, whole=False))
+    fragments = list(dataset.get_fragments())
+    cheap = pads.ParquetFragmentScanOptions(use_buffered_stream=True, buffer_size=1 << 16, pre_buffer=False)
+
+    def first(number: int, rows: int) -> pa.Table:
+        import pyarrow as pa
+
+        scanner = fragments[number].scanner(
+            schema=dataset.schema,
+            batch_size=rows,
+            batch_readahead=0,
+            fragment_readahead=0,
+            fragment_scan_options=cheap,
+            use_threads=False,
+        )
+        found = next((batch for batch in scanner.to_batches() if batch.num_rows), None)
+        some = [] if found is None else [found.slice(0, rows)]
+        return pa.Table.from_batches(some, dataset.schema)
+
+    def every(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        whole = table.to_pyarrow_dataset(filesystem=_only(folder, whole=True))
+        yield from whole.to_batches(columns=list(columns), fragment_readahead=1, batch_readahead=2)
+
+    return Batches(dataset.schema, len(fragments), first, every)
+
+
+def _only(folder: Place, whole: bool) -> pa.fs.FileSystem:
+    """A file system that has the files of this folder and no others."""
+    from fsspec import AbstractFileSystem
+    from pyarrow.fs import FSSpecHandler, PyFileSystem
+
+    class Only(AbstractFileSystem):  # type: ignore[misc]
+        """What deltalake calls a file is looked for below one folder."""
+
+        protocol = "gentus-delta"
+        cachable = False
+
+        def _open(self, path: str, mode: str = "rb", **_: Any) -> Any:
+            return open_inside(inside(folder, path), whole)
+
+        def info(self, path: str, **_: Any) -> dict[str, Any]:
+            with self._open(path) as file:
+                return {"name": path, "size": file.seek(0, 2), "type": "file"}
+
+    return PyFileSystem(FSSpecHandler(Only()))

@@ -1,0 +1,106 @@
+"""Sheets of an Excel workbook (the `excel` extra)."""
+
+from __future__ import annotations
+
+import datetime
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any
+from xml.etree import ElementTree
+
+from gentus.lake.base import Unreadable, build, spread
+from gentus.lake.files import opened
+from gentus.lake.location import Place
+from gentus.settings import Limits
+from gentus.table import Table
+
+_BOOK = "xl/workbook.xml"
+_LARGEST_BOOK = 4 << 20  # bytes, unpacked
+_NOT_WHOLE = (
+    "xl/worksheets/",
+    "xl/media/",
+    "xl/embeddings/",
+    "xl/drawings/",
+    "xl/pivotCache/",
+)  # but by rows, or never
+_MOST_ROWS = 1 << 20  # that a sheet can have; one may say that it goes on below
+_LOOKED_AT = 8  # for each sampled row, so many are looked at: a sheet can only be read from its top
+
+
+def sheets_of(path: Place) -> list[str]:
+    """List the sheets of a workbook in their order."""
+    with opened(path) as file:
+        try:
+            with zipfile.ZipFile(file) as archive:
+                if archive.getinfo(_BOOK).file_size > _LARGEST_BOOK:
+                    raise Unreadable("its list of sheets unpacks to too much; save the sheets as .csv files")
+                with archive.open(_BOOK) as part:
+                    book = ElementTree.parse(part)
+        except (zipfile.BadZipFile, KeyError, ElementTree.ParseError, EOFError, zlib.error) as error:
+            raise Unreadable("it is not an Excel workbook, or it is damaged; save it again") from error
+    names = [node.get("name") for node in book.iter() if node.tag.endswith("}sheet")]
+    return [name for name in names if name]
+
+
+def read_sheet(path: Place, part: str, name: str, limits: Limits) -> Table:
+    """Read rows of one sheet, those with any value; the first of them is the header."""
+    with sheet_rows(path, part, limits, limits.columns, limits.rows * _LOOKED_AT) as found:
+        rows = list(found)
+    if not rows:
+        raise Unreadable("the sheet is empty")
+    header = [value or "" for value in rows[0]]
+    return build(name, header, [rows[1 + i] for i in spread(len(rows) - 1, limits.rows)], limits)
+
+
+@contextmanager
+def sheet_rows(
+    path: Place, part: str, limits: Limits, columns: int | None = None, most: int | None = None
+) -> Iterator[Iterator[list[str | None]]]:
+    """Open a sheet and give its rows that have any value, as text; of so many that are looked at."""
+    try:
+        import openpyxl
+    except ImportError as error:
+        raise Unreadable("reading Excel files needs openpyxl: pip install 'gentus[excel]'") from error
+    with opened(path, whole=most is None) as file:
+        _check_size(file, limits)
+        book = openpyxl.load_workbook(file, read_only=True, data_only=True)
+        try:
+            if part not in book.sheetnames or not hasattr(book[part], "reset_dimensions"):
+                raise Unreadable(f"the workbook has no sheet {part!r} with cells")
+            book[part].reset_dimensions()  # some programs write wrong ones
+            found = book[part].iter_rows(values_only=True, max_col=columns)
+            yield (
+                [_text(value) for value in row]
+                for row in islice(found, _MOST_ROWS if most is None else most)
+                if any(value is not None for value in row)
+            )
+        finally:
+            book.close()
+
+
+def _check_size(file: Any, limits: Limits) -> None:
+    """Refuse workbooks in which that which has to be read whole, such as shared text, unpacks to too much."""
+    with zipfile.ZipFile(file) as archive:
+        parts = archive.infolist()
+    # A part is never unpacked beyond the size that is written here.
+    if sum(part.file_size for part in parts if not part.filename.startswith(_NOT_WHOLE)) > limits.typed_bytes:
+        raise Unreadable("the workbook holds too much text; save the sheet as .csv or .parquet")
+    file.seek(0)
+
+
+def _text(value: Any) -> str | None:
+    match value:
+        case None:
+            return None
+        case bool():
+            return "true" if value else "false"
+        case float() if value.is_integer():
+            return str(int(value))
+        case datetime.datetime():
+            return value.isoformat(" ").removesuffix(" 00:00:00")
+        case datetime.date() | datetime.time():
+            return value.isoformat()
+    return str(value)

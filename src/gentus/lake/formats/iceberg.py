@@ -1,0 +1,130 @@
+"""Iceberg tables (the `iceberg` extra): pyiceberg finds the files of the current snapshot, we read them.
+
+Its own way to open a table takes settings from the table's metadata, among them which Python class is to read
+files and where the store is. What a file says must not decide that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from gentus.lake.base import Unreadable
+from gentus.lake.files import stream
+from gentus.lake.formats.lakehouse import METADATA, Batches, inside, metadata_file, open_inside
+from gentus.lake.location import Place
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_LARGEST = 64 << 20  # bytes of metadata
+_FIELD = b"PARQUET:field_id"
+
+
+def open_iceberg(folder: Place) -> Batches:
+    """Open the current snapshot of an Iceberg table."""
+    try:
+        from pyiceberg.catalog.noop import NoopCatalog
+        from pyiceberg.table import StaticTable
+        from pyiceberg.table.metadata import TableMetadataUtil
+    except ImportError as error:
+        raise Unreadable("reading Iceberg tables needs pyiceberg: pip install 'gentus[iceberg]'") from error
+    name, _ = metadata_file(folder)
+    where = inside(folder, f"{METADATA}/{name}")
+    text = bytearray()
+    for piece in stream(where):
+        text += piece
+        if len(text) > _LARGEST:
+            raise Unreadable("its metadata has more than 64 MB, which is too much; expire snapshots")
+    metadata = TableMetadataUtil.parse_raw(text.decode())
+    location = metadata.location
+
+    def table(whole: bool) -> Any:
+        io = _files_of(folder, location, whole)
+        return StaticTable(("gentus", name), metadata, str(where), io, NoopCatalog("gentus"))
+
+    return _batches(table)
+
+
+def _batches(table: Any) -> Batches:
+    from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
+
+    sampled = table(False)
+    scan = sampled.scan()
+    tasks = list(scan.plan_files())
+    # Where rows were deleted from a file, the sample is taken from others if there are any.
+    tasks = [task for task in tasks if not task.delete_files] or tasks
+    schema = schema_to_pyarrow(scan.projection(), include_field_ids=False)
+
+    def first(number: int, rows: int) -> pa.Table:
+        task = tasks[number]
+        if task.delete_files or task.file.file_format.value != "PARQUET":
+            read = ArrowScan(sampled.metadata, sampled.io, scan.projection(), scan.row_filter, limit=rows)
+            return read.to_table([task])
+        with sampled.io.new_input(task.file.file_path).open() as file:
+            return _first(file, scan.projection(), rows)
+
+    def every(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        whole = table(True)
+        chosen = whole.scan(selected_fields=tuple(columns))
+        read = ArrowScan(whole.metadata, whole.io, chosen.projection(), chosen.row_filter)
+        for task in chosen.plan_files():  # one by one: it holds all rows of the files it is given
+            for batch in read.to_record_batches([task]):
+                yield batch.select(list(columns))
+
+    return Batches(schema, len(tasks), first, every)
+
+
+def _first(file: Any, schema: Any, rows: int) -> pa.Table:
+    """Read the first rows of a Parquet file page by page; columns go by their ids, since names change."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    parquet = pq.ParquetFile(file, pre_buffer=False, buffer_size=1 << 16)
+    physical = parquet.schema_arrow
+    names = {int((column.metadata or {}).get(_FIELD, -1)): column.name for column in physical}
+    batch = next(parquet.iter_batches(batch_size=rows), None)
+    if batch is None:
+        return pa.table({column.name: pa.nulls(0) for column in schema.fields})
+    found = {}
+    for column in schema.fields:
+        name = names.get(column.field_id, column.name if -1 in names else None)
+        known = name in physical.names
+        found[column.name] = batch.column(name) if known else pa.nulls(batch.num_rows)
+    return pa.table(found)
+
+
+def _files_of(folder: Place, location: str, whole: bool) -> Any:
+    """Files as pyiceberg asks for them; those of this folder, and only to read."""
+    from pyiceberg.io import FileIO, InputFile
+
+    class Inside(InputFile):
+        """A file of the table."""
+
+        def __init__(self, named: str) -> None:
+            super().__init__(named)
+            self._file = inside(folder, named, location)
+
+        def __len__(self) -> int:
+            with self.open() as file:
+                return int(file.seek(0, 2))
+
+        def exists(self) -> bool:
+            return self._file.exists()
+
+        def open(self, seekable: bool = True) -> Any:
+            return open_inside(self._file, whole)
+
+    class Files(FileIO):
+        """The files of the table."""
+
+        def new_input(self, location: str) -> Inside:
+            return Inside(location)
+
+        def new_output(self, location: str) -> Any:
+            raise PermissionError("lakes are not written to")
+
+        def delete(self, location: Any) -> None:
+            raise PermissionError("lakes are not written to")
+
+    return Files()

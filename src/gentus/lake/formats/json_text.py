@@ -1,0 +1,186 @@
+"""JSON tables: an array of objects, one object a line, or such an array under a key of one object."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from gentus.lake.base import Unreadable, build, log, spread
+from gentus.lake.files import sample
+from gentus.lake.formats.encoding import decode, to_text
+from gentus.lake.location import Place
+from gentus.settings import Limits
+from gentus.table import Table
+
+_SPACE = re.compile(r"[ \t\r\n,]*")  # commas too: between the items of an array they say nothing
+KEY = re.compile(r'[\s,]*("(?:[^"\\]|\\.)*")\s*:\s*')
+DECODER = json.JSONDecoder(strict=False)  # real files have raw line ends and tabs inside strings
+
+
+@dataclass(frozen=True, slots=True)
+class LookedJson:
+    """What a look at a sample of a JSON file tells about all of it."""
+
+    head: bytes
+    text: str  # the head
+    whole: bool  # the head is all there is
+    lines: bool  # values that follow one another, rather than items of an array
+    records: list[Any]  # the sampled ones
+    header: list[str]  # keys in the order they are first seen, or the first record if all are arrays
+    arrays: bool  # records are arrays, and the first one is the header
+
+
+def read_json(path: Place, name: str, limits: Limits) -> Table:
+    """Read a JSON or JSON Lines file."""
+    looked = look_at_json(path, limits)
+    if looked.arrays:
+        rows = [[cell_text(value) for value in record] for record in looked.records[1:]]
+        return build(name, looked.header, rows, limits)
+    if len(looked.header) > limits.columns:
+        log.info("%s: %d columns were left out", name, len(looked.header) - limits.columns)
+    header = looked.header[: limits.columns]
+    objects = map(as_object, looked.records)
+    return build(name, header, [[cell_text(record.get(key)) for key in header] for record in objects], limits)
+
+
+def look_at_json(path: Place, limits: Limits) -> LookedJson:
+    """Sample a file, and find out how its records follow each other and which columns they have."""
+    taken = sample(path, limits.text_bytes)
+    text, encoding = to_text(taken.head)
+    if not text.strip():
+        raise Unreadable("it is empty")
+    records, open_array = records_of(text, taken.whole)
+    if len(records) < 2 and not taken.whole:  # a value larger than the usual head
+        taken = sample(path, limits.text_bytes, limits.text_bytes)
+        text, encoding = to_text(taken.head)
+        records, open_array = records_of(text, taken.whole)
+    if not open_array:
+        for block in taken.blocks:  # the lines of JSON Lines can be read from anywhere
+            records += _lines(decode(block, encoding))
+    if not records:
+        raise Unreadable("there are no records in it: a table is an array of objects or an object a line")
+    records = [records[i] for i in spread(len(records), limits.rows)]
+    return LookedJson(taken.head, text, taken.whole, not open_array, records, *_header(records))
+
+
+def _header(records: list[Any]) -> tuple[list[str], bool]:
+    if all(isinstance(record, list) for record in records):  # rows without names: the first has them
+        width = max(map(len, records))
+        return [cell_text(value) or "" for value in records[0]] + [""] * (width - len(records[0])), True
+    keys: dict[str, None] = {}
+    for record in records:
+        keys.update(dict.fromkeys(as_object(record)))
+    return list(keys), False
+
+
+def as_object(record: Any) -> dict[str, Any]:
+    """Take a record that is no object for the value of one column."""
+    return record if isinstance(record, dict) else {"value": record}
+
+
+def cell_text(value: Any) -> str | None:
+    """Write a JSON value as a cell."""
+    match value:
+        case None | str():
+            return value
+        case bool():
+            return "true" if value else "false"
+        case float() if value.is_integer() and abs(value) < 1e15:
+            return str(int(value))
+        case int() | float():
+            return str(value)
+    return json.dumps(value, ensure_ascii=False)
+
+
+def records_of(text: str, whole: bool) -> tuple[list[Any], bool]:
+    """Return the records of a text, and whether they are items of an array rather than lines."""
+    start = skip(text, 0)
+    if text.startswith("[", start):
+        return list(_items(text, start + 1, whole)), True
+    try:
+        value, end = DECODER.raw_decode(text, start)
+    except json.JSONDecodeError as error:
+        if whole or not text.startswith("{", start):
+            raise Unreadable(f"it is not JSON: {error.msg} in line {error.lineno}") from error
+        return list(_first_array(text, start + 1)), True
+    if skip(text, end) < len(text):
+        return [value, *_values(text, end, whole)], False
+    return _inside(value), True
+
+
+def _inside(value: Any) -> list[Any]:
+    """Find the records in one object: its longest array of objects, or its equally long columns."""
+    if not isinstance(value, dict):
+        raise Unreadable("it holds one value: a table is an array of objects or an object a line")
+    arrays = [item for item in value.values() if isinstance(item, list)]
+    tables = [array for array in arrays if array and all(isinstance(item, dict | list) for item in array)]
+    if tables:
+        return max(tables, key=len)
+    if arrays and len(arrays) == len(value) and len({len(array) for array in arrays}) == 1:
+        return [dict(zip(value, row, strict=True)) for row in zip(*arrays, strict=True)]
+    if len(value) == 1 and isinstance(inner := next(iter(value.values())), dict):
+        return _inside(inner)
+    if len(value) > 1 and all(isinstance(item, dict) for item in value.values()):
+        return list(value.values())  # records by their keys
+    return [value]
+
+
+def _items(text: str, position: int, whole: bool) -> Iterator[Any]:
+    """Yield the items of an array one by one, so that an array that is cut off still gives its first ones."""
+    while (position := skip(text, position)) < len(text):
+        if text[position] == "]":
+            return
+        try:
+            value, position = DECODER.raw_decode(text, position)
+        except json.JSONDecodeError as error:
+            if whole:
+                raise Unreadable(f"it is not JSON: {error.msg} in line {error.lineno}") from error
+            return
+        yield value
+    if whole:
+        raise Unreadable("the JSON ends too early: the file is cut off; copy it again")
+
+
+def _values(text: str, position: int, whole: bool) -> Iterator[Any]:
+    """Yield values that follow one another."""
+    while (position := skip(text, position)) < len(text):
+        try:
+            value, position = DECODER.raw_decode(text, position)
+        except json.JSONDecodeError as error:
+            if whole:
+                raise Unreadable(f"it is not JSON Lines: {error.msg} in line {error.lineno}") from error
+            return
+        yield value
+
+
+def _lines(block: str) -> Iterator[Any]:
+    """Yield the objects on the whole lines of a block from the middle of a file."""
+    for line in block.split("\n")[1:-1]:
+        try:
+            value = json.loads(line, strict=False)
+        except json.JSONDecodeError:
+            continue
+        if isinstance(value, dict):
+            yield value
+
+
+def _first_array(text: str, position: int) -> Iterator[Any]:
+    """Yield the items of the first array in an object that is larger than what was read of it."""
+    while key := KEY.match(text, position):
+        position = key.end()
+        if text.startswith("[", position):
+            yield from _items(text, position + 1, whole=False)
+            return
+        try:
+            _, position = DECODER.raw_decode(text, position)
+        except json.JSONDecodeError:
+            return
+
+
+def skip(text: str, position: int) -> int:
+    """Step over white space and commas."""
+    match = _SPACE.match(text, position)
+    return match.end() if match else position

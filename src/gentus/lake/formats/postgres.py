@@ -1,0 +1,206 @@
+"""A Postgres database as a lake (the `postgres` extra): every table and view of its schemas, read-only.
+
+A table's place is the database's URL and its name: `postgresql://user@host/database/schema.table`. Passwords
+are never part of it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
+
+from gentus.lake.base import Skipped, Source, Unreadable, build, spread
+from gentus.lake.formats.database import dotted
+from gentus.lake.formats.typed import quoted
+from gentus.lake.full.rows import Piece, Tally, Whole, whole_of_text
+from gentus.lake.location import Remote
+from gentus.lake.remote.storage import scrubbed
+from gentus.settings import Limits
+from gentus.table import Table
+
+_PAGES = 32  # of a large table, so many are read, chosen by the server
+_FEW_PAGES = 128  # a smaller table is read from its beginning
+_MORE = 8  # for each sampled row so many are fetched at most
+_SECONDS = 60  # that the server may take for a sample
+_NAME = re.compile(r'("(?:[^"]|"")*"|[^."]+)(?:\.("(?:[^"]|"")*"|[^."]+))?')
+_LISTED = """
+SELECT n.nspname, c.relname, has_table_privilege(c.oid, 'SELECT'), pg_table_size(c.oid),
+  CASE WHEN c.relkind IN ('r', 'm') THEN concat_ws(':', c.relfilenode, s.n_tup_ins, s.n_tup_upd, s.n_tup_del,
+    (SELECT md5(string_agg(concat(a.attname, a.atttypid), ',' ORDER BY a.attnum)) FROM pg_attribute a
+     WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped)) ELSE '' END
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+LEFT JOIN pg_stat_all_tables s ON s.relid = c.oid
+WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT c.relispartition
+  AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
+"""
+_COLUMNS = """
+SELECT a.attname, format_type(a.atttypid, NULL), c.relkind::text, pg_relation_size(c.oid) / 8192
+FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+WHERE c.oid = to_regclass({}) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Relation:
+    """A table or view as SQL knows it."""
+
+    sql: str
+    columns: list[tuple[str, str]]  # names and types
+    kind: str
+    pages: int
+
+
+def scan_postgres(lake: Remote) -> Iterator[Source | Skipped]:
+    """Yield the tables and views of a database, sorted by name."""
+    database, table = _split(lake)
+    if table is not None:
+        yield Source(lake.name, lake, None, 0, 0)
+        return
+    try:
+        with _connected(database) as cursor:
+            rows = _all(cursor, _LISTED)
+    except Unreadable as error:
+        raise Unreadable(f"{lake}: {error.reason}") from error
+    found = {_in_url(dotted(row[0], row[1], "public")): row for row in rows}
+    for name in sorted(found):
+        _, _, allowed, size, version = found[name]
+        if allowed:
+            yield Source(name, lake / name, None, int(size or 0), 0, version)
+        else:
+            yield Skipped(name, lake / name, "no permission to read it; GRANT SELECT on it, or leave it out")
+
+
+def exists(place: Remote) -> bool:
+    """Whether there is such a database, or table; raises `Unreadable` with what the server says."""
+    database, table = _split(place)
+    try:
+        with _connected(database) as cursor:
+            return table is None or _relation(cursor, table) is not None
+    except Unreadable as error:
+        raise Unreadable(f"{place}: {error.reason}") from error
+
+
+def read_postgres(place: Remote, name: str, limits: Limits) -> Table:
+    """Read rows of a table: of a large one, from pages that the server chooses at random, always the same."""
+    database, table = _split(place)
+    with _connected(database) as cursor:
+        relation = _known(cursor, database, table)
+        columns = relation.columns[: limits.columns]
+        texts = ", ".join(f"left({_text(*column)}, {limits.cell_chars + 64})" for column in columns)
+        select = f"SELECT {texts} FROM {relation.sql}"
+        rows: list[tuple[str | None, ...]] = []
+        if relation.kind in ("r", "m") and relation.pages > _FEW_PAGES:
+            share = 100 * _PAGES / relation.pages
+            sample = f"TABLESAMPLE SYSTEM ({share:.6f}) REPEATABLE (0)"
+            rows = _all(cursor, f"{select} {sample} LIMIT {limits.rows * _MORE}")
+        if len(rows) < limits.rows // 2:
+            rows = _all(cursor, f"{select} LIMIT {limits.rows}")
+    kept = [rows[at] for at in spread(len(rows), limits.rows)]
+    return build(name, [column for column, _ in columns], kept, limits)
+
+
+def whole_postgres(place: Remote, limits: Limits) -> Whole:
+    """All rows of a table, as they come."""
+    database, table = _split(place)
+    with _connected(database) as cursor:
+        relation = _known(cursor, database, table)
+
+    def rows(places: Sequence[int], tally: Tally) -> Iterator[Piece]:
+        with _connected(database, seconds=0) as cursor:
+            texts = [_text(*relation.columns[place]) for place in places]
+            cursor.execute(f"SELECT {', '.join([*texts, '1'])} FROM {relation.sql}")
+            for batch in cursor.fetch_record_batch():
+                yield batch.num_rows, batch.columns[:-1]
+
+    return whole_of_text([column for column, _ in relation.columns], rows, limits)
+
+
+# --- the server ----------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _connected(database: str, seconds: int = _SECONDS) -> Iterator[Any]:
+    try:
+        from adbc_driver_manager import Error
+        from adbc_driver_postgresql import dbapi
+    except ImportError as error:
+        raise Unreadable("reading Postgres needs its driver: pip install 'gentus[postgres]'") from error
+    try:
+        url = f"{database}?connect_timeout=10&application_name=gentus"
+        with dbapi.connect(url, autocommit=True) as connection, connection.cursor() as cursor:
+            cursor.execute("SET default_transaction_read_only = on")
+            cursor.execute(f"SET statement_timeout = {seconds * 1000}")
+            yield cursor
+    except Error as error:
+        # The driver wraps what the server says into its own words, a line each.
+        told = " ".join(str(error).split())
+        raise Unreadable(f"the server says: {scrubbed(told)[:300]}") from None
+
+
+def _all(cursor: Any, sql: str) -> list[tuple[Any, ...]]:
+    cursor.execute(sql)
+    rows: list[tuple[Any, ...]] = cursor.fetchall()
+    return rows
+
+
+def _known(cursor: Any, database: str, table: str | None) -> _Relation:
+    relation = None if table is None else _relation(cursor, table)
+    if relation is None:
+        gone = "the database has no such table any more"
+        raise Unreadable(gone if table else f"it is a database; name a table of it: {database}/TABLE")
+    return relation
+
+
+def _relation(cursor: Any, table: str) -> _Relation | None:
+    match = _NAME.fullmatch(table)
+    if match is None:
+        return None
+    first, second = match.groups()
+    pieces = ["public", first] if second is None else [first, second]
+    plain = [piece[1:-1].replace('""', '"') if piece.startswith('"') else piece for piece in pieces]
+    sql = ".".join(map(quoted, plain))
+    literal = "'" + sql.replace("'", "''") + "'"
+    found = _all(cursor, _COLUMNS.format(literal))
+    if not found:
+        return None
+    return _Relation(sql, [(row[0], row[1]) for row in found], found[0][2], int(found[0][3] or 0))
+
+
+def _text(column: str, kind: str) -> str:
+    """Write the SQL that turns a value into text as a person would write it."""
+    text = f"{quoted(column)}::text"
+    if kind == "bytea":
+        return "NULL::text"
+    if kind.startswith("timestamp"):
+        return f"regexp_replace({text}, ' 00:00:00(\\+00)?$', '')"  # a date
+    return text
+
+
+def _split(place: Remote) -> tuple[str, str | None]:
+    """The URL of the database, and the table in it if one is named."""
+    scheme, _, rest = place.url.partition("://")
+    host, _, path = rest.partition("/")
+    database, _, table = path.partition("/")
+    return f"{scheme}://{host}/{database}", unquote(table) if table else None
+
+
+def _in_url(table: str) -> str:
+    """The name of a table as a URL has it."""
+    return re.sub(r"[%/?#]", lambda sign: f"%{ord(sign[0]):02X}", table)
+
+
+def without_password(rest: str) -> str:
+    """Take the password out of a URL; it is kept for this process and those that it starts, nowhere else."""
+    host, slash, path = rest.partition("/")
+    user, at, host = host.rpartition("@")
+    user, _, password = user.partition(":")
+    if password:
+        os.environ["PGPASSWORD"] = unquote(password)
+    if "?" in path or "?" in host:
+        raise ValueError("give settings of a Postgres connection in the environment (PGSSLMODE, ..)")
+    return f"{user}{at}{host}{slash}{path}"

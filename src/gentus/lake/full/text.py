@@ -1,0 +1,119 @@
+"""Delimited text, all of it: the dialect that a look at its sample found, cell by cell, in bounded memory.
+
+DuckDB's reader is faster and cannot be made to agree with the sampled one on stray quotes, blanks before
+quotes, mixed line ends and ragged rows. What a search has found must be what a union reads.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
+
+from gentus.lake.files import stream
+from gentus.lake.formats.dialect import Dialect, reader
+from gentus.lake.formats.encoding import stream_text
+from gentus.lake.formats.text import is_rule, look_at
+from gentus.lake.full.rows import AT_ONCE, Piece, Tally, Whole, text_array, whole_of_text
+from gentus.lake.location import Place
+from gentus.settings import Limits
+
+_LONGEST = 8 << 20  # characters; a cell beyond is one that a stray quote opened
+
+
+def whole_text(path: Place, limits: Limits, prose: bool = False) -> Whole:
+    """A delimited text file."""
+    looked = look_at(path, limits, prose)
+    width = len(looked.header)
+
+    def rows(places: Sequence[int], tally: Tally) -> Iterator[Piece]:
+        lines = _lines(stream_text(stream(path), looked.head, tally.add_undecoded))
+        found = _body(_rows(lines, looked.dialect, tally), width)
+        while some := list(islice(found, AT_ONCE)):
+            if any(len(row) != width for row in some):
+                some = [_fitted(row, width, tally) for row in some]
+            columns = list(zip(*some, strict=True))
+            yield len(some), [text_array(columns[place]) for place in places]
+
+    return whole_of_text(looked.header, rows, limits)
+
+
+def _lines(texts: Iterable[str]) -> Iterator[str]:
+    """Cut text into lines with their ends, which are those that the `csv` module knows."""
+    rest = ""
+    for text in texts:
+        lines = list(io.StringIO(rest + text, newline=""))
+        # What does not end in a line feed may go on: even after a carriage return one may follow.
+        rest = lines.pop() if lines and not lines[-1].endswith("\n") else ""
+        yield from lines
+    yield from io.StringIO(rest, newline="")
+
+
+def _rows(lines: Iterator[str], dialect: Dialect, tally: Tally) -> Iterator[list[str]]:
+    """Cut lines into rows. A quote that never closes must not swallow the rest of a file."""
+    held: list[str] = []  # lines of the row that is being read
+    ahead: deque[str] = deque()  # lines to read once more
+    ended = False
+
+    def fed() -> Iterator[str]:
+        nonlocal ended
+        while True:
+            while ahead:
+                held.append(ahead.popleft())
+                yield held[-1]
+            for line in lines:
+                held.append(line)
+                yield line
+                if ahead:
+                    break
+            else:
+                ended = True
+                return
+
+    def unquoted() -> list[str]:
+        """Read the first line of a row as if quotes were ordinary; the others are still to come."""
+        tally.stray_quotes += 1
+        ahead.extendleft(reversed(held[1:]))
+        return next(iter(reader(held[:1], Dialect(dialect.delimiter, None), _LONGEST)))
+
+    while True:
+        try:
+            for row in reader(fed(), dialect, _LONGEST):
+                if ended and len(held) > 1 and _open_at_end(held, dialect):
+                    row = unquoted()
+                held.clear()
+                if row:
+                    yield row
+        except csv.Error:
+            if len(held) < 2:  # one line that is too long
+                raise
+            row = unquoted()
+            held.clear()
+            yield row
+        if ended and not ahead:
+            return
+
+
+def _open_at_end(lines: list[str], dialect: Dialect) -> bool:
+    try:
+        list(reader(lines, dialect, _LONGEST, strict=True))
+    except csv.Error as error:
+        return "end of data" in str(error)
+    return False
+
+
+def _body(rows: Iterator[list[str]], width: int) -> Iterator[list[str]]:
+    """Leave out the header, the rule under it, and lines of nothing but blanks."""
+    next(rows, None)
+    below = next(rows, None)
+    first = [] if below is None or (is_rule(below) and any(map(str.strip, below))) else [below]
+    for row in chain(first, rows):
+        if len(row) > 1 or width == 1 or row[0].strip():
+            yield row
+
+
+def _fitted(row: list[str], width: int, tally: Tally) -> list[str]:
+    tally.beyond += sum(bool(cell.strip()) for cell in row[width:])
+    return row[:width] + [""] * (width - len(row))

@@ -1,0 +1,275 @@
+"""Parquet, Arrow, databases, workbooks and data frames: all of their rows, with types if there are any."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from itertools import count, islice
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from gentus.lake.base import Unreadable, clean_names, explain
+from gentus.lake.files import magic, opened
+from gentus.lake.formats.arrow import is_file
+from gentus.lake.formats.database import (
+    duckdb_tables,
+    open_sqlite,
+    sqlite_columns,
+    sqlite_rows,
+    sqlite_tables,
+)
+from gentus.lake.formats.excel import sheet_rows
+from gentus.lake.formats.lakehouse import batches_of
+from gentus.lake.formats.typed import ROW_NUMBER, check_depth, parquet_literal, quoted
+from gentus.lake.full.rows import AT_ONCE, Piece, Tally, Whole, streamed, text_array, whole_of_text
+from gentus.lake.kinds import SQLITE, Kind
+from gentus.lake.location import Place, Remote
+from gentus.lake.remote.download import on_disk
+from gentus.settings import Limits
+
+if TYPE_CHECKING:
+    import duckdb
+
+_NUMBERS = count()
+
+
+def whole_parquet(path: Place, duck: duckdb.DuckDBPyConnection, limits: Limits) -> Whole:
+    """A Parquet file; DuckDB reads it."""
+
+    @contextmanager
+    def opened(duck: duckdb.DuckDBPyConnection) -> Iterator[str]:
+        with parquet_literal(path, duck, whole=True) as file:
+            yield f"read_parquet({file}, {ROW_NUMBER} = true, hive_partitioning = false)"
+
+    with opened(duck) as relation:
+        columns = [one for one in _described(duck, relation) if one[0] != ROW_NUMBER]
+    check_depth(columns)
+
+    @contextmanager
+    def scan(duck: duckdb.DuckDBPyConnection, places: Sequence[int], tally: Tally) -> Iterator[str]:
+        with opened(duck) as relation:
+            yield _selected(relation, [name for name, _ in columns], places, f"{ROW_NUMBER} + 1")
+
+    return _typed(columns, [name for name, _ in columns], scan, limits)
+
+
+def whole_database(path: Place, part: str, duck: duckdb.DuckDBPyConnection, limits: Limits) -> Whole:
+    """One table of a DuckDB or SQLite file, opened read-only."""
+    with on_disk(path, limits) as file:
+        if magic(file) == SQLITE:
+            return _whole_sqlite(path, part, limits)
+    with _attached(path, duck, limits) as database:
+        relation = _inside(duck, database, part)
+        columns = _described(duck, relation)
+
+    @contextmanager
+    def scan(duck: duckdb.DuckDBPyConnection, places: Sequence[int], tally: Tally) -> Iterator[str]:
+        with _attached(path, duck, limits) as database:
+            relation = _inside(duck, database, part)
+            yield _selected(relation, [name for name, _ in columns], places, "row_number() OVER ()")
+
+    return _typed(columns, [name for name, _ in columns], scan, limits)
+
+
+@contextmanager
+def _attached(path: Place, duck: duckdb.DuckDBPyConnection, limits: Limits) -> Iterator[str]:
+    database = f"source_{next(_NUMBERS)}"
+    with on_disk(path, limits) as local:
+        file = str(local.resolve()).replace("'", "''")
+        duck.execute(f"ATTACH '{file}' AS {database} (TYPE duckdb, READ_ONLY)")
+        try:
+            yield database
+        finally:
+            with suppress(Exception):  # a connection that has failed, or was stopped, may refuse
+                duck.execute(f"DETACH {database}")
+
+
+def _inside(duck: duckdb.DuckDBPyConnection, database: str, part: str) -> str:
+    known = duckdb_tables(duck, database)
+    if part not in known:
+        raise Unreadable(f"the database has no table {part!r} any more")
+    return known[part][0]
+
+
+def _whole_sqlite(path: Place, part: str, limits: Limits) -> Whole:
+    with on_disk(path, limits) as file, closing(open_sqlite(file)) as connection:
+        if part not in sqlite_tables(connection):
+            raise Unreadable(f"the database has no table {part!r} any more")
+        header = sqlite_columns(connection, part)
+
+    def rows(places: Sequence[int], tally: Tally) -> Iterator[Piece]:
+        def text(value: Any) -> str | None:
+            if isinstance(value, bytes):
+                try:
+                    return value.decode()
+                except UnicodeDecodeError:
+                    tally.binary += 1
+                    return None
+            return None if value is None else str(value)
+
+        with on_disk(path, limits) as file, closing(open_sqlite(file, any_thread=True)) as connection:
+            found = sqlite_rows(connection, part, [header[place] for place in places])
+            while some := found.fetchmany(AT_ONCE):
+                columns = zip(*some, strict=True) if places else iter(())
+                yield len(some), [text_array([text(value) for value in column]) for column in columns]
+
+    return whole_of_text(header, rows, limits)
+
+
+def whole_sheet(path: Place, part: str, limits: Limits) -> Whole:
+    """A sheet of a workbook: its rows that have any value; the first of them is the header."""
+    with sheet_rows(path, part, limits) as found:
+        some = list(islice(found, limits.rows))
+    if not some:
+        raise Unreadable("the sheet is empty")
+    width = max(map(len, some))
+    header = [value or "" for value in some[0]] + [""] * (width - len(some[0]))
+
+    def rows(places: Sequence[int], tally: Tally) -> Iterator[Piece]:
+        with sheet_rows(path, part, limits) as found:
+            next(found)
+            while some := list(islice(found, AT_ONCE)):
+                tally.beyond += sum(value is not None for row in some for value in row[width:])
+                yield (
+                    len(some),
+                    [
+                        text_array([row[place] if place < len(row) else None for row in some])
+                        for place in places
+                    ],
+                )
+
+    return whole_of_text(header, rows, limits)
+
+
+def whole_arrow(path: Place, duck: duckdb.DuckDBPyConnection, limits: Limits) -> Whole:
+    """An Arrow IPC (Feather) file or stream."""
+    with _mapped(path) as mapped:
+        schema, _ = _opened(mapped)
+    return _whole_batches(schema, lambda places: _arrow_pieces(path, places), duck, limits)
+
+
+def whole_folder(path: Place, kind: Kind, duck: duckdb.DuckDBPyConnection, limits: Limits) -> Whole:
+    """A Delta or Iceberg table."""
+    table = batches_of(path, kind, limits)
+
+    def pieces(places: Sequence[int]) -> Iterator[Piece]:
+        for batch in table.every([table.schema.names[place] for place in places]):
+            yield batch.num_rows, batch.columns
+
+    return _whole_batches(table.schema, pieces, duck, limits)
+
+
+def _whole_batches(
+    schema: pa.Schema,
+    pieces: Callable[[Sequence[int]], Iterator[Piece]],
+    duck: duckdb.DuckDBPyConnection,
+    limits: Limits,
+) -> Whole:
+    numbered = pa.schema([field.with_name(f"c{place}") for place, field in enumerate(schema)])
+    columns = _described_arrow(duck, numbered)
+
+    def scan(
+        duck: duckdb.DuckDBPyConnection, places: Sequence[int], tally: Tally
+    ) -> AbstractContextManager[str]:
+        wanted = pa.schema([*(numbered.field(place) for place in places), ("row", pa.int64())])
+        return streamed(duck, wanted, pieces(places), tally)
+
+    return _typed(columns, schema.names, scan, limits)
+
+
+@contextmanager
+def _mapped(path: Place) -> Iterator[pa.NativeFile]:
+    with opened(path, whole=True) as file:  # refuses what is no regular file
+        remote = isinstance(path, Remote)
+        with pa.PythonFile(file, mode="r") if remote else pa.memory_map(str(path)) as mapped:
+            yield mapped
+
+
+def _opened(mapped: pa.NativeFile) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    if not is_file(mapped):
+        stream = pa.ipc.open_stream(mapped)
+        return stream.schema, stream
+    file = pa.ipc.open_file(mapped)
+    return file.schema, (file.get_batch(number) for number in range(file.num_record_batches))
+
+
+def _arrow_pieces(path: Place, places: Sequence[int]) -> Iterator[Piece]:
+    with _mapped(path) as mapped:
+        for batch in _opened(mapped)[1]:
+            batch.validate(full=True)  # following a damaged offset would bring the process down
+            for begin in range(0, batch.num_rows, 8 * AT_ONCE):
+                some = batch.slice(begin, 8 * AT_ONCE)
+                yield some.num_rows, [some.column(place) for place in places]
+
+
+def whole_frame(obj: Any, duck: duckdb.DuckDBPyConnection, limits: Limits) -> Whole:
+    """A polars, pandas or pyarrow table, or anything that speaks the Arrow protocols."""
+    try:
+        data = _arrow_of(obj)
+        plain = data.rename_columns([f"c{place}" for place in range(data.num_columns)])
+        columns = _described_arrow(duck, plain.schema)
+    except Exception as error:
+        raise Unreadable(explain(error)) from error
+
+    @contextmanager
+    def scan(duck: duckdb.DuckDBPyConnection, places: Sequence[int], tally: Tally) -> Iterator[str]:
+        name = f"frame_{next(_NUMBERS)}"
+        duck.register(name, plain)
+        try:
+            yield _selected(name, plain.column_names, places, "row_number() OVER ()")
+        finally:
+            with suppress(Exception):
+                duck.unregister(name)
+
+    return _typed(columns, data.column_names, scan, limits)
+
+
+def _arrow_of(obj: Any) -> pa.Table:
+    if isinstance(obj, pa.Table):
+        return obj
+    if hasattr(obj, "iloc"):  # pandas
+        names = [str(column) for column in obj.columns]
+        try:
+            plain = obj.set_axis(range(len(names)), axis=1)
+            return pa.Table.from_pandas(plain, preserve_index=False).rename_columns(names)
+        except (pa.ArrowException, ValueError, TypeError):  # columns of mixed types
+            columns = (obj.iloc[:, place] for place in range(len(names)))
+            texts = [[None if cell is None else str(cell) for cell in column] for column in columns]
+            return pa.Table.from_arrays([pa.array(cells, pa.string()) for cells in texts], names)
+    if hasattr(obj, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(obj).read_all()
+    if hasattr(obj, "__dataframe__"):
+        from pyarrow.interchange import from_dataframe
+
+        return from_dataframe(obj)
+    raise Unreadable(f"a {type(obj).__name__} is no table; give a polars, pandas or pyarrow one")
+
+
+# --- what they share -----------------------------------------------------------------------------------
+
+
+def _typed(columns: list[tuple[str, str]], names: Sequence[str], scan: Any, limits: Limits) -> Whole:
+    if not columns:
+        raise Unreadable("it has no columns")
+    named = [bool(name.strip()) for name in names]
+    return Whole(clean_names(names, limits), named, [kind for _, kind in columns], False, scan)
+
+
+def _selected(relation: str, names: Sequence[str], places: Sequence[int], row: str) -> str:
+    columns = [f"{quoted(names[place])} AS c{place}" for place in places]
+    return f"(SELECT {', '.join([*columns, f'{row} AS row'])} FROM {relation})"
+
+
+def _described(duck: duckdb.DuckDBPyConnection, relation: str) -> list[tuple[str, str]]:
+    found = duck.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
+    return [(str(row[0]), str(row[1])) for row in found]
+
+
+def _described_arrow(duck: duckdb.DuckDBPyConnection, schema: pa.Schema) -> list[tuple[str, str]]:
+    name = f"schema_{next(_NUMBERS)}"
+    duck.register(name, schema.empty_table())
+    try:
+        return _described(duck, name)
+    finally:
+        duck.unregister(name)

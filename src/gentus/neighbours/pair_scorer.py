@@ -1,0 +1,158 @@
+"""A teacher that has seen labels: what counts in this lake, learnt from annotated pairs.
+
+Without labels every kind of evidence is trusted as far as it agrees with the others, and neither the order
+of columns nor their number means anything. A few hundred annotated queries say more: a listwise fit of a
+dozen non-negative weights, too few to learn any table by heart, so that it holds for tables never annotated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+from torch.nn import functional
+
+from gentus.arrays import F32, I32, I64
+from gentus.features.evidence import BLOCKS, block_weights, rescale
+from gentus.neighbours.graph import column_ids, nearest
+from gentus.neighbours.matching import Columns, table_vectors
+from gentus.settings import TeacherSettings
+
+FEATURES = (
+    *(f"{kind}, wherever it matches" for kind in BLOCKS),
+    *(f"{kind}, in the same place" for kind in BLOCKS),
+    "as many columns",
+    "about as many columns",
+    "about as many filled columns",
+)
+PLACES = 32  # columns further right share their signs with those on the left
+Finder = Literal["anywhere", "in place", "both"]
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """What labels said about this lake: where candidates are found, and what makes one unionable."""
+
+    finder: Finder
+    weights: F32  # (FEATURES,)
+
+    def vectors(self, columns: Columns) -> F32:
+        """(T, W) vectors by which candidates are found."""
+        return _vectors(columns, self.finder)
+
+    def scores(self, columns: Columns, anchor: int, candidates: I32) -> F32:
+        """(n,) how unionable an anchor and its candidates are."""
+        return np.asarray(pair_features(columns, anchor, candidates) @ self.weights, np.float32)
+
+    def reweigh(self, columns: Columns, least: float = 0.03) -> F32:
+        """Scale the evidence, in place, by what each kind is worth to this judge; the new weights."""
+        kinds = len(BLOCKS)
+        worth = self.weights[:kinds] + self.weights[kinds : 2 * kinds]
+        old = block_weights(columns.evidence)
+        new = np.maximum(old * worth / (old * worth).sum(), least) * (old > 0)
+        new /= new.sum()
+        rescale(columns.evidence, new / np.where(old > 0, old, 1))
+        return np.asarray(new, np.float32)
+
+    def report(self) -> dict[str, float]:
+        """The weights by name, for people."""
+        return {name: round(float(weight), 3) for name, weight in zip(FEATURES, self.weights, strict=True)}
+
+
+def _vectors(columns: Columns, finder: Finder) -> F32:
+    anywhere = table_vectors(columns.evidence, columns.starts)
+    if finder == "anywhere":
+        return anywhere
+    # Signs drawn for every place: columns in different places hardly meet, those in the same place do.
+    signs = np.random.Generator(np.random.PCG64(7)).choice([-1, 1], (PLACES, columns.evidence.shape[1]))
+    signed = columns.evidence * signs.astype(np.float32)[columns.places[:, 0] % PLACES]
+    placed = table_vectors(signed, columns.starts)
+    width = np.minimum(columns.widths(), PLACES - 1)
+    same_width = 0.7 * np.eye(PLACES, dtype=np.float32)[width]
+    return np.hstack([placed, same_width] if finder == "in place" else [anywhere, placed, same_width])
+
+
+def pair_features(columns: Columns, anchor: int, candidates: I32) -> F32:
+    """(n, FEATURES) what there is to say about an anchor and each of its candidates."""
+    starts, candidates = columns.starts, candidates.astype(np.int64)
+    at, counts = column_ids(starts, candidates)
+    own = slice(starts[anchor], starts[anchor + 1])
+    mine, theirs = columns.evidence[own], columns.evidence[at]
+    kinds = np.stack([mine[:, block] @ theirs[:, block].T for block in BLOCKS.values()])  # (kinds, q, C)
+    scale = np.sqrt(len(mine) * counts)
+    begins = np.cumsum(counts) - counts
+    same = columns.places[own, 0][:, None] == columns.places[at, 0]  # (q, C)
+    placed = np.add.reduceat((kinds * same).sum(1), begins, axis=1) / scale
+    total = kinds.sum(0)
+    matched = np.empty((len(kinds), len(counts)), np.float32)
+    for i, (begin, count) in enumerate(zip(begins.tolist(), counts.tolist(), strict=True)):
+        rows, cells = linear_sum_assignment(total[:, begin : begin + count], maximize=True)
+        matched[:, i] = kinds[:, rows, cells + begin].sum(1) / scale[i]
+    width = columns.widths(candidates) / columns.widths(np.array([anchor]))
+    filled = counts / len(mine)
+    apart = [width == 1, -np.abs(np.log(width)), -np.abs(np.log(filled))]
+    return np.stack([*matched, *placed, *apart], 1).astype(np.float32)
+
+
+def learn_judge(
+    columns: Columns,
+    pairs: I64,
+    settings: TeacherSettings,
+    random: np.random.Generator,
+    most: int = 600,
+) -> Judge:
+    """Fit finder and weights to (P, 2) annotated pairs; at most so many queries are looked at."""
+    queries = np.unique(pairs[:, 0])
+    queries = np.sort(random.choice(queries, min(most, len(queries)), replace=False))
+    positives = {int(q): pairs[(pairs[:, 0] == q) & (pairs[:, 1] != q), 1] for q in queries}
+    finders: tuple[Finder, ...] = ("anywhere", "in place", "both")
+    anchors, width = queries.astype(np.int32), settings.width(len(columns))
+    found = {
+        finder: dict(
+            zip(queries.tolist(), nearest(_vectors(columns, finder), width, anchors).ids, strict=True)
+        )
+        for finder in finders
+    }
+
+    def recall(finder: Finder) -> float:
+        shares = [np.isin(p, found[finder][q]).mean() for q, p in positives.items() if len(p)]
+        return float(np.mean(shares)) if shares else 0.0
+
+    best = max(finders, key=recall)
+    lists, targets = [], []
+    for query, right in positives.items():
+        candidates = np.union1d(found[best][query], right).astype(np.int32)
+        lists.append(pair_features(columns, query, candidates))
+        targets.append(np.isin(candidates, right))
+    return Judge(best, fit_listwise(lists, targets))
+
+
+def fit_listwise(lists: list[F32], targets: list[NDArray[np.bool_]], steps: int = 300) -> F32:
+    """Non-negative weights under which the softmax over each query's candidates falls on its positives."""
+    width, most = lists[0].shape[1], max(map(len, lists))
+    features = np.zeros((len(lists), most, width), np.float32)
+    target = np.zeros((len(lists), most), np.float32)
+    mask = np.ones((len(lists), most), bool)
+    for i, (rows, right) in enumerate(zip(lists, targets, strict=True)):
+        features[i, : len(rows)], target[i, : len(rows)] = rows, right / max(right.sum(), 1)
+        mask[i, : len(rows)] = False
+    spread = np.concatenate(lists).std(0) + 1e-6
+    inputs, goal, masked = (
+        torch.from_numpy(features / spread),
+        torch.from_numpy(target),
+        torch.from_numpy(mask),
+    )
+    raw = torch.full((width,), -1.0, requires_grad=True)
+    optimizer = torch.optim.Adam([raw], 0.05)
+    for _ in range(steps):
+        weights = functional.softplus(raw)
+        log_p = torch.log_softmax((inputs @ weights).masked_fill(masked, -1e9), 1)
+        loss = -(goal * log_p).sum(1).mean() + 1e-3 * (weights**2).sum()
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+    return np.asarray(functional.softplus(raw).detach().numpy() / spread, np.float32)

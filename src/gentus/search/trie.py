@@ -1,0 +1,290 @@
+"""The prefix tree of all identifiers: their codes, sorted, memory-mapped and never unpacked.
+
+A node is a run of rows that share a prefix: its first row, and how many there are. Its children are the runs
+of equal codes at the next level. Most runs are short, and looking at their rows is enough; where one is long,
+the rows at which its children begin are noted as marks. So the tree costs little more than the identifiers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gentus.arrays import I64, U8
+from gentus.files import replacing
+
+SCANNED = 256  # rows of a run that are looked at sooner than marks are looked up
+
+
+class Children(NamedTuple):
+    """The n children of some nodes, in the order of the nodes and then of their symbols."""
+
+    parent: I64  # (n,) the entry each comes from
+    nodes: I64  # (n,)
+    counts: I64  # (n,) rows below each
+    symbols: I64  # (n,) the code that leads to each; behind the last code, the suffix
+
+
+class Tree(Protocol):
+    """What decoding needs of a prefix tree: nodes with counts of rows lead to children, and to rows."""
+
+    @property
+    def root(self) -> int:
+        """The node where every identifier begins."""
+        ...
+
+    @property
+    def levels(self) -> int:
+        """L, the codes of an identifier."""
+        ...
+
+    @property
+    def highest_suffix(self) -> int:
+        """The highest suffix in use, or a bound of it."""
+        ...
+
+    def __len__(self) -> int:
+        """How many identifiers there are."""
+        ...
+
+    def expand(self, nodes: I64, counts: I64, level: int) -> Children:
+        """All children of some nodes of one level; a node of one row leads to nothing but it."""
+        ...
+
+    def below(self, nodes: I64, counts: I64) -> tuple[I64, I64]:
+        """All rows below some nodes, and the entry each comes from."""
+        ...
+
+    def row(self, nodes: I64) -> I64:
+        """A row below each node."""
+        ...
+
+    def code(self, rows: I64, level: int) -> NDArray[np.unsignedinteger[Any]]:
+        """The code each row has at one level."""
+        ...
+
+    def written(self, rows: I64) -> NDArray[np.unsignedinteger[Any]]:
+        """(n, L) all codes of each row."""
+        ...
+
+    def suffix(self, rows: I64) -> I64:
+        """The suffix of each row, 0 where codes alone say which table."""
+        ...
+
+    def table(self, rows: I64) -> I64:
+        """The table of each row."""
+        ...
+
+    def find(self, codes: U8, suffixes: NDArray[np.integer]) -> I64:
+        """(n,) the row of each identifier, -1 where there is none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Trie:
+    """N identifiers of L codes. A node is the first of its rows, so the root is 0."""
+
+    codes: U8  # (N, L) sorted
+    tables: NDArray[np.int32]  # (N,) the table of each row
+    suffixes: NDArray[np.unsignedinteger]  # (N,) 0 where codes alone say which table
+    marks: NDArray[np.int32]  # (M,) level by level, the rows where children of long runs begin
+    symbols: U8  # (M,) the codes there, so that the rows themselves need no look
+    starts: NDArray[np.int64]  # (L + 1,) where the marks of each level begin
+    scanned: NDArray[np.int64]  # () rows up to which a run has none
+
+    def __len__(self) -> int:
+        """How many identifiers there are."""
+        return len(self.codes)
+
+    @property
+    def root(self) -> int:
+        """The node where every identifier begins."""
+        return 0
+
+    @property
+    def levels(self) -> int:
+        """L, the codes of an identifier."""
+        return int(self.codes.shape[1])
+
+    @property
+    def highest_suffix(self) -> int:
+        """The highest suffix in use."""
+        return int(self.suffixes.max(initial=0))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return sum(getattr(self, field.name).nbytes for field in fields(self))
+
+    def expand(self, nodes: I64, counts: I64, level: int) -> Children:
+        """All children of some nodes of one level; a node of one row leads to nothing but it."""
+        if level >= self.levels:  # only suffixes are left: every row is a child
+            parent, rows = ranges(nodes, counts)
+            return Children(parent, rows, np.ones_like(rows), self.suffix(rows))
+        long = counts > self.scanned
+        if not long.any():
+            return self._scan(nodes, counts, level)
+        if long.all():
+            return self._look_up(nodes, counts, level)
+        parts = []
+        for some, children in ((~long, self._scan), (long, self._look_up)):
+            found = children(nodes[some], counts[some], level)
+            parts.append(found._replace(parent=np.flatnonzero(some)[found.parent]))
+        return in_order(parts)
+
+    def _scan(self, nodes: I64, counts: I64, level: int) -> Children:
+        parent, rows = ranges(nodes, counts)
+        codes = self.code(rows, level)
+        begins = np.empty(len(rows) + 1, bool)  # a child, and at last the end of all
+        np.not_equal(codes[1:], codes[:-1], out=begins[1:-1])
+        begins[np.cumsum(counts)] = begins[0] = True
+        at = np.flatnonzero(begins)
+        first = at[:-1]
+        return Children(
+            parent.take(first), rows.take(first), at[1:] - first, codes.take(first).astype(np.int64)
+        )
+
+    def _look_up(self, nodes: I64, counts: I64, level: int) -> Children:
+        here = slice(*self.starts[level : level + 2])
+        marks, ends = self.marks[here], nodes + counts
+        first, last = np.searchsorted(marks, np.stack([nodes, ends]).astype(np.int32))
+        parent, at = ranges(first, last - first)
+        rows = marks.take(at).astype(np.int64)
+        following = np.empty_like(rows)
+        following[:-1] = rows[1:]
+        following[np.cumsum(last - first) - 1] = ends
+        return Children(parent, rows, following - rows, self.symbols[here].take(at).astype(np.int64))
+
+    def below(self, nodes: I64, counts: I64) -> tuple[I64, I64]:
+        """All rows below some nodes, and the entry each comes from."""
+        return ranges(nodes, counts)
+
+    def row(self, nodes: I64) -> I64:
+        """The first row below each node."""
+        return nodes
+
+    def code(self, rows: I64, level: int) -> NDArray[np.unsignedinteger[Any]]:
+        """The code each row has at one level."""
+        codes: NDArray[np.unsignedinteger[Any]] = self.codes.ravel().take(rows * self.levels + level)
+        return codes
+
+    def written(self, rows: I64) -> NDArray[np.unsignedinteger[Any]]:
+        """(n, L) all codes of each row."""
+        codes: NDArray[np.unsignedinteger[Any]] = self.codes.take(rows, 0)
+        return codes
+
+    def suffix(self, rows: I64) -> I64:
+        """The suffix of each row, 0 where codes alone say which table."""
+        suffixes: I64 = self.suffixes[rows].astype(np.int64)
+        return suffixes
+
+    def table(self, rows: I64) -> I64:
+        """The table of each row."""
+        tables: I64 = self.tables[rows].astype(np.int64)
+        return tables
+
+    def find(self, codes: U8, suffixes: NDArray[np.integer]) -> I64:
+        """(n,) the row of each identifier, -1 where there is none: by halving, all of them at once."""
+        wanted = np.column_stack([codes, suffixes]).astype(np.int64)
+        low, high = np.zeros(len(codes), np.int64), np.full(len(codes), len(self))
+        while (open_ := low < high).any():
+            middle = (low + high) // 2
+            before = open_ & _before(self._identifiers(np.minimum(middle, len(self) - 1)), wanted)
+            low, high = np.where(before, middle + 1, low), np.where(open_ & ~before, middle, high)
+        there = low < len(self)
+        there[there] = (self._identifiers(low[there]) == wanted[there]).all(1)
+        return np.where(there, low, -1)
+
+    def _identifiers(self, rows: I64) -> I64:
+        """(n, L + 1) codes and suffix."""
+        return np.column_stack([self.codes[rows].astype(np.int64), self.suffix(rows)])
+
+    def save(self, folder: Path) -> None:
+        """Write one `.npy` an array."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for field in fields(self):
+            with replacing(folder / f"{field.name}.npy") as file:
+                np.save(file, getattr(self, field.name), allow_pickle=False)
+
+    @classmethod
+    def load(cls, folder: Path) -> Trie:
+        """Map the arrays from a folder; one that is damaged or does not fit raises `ValueError`."""
+        trie = cls(*(_load(folder / f"{field.name}.npy") for field in fields(cls)))
+        lengths: list[tuple[NDArray[Any], NDArray[Any]]] = [
+            (trie.codes, trie.tables),
+            (trie.codes, trie.suffixes),
+            (trie.marks, trie.symbols),
+        ]
+        fit = trie.codes.ndim == 2 and trie.codes.dtype.kind == "u" and len(trie.starts) == trie.levels + 1
+        fit = fit and all(len(one) == len(other) for one, other in lengths)
+        if not fit or trie.starts[0] != 0 or trie.starts[-1] != len(trie.marks):
+            raise ValueError(f"the arrays in {folder} do not fit each other")
+        return trie
+
+
+def _before(some: I64, others: I64) -> NDArray[np.bool_]:
+    """(n,) whether each row of some (n, m) numbers sorts before that of others."""
+    differs = some != others
+    at = differs.argmax(1)[:, None]
+    less: NDArray[np.bool_] = np.take_along_axis(some < others, at, 1)[:, 0]
+    return less
+
+
+def _load(path: Path) -> NDArray[Any]:
+    try:
+        with np.errstate(over="raise"):  # a size that lies may be beyond all numbers
+            array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False).view(np.ndarray)
+    except (ValueError, EOFError, FloatingPointError) as error:
+        raise ValueError(f"{path}: {error}") from error
+    return array
+
+
+def build_trie(
+    codes: U8, suffixes: NDArray[np.integer], tables: NDArray[np.integer], scanned: int = SCANNED
+) -> Trie:
+    """Sort identifiers and mark where the children of long runs begin, level by level."""
+    count, levels = codes.shape
+    order = np.lexsort((suffixes, *codes.T[::-1]))
+    codes, suffixes, tables = np.ascontiguousarray(codes[order]), suffixes[order], tables[order]
+    # The level at which a row parts from the row before it; `levels` where only the suffix differs.
+    parts = np.full(count, levels, np.uint16)
+    for level in reversed(range(levels)):
+        parts[1:][codes[1:, level] != codes[:-1, level]] = level
+    marks: list[I64] = []
+    runs = np.zeros(min(count, 1), np.int64)  # where the runs of the level begin
+    for level in range(levels):
+        long = np.diff(runs, append=count) > scanned
+        if not long.any():
+            break
+        begins = parts <= level
+        begins[0] = True
+        runs, before = np.flatnonzero(begins), runs
+        inside = long[np.searchsorted(before, runs, "right") - 1]
+        marks.append(runs[inside])
+    widths = [len(some) for some in marks] + [0] * (levels - len(marks))
+    return Trie(
+        codes,
+        tables.astype(np.int32),
+        suffixes.astype(np.min_scalar_type(suffixes.max(initial=0))),
+        np.concatenate([np.zeros(0, np.int32), *marks]).astype(np.int32),
+        np.concatenate([np.zeros(0, codes.dtype), *(codes[rows, at] for at, rows in enumerate(marks))]),
+        np.concatenate([[0], np.cumsum(widths, dtype=np.int64)]),
+        np.array(scanned, np.int64),
+    )
+
+
+def in_order(parts: list[Children]) -> Children:
+    """Children found in several ways, in the order of their parents."""
+    together = Children(*map(np.concatenate, zip(*parts, strict=True)))
+    order = np.argsort(together.parent, kind="stable")
+    return Children(*(column[order] for column in together))
+
+
+def ranges(first: I64, count: I64) -> tuple[I64, I64]:
+    """`first, first + 1, ..` of `count` numbers each, in one row, and the entry each comes from."""
+    entry = np.repeat(np.arange(len(first)), count)
+    return entry, np.arange(len(entry)) + np.repeat(first - np.cumsum(count) + count, count)

@@ -1,5 +1,0 @@
-"""A page and an API over HTTP: one process, loopback by default, searches in threads."""
-
-from gentus.serve.settings import Settings
-
-__all__ = ["Settings"]
