@@ -33,7 +33,6 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
-from gentus_bench.machine import describe, sentence
 
 from gentus.features.extract import featurize_all
 from gentus.lake import Limits, Source, Unreadable, fingerprint
@@ -41,6 +40,7 @@ from gentus.lake import read as read_table
 from gentus.lake.full.rows import Tally, open_whole
 from gentus.lake.reader import kind_at, parts_of
 from gentus.lake.sandbox.worker import bounded_memory
+from gentus_bench.machine import describe, sentence
 
 WEIGHTS = {  # of a hundred inputs; what DuckDB or Python's XML reads takes longer
     "csv": 24,

@@ -13,6 +13,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+from gentus.features import minilm
+from gentus.features.extract import concatenate
+from gentus.table import Column, Table
 from gentus_bench import methods
 from gentus_bench.baselines import (
     D3L,
@@ -59,10 +63,6 @@ from gentus_bench.baselines.starmie import dropping, train
 from gentus_bench.baselines.static_reader import StaticReader
 from gentus_bench.baselines.tactus import adaptive_pool, halves
 from gentus_bench.baselines.tokens import chance
-
-from gentus.features import minilm
-from gentus.features.extract import concatenate
-from gentus.table import Column, Table
 
 pytestmark = pytest.mark.skipif(
     not all(find_spec(one) for one in ("usearch", "sklearn", "transformers", minilm.PACKAGE.module)),

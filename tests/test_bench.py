@@ -13,6 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import QUICK, make_lake, rows_of, subject_of, write_pairs, write_table
+from test_cli import Run, run
+
+import gentus
+from gentus.features import minilm
+from gentus.index import build as building
+from gentus.metrics import load_groundtruth
+from gentus.table import Column, Table
 from gentus_bench import ablation, machine, ours
 from gentus_bench.baselines import MiniLMColumns, Retriever, TfidfChars, TfidfWords, best, distinct
 from gentus_bench.benchmarks import recognise
@@ -27,13 +34,6 @@ from gentus_bench.overview import average_ranks
 from gentus_bench.results import Results
 from gentus_bench.updates import markdown as updates_markdown
 from gentus_bench.updates import measure_updates
-from test_cli import Run, run
-
-import gentus
-from gentus.features import minilm
-from gentus.index import build as building
-from gentus.metrics import load_groundtruth
-from gentus.table import Column, Table
 
 __all__ = ["run"]
 

@@ -10,6 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import SUBJECTS, rows_of, write_pairs, write_table
+from test_cli import Run, run
+
+from gentus.align.aligner import align, pair_scores, shipped_weights
+from gentus.align.digest import digest
+from gentus.align.pairs import FIRST, first_look
+from gentus.table import Column, Table
 from gentus_bench.aligners import Aligner, aligners
 from gentus_bench.alignment import measure_alignment, scored
 from gentus_bench.base_tables import BaseTable
@@ -27,12 +33,6 @@ from gentus_bench.make_lake import make_lake
 from gentus_bench.results import Results
 from gentus_bench.shipped_tables import collect
 from gentus_bench.slicing import LakeOptions
-from test_cli import Run, run
-
-from gentus.align.aligner import align, pair_scores, shipped_weights
-from gentus.align.digest import digest
-from gentus.align.pairs import FIRST, first_look
-from gentus.table import Column, Table
 
 __all__ = ["run"]
 

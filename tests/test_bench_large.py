@@ -9,6 +9,8 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from test_cli import Run, run
+
 from gentus_bench import large_lake
 from gentus_bench.large import lake_name
 from gentus_bench.large_build import BETWEEN, STARTING, WRITING, Sample, Stage, stage_facts, with_gaps
@@ -22,7 +24,6 @@ from gentus_bench.large_lake import (
     read_rows,
     to_csv,
 )
-from test_cli import Run, run
 
 __all__ = ["run"]
 

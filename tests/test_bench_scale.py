@@ -8,11 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from gentus_bench import scale, scale_trees, scale_usual, stopwatch
-from gentus_bench.scale_decoding import comparable_generator, made_up_inputs, profile, write_alone
-from gentus_bench.scale_identifiers import LakeModel, fit_model, real_codes, skew
-from gentus_bench.scale_telling import claims
-from gentus_bench.scale_usual import MAKERS, Task, TooLargeError, UsualWay, identifiers, what_t5_reads
 from test_cli import Run, run
 
 from gentus.identifiers.codebooks import Codebooks, assign_suffixes
@@ -20,6 +15,11 @@ from gentus.index.index import Index
 from gentus.progress import Progress
 from gentus.search.trie import Trie, build_trie
 from gentus.settings import Softmax
+from gentus_bench import scale, scale_trees, scale_usual, stopwatch
+from gentus_bench.scale_decoding import comparable_generator, made_up_inputs, profile, write_alone
+from gentus_bench.scale_identifiers import LakeModel, fit_model, real_codes, skew
+from gentus_bench.scale_telling import claims
+from gentus_bench.scale_usual import MAKERS, Task, TooLargeError, UsualWay, identifiers, what_t5_reads
 
 __all__ = ["run"]
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import rows_of, write_table
+
 from gentus_bench.benchmarks import Benchmark, find, recognise
 from gentus_bench.main import compare
 from gentus_bench.published import BENCHMARKS, FIGURES, K, figures, rows_for

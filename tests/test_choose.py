@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from gentus_bench.choose import DEFAULT, candidates, judge, score_over
 
 

@@ -18,14 +18,14 @@ from typing import Any
 import pytest
 import typer.main
 from conftest import QUICK, make_lake, rows_of, subject_of, write_pairs, write_table
-from gentus_bench.cli import bench_app
-from gentus_bench.cli import main as bench_main
 
 import gentus
 from gentus.app.cli import main as cli
 from gentus.index import build as building
 from gentus.index.folder import Layout
 from gentus.search.trie import Trie
+from gentus_bench.cli import bench_app
+from gentus_bench.cli import main as bench_main
 
 
 class Ran:

@@ -401,18 +401,18 @@ def change(world: World, kind: str) -> set[str]:
 @pytest.mark.parametrize(
     ("kind", "when", "place", "switched"),
     [
-        ("add", "after", "reading.write_chunk", False),  # features lie there, and nobody knows yet
-        ("sync", "after", "reading.write_chunk", False),
-        ("compact", "after", "updating.write_chunk", False),
-        ("compact", "before", "updating.remove_other_chunks", False),
-        ("compact", "after", "trie.Trie.save", False),
-        ("compact", "before", "writing.write_config", True),
-        ("compact", "before", "writing.remove_superseded", True),
-        ("index", "after", "building.save_model", False),
-        ("index", "after", "trie.Trie.save", False),
-        ("index", "after", "building.publish", False),  # in the transaction that switches
-        ("index", "before", "writing.write_config", True),
-        ("index", "before", "building.remove_other_chunks", True),
+        ("add", "after", "index.ingest.write_chunk", False),  # features lie there, and nobody knows yet
+        ("sync", "after", "index.ingest.write_chunk", False),
+        ("compact", "after", "index.updater.write_chunk", False),
+        ("compact", "before", "index.updater.remove_other_chunks", False),
+        ("compact", "after", "search.trie.Trie.save", False),
+        ("compact", "before", "index.writer.write_config", True),
+        ("compact", "before", "index.writer.remove_superseded", True),
+        ("index", "after", "index.build.save_model", False),
+        ("index", "after", "search.trie.Trie.save", False),
+        ("index", "after", "index.build.publish", False),  # in the transaction that switches
+        ("index", "before", "index.writer.write_config", True),
+        ("index", "before", "index.build.remove_other_chunks", True),
     ],
 )
 def test_a_process_that_dies_at_the_worst_moment(
@@ -421,7 +421,9 @@ def test_a_process_that_dies_at_the_worst_moment(
     before = state_of(world.index, world.query)
     with monkeypatch.context() as patch:
         module, name = place.split(".", 1)
-        really: Callable[..., object] = operator.attrgetter(name)(importlib.import_module(f"gentus.{module}"))
+        really: Callable[..., object] = operator.attrgetter(name)(
+            importlib.import_module(f"gentus.index.{module}")
+        )
 
         def dying(*arguments: object, **options: object) -> None:
             if when == "after":

@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 from conftest import QUICK, make_lake, write_table
-from gentus_bench.engines import markdown, measure_engines
 from typer.testing import CliRunner
 
 import gentus
@@ -30,6 +29,7 @@ from gentus.lake.sandbox import pool as parallel
 from gentus.progress import Progress, Step
 from gentus.table import Table
 from gentus.weights import WeightsMissingError
+from gentus_bench.engines import markdown, measure_engines
 
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # nodes that others cannot reach, on any system
@@ -331,7 +331,7 @@ def test_engines_are_measured_side_by_side(
 def test_its_own_cluster_listens_to_this_machine_only(tmp_path: Path) -> None:
     code = """
 import json, psutil
-from gentus.engine_ray import ray_engine
+from gentus.index.engine_ray import ray_engine
 with ray_engine(workers=1) as engine:
     done = list(engine.map(abs, [-1, -2]))
     mine = [psutil.Process(), *psutil.Process().children(recursive=True)]

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 import torch
-from gentus_bench.unconstrained import generate_unconstrained
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -18,6 +17,7 @@ from gentus.search.generate import Found, Prior, generate, paths
 from gentus.search.overlay import lay_over
 from gentus.search.trie import Trie, build_trie
 from gentus.settings import Softmax
+from gentus_bench.unconstrained import generate_unconstrained
 
 SUFFIXES = 4
 WIDTH = 6

@@ -606,7 +606,7 @@ def test_parquet_query_of_another_writer(index: Index, tmp_path: Path) -> None:
 
 
 def test_reading_processes_do_not_import_torch() -> None:
-    code = "import sys, gentus.reading; sys.exit('torch' in sys.modules)"
+    code = "import sys, gentus.index.ingest; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

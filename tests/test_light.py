@@ -64,7 +64,7 @@ with gentus.build(lake, folder, workers=1) as index:
 with gentus.refit(folder, workers=1) as index:
     assert list(index.search_many([query], k=3, workers=1))
 from typer.testing import CliRunner
-from gentus import cli
+from gentus.app.cli import main as cli
 commands = [
     ["search", str(folder), str(query), "--json"],
     ["info", str(folder)],
@@ -76,10 +76,10 @@ commands = [
 for command in commands:
     ran = CliRunner().invoke(cli.app, command)
     assert ran.exit_code == 0, (command, ran.output, ran.exception)
-import gentus.serve.app, gentus.serve.run, gentus.bench.ours
-from gentus.serve.app import Server, make_app
-from gentus.serve.holder import Holder
-from gentus.serve.settings import Settings
+import gentus.app.serve.app, gentus.app.serve.run, gentus_bench.ours
+from gentus.app.serve.app import Server, make_app
+from gentus.app.serve.index_handle import Holder
+from gentus.app.serve.settings import Settings
 make_app(Server(Holder(folder), Settings()))
 loaded = LOADED
 assert not loaded, loaded
@@ -98,7 +98,7 @@ def test_an_index_lives_without_torch(lake: Path, tmp_path: Path, hidden: str) -
 REFUSED = """
 import gentus
 read = []
-gentus_reading = __import__("gentus.index.build").building
+import gentus.index.build as gentus_reading
 gentus_reading.read_lake = lambda *_: read.append(1)
 gentus_reading.load_groundtruth = lambda *_: read.append(2)
 try:

@@ -18,17 +18,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from conftest import rows_of, write_table
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gentus.lake import Limits, Source, Unreadable, read_path, scan
+from gentus.metrics import load_groundtruth
 from gentus_bench import cli
 from gentus_bench.base_tables import BaseTable, read_whole
 from gentus_bench.benchmarks import recognise
 from gentus_bench.make_lake import FILES, make_lake
 from gentus_bench.noise import Headers, Noise, headers, noisy
 from gentus_bench.slicing import LakeOptions, slices_of
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-
-from gentus.lake import Limits, Source, Unreadable, read_path, scan
-from gentus.metrics import load_groundtruth
 
 ROWS = [["name", "size", "day"], ["Oslo", "1", "2024-01-02"], ["Rome", "", "2024-01-03"], ["Bonn", "3", ""]]
 

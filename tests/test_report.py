@@ -8,6 +8,11 @@ from typing import Any
 
 import pytest
 from conftest import write_pairs, write_table
+from test_cli import Run, run
+
+import gentus
+from gentus.lake import Source, scan
+from gentus.table import Table
 from gentus_bench import claims, timing
 from gentus_bench.benchmarks import recognise
 from gentus_bench.clock import Clock, conditions, time_searches
@@ -20,11 +25,6 @@ from gentus_bench.published import ITEMS
 from gentus_bench.report import Page, link
 from gentus_bench.results import Results
 from gentus_bench.telling import write_report
-from test_cli import Run, run
-
-import gentus
-from gentus.lake import Source, scan
-from gentus.table import Table
 
 __all__ = ["run"]
 

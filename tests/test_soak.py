@@ -6,12 +6,12 @@ import random
 from pathlib import Path
 
 import pytest
+
+import gentus
 from gentus_bench.results import Results
 from gentus_bench.soak import FAULTS, Life, growth, markdown, measure_soak
 from gentus_bench.soak_hands import Hands, Reader
 from gentus_bench.soak_world import World
-
-import gentus
 
 MINUTES = 2.0
 MOST_GROWTH = 0.15  # in so short a time; over an hour less is asked for

@@ -27,7 +27,7 @@ SCRIPT = """
 import json, os, sys
 from pathlib import Path
 import gentus
-from gentus.team import assist, leading
+from gentus.generator.distributed import assist, leading
 from test_team import LITTLE, trained
 
 lake, labels, folder = map(Path, sys.argv[1:])

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import QUICK, SUBJECTS, rows_of, subject_of, write_pairs, write_table
-from gentus_bench.cli import bench_app
 from typer.testing import CliRunner
 
 import gentus
@@ -26,6 +25,7 @@ from gentus.settings import (
     TrainingSettings,
     preset_settings,
 )
+from gentus_bench.cli import bench_app
 
 TRAINED = replace(
     QUICK,

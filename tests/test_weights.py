@@ -8,12 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from gentus_bench.baselines import word_pieces
 
 from gentus.features import minilm
 from gentus.features import static_vectors as static
 from gentus.features.bert import BertColumns
 from gentus.weights import Package, WeightsMissingError
+from gentus_bench.baselines import word_pieces
 
 SMALL = sorted(set(minilm.PACKAGE.sha256) - {"model/model.safetensors"})
 

@@ -7,9 +7,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from gentus_bench.page import chromium, served
 from PIL import Image
 from playwright.sync_api import Browser, Page
+
+from gentus_bench.page import chromium, served
 
 DESK: dict[str, Any] = {"viewport": {"width": 1280, "height": 800}}
 PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 800}, "is_mobile": True, "has_touch": True}

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from gentus_bench import page
 from playwright.sync_api import Browser
+
+from gentus_bench import page
 
 
 def test_paint_and_results_are_timed(
