@@ -420,10 +420,9 @@ def test_a_process_that_dies_at_the_worst_moment(
 ) -> None:
     before = state_of(world.index, world.query)
     with monkeypatch.context() as patch:
-        module, name = place.split(".", 1)
-        really: Callable[..., object] = operator.attrgetter(name)(
-            importlib.import_module(f"gentus.index.{module}")
-        )
+        package, module, name = place.split(".", 2)
+        found = importlib.import_module(f"gentus.{package}.{module}")
+        really: Callable[..., object] = operator.attrgetter(name)(found)
 
         def dying(*arguments: object, **options: object) -> None:
             if when == "after":
