@@ -41,7 +41,7 @@ def trace(work: Callable[[], object]) -> list[tuple[str, str]]:
         work()
     finally:
         sys.setprofile(None)
-        threading.setprofile(None)  # type: ignore[arg-type]
+        threading.setprofile(None)
     return list(seen)
 
 
