@@ -37,8 +37,8 @@ import pyarrow.parquet as pq
 from gentus.features.extract import featurize_all
 from gentus.lake import Limits, Source, Unreadable, fingerprint
 from gentus.lake import read as read_table
-from gentus.lake.full.rows import Tally, open_whole
-from gentus.lake.reader import kind_at, parts_of
+from gentus.lake.full.rows import Tally, open_full
+from gentus.lake.reader import format_at, parts_of
 from gentus.lake.sandbox.worker import bounded_memory
 from gentus_bench.machine import describe, sentence
 
@@ -243,7 +243,7 @@ def try_input(folder: Path, kind: str, data: bytes, whole: bool) -> str:
     path = folder / f"input.{kind}"
     path.write_bytes(data)
     try:
-        parts = parts_of(path, kind_at(path), LIMITS)
+        parts = parts_of(path, format_at(path), LIMITS)
     except Exception:  # here all who ask take whatever comes for a refusal
         return "refused"
     outcome = "refused"
@@ -269,7 +269,7 @@ def read_whole(source: Source) -> None:
     """Read three columns of all rows."""
     with duckdb.connect(config={"threads": 1, "memory_limit": "512MB"}) as duck:
         try:
-            table = open_whole(source, duck, LIMITS)
+            table = open_full(source, duck, LIMITS)
             with table.scan(duck, range(min(3, len(table.names))), Tally()) as relation:
                 duck.execute(f"SELECT count(*) FROM {relation}").fetchall()
         except Exception:

@@ -13,7 +13,7 @@ import pytest
 from gentus.index.engine import LocalEngine
 from gentus.lake import Limits, Skipped, Source, each, read, scan
 from gentus.lake.sandbox import worker
-from gentus.lake.sandbox.isolated import Apart
+from gentus.lake.sandbox.isolated import SandboxProcess
 from gentus.table import Table
 from gentus.weights import WeightsMissingError
 
@@ -288,7 +288,7 @@ def test_a_worker_that_is_told_twice_to_end_clears_up_all_the_same(tmp_path: Pat
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
 def test_a_process_that_dies_while_it_waits_is_started_anew() -> None:
     """Of all calls that follow, none is the one that brought it down."""
-    apart = Apart()
+    apart = SandboxProcess()
     try:
         first = apart(os.getpid)
         os.kill(first, signal.SIGKILL)

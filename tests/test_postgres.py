@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 import gentus
 from gentus.app.cli.main import app
-from gentus.lake import Skipped, Source, Unreadable, as_place, read, read_path, scan
+from gentus.lake import Skipped, Source, Unreadable, as_location, read, read_path, scan
 
 pytest.importorskip("adbc_driver_postgresql", reason="needs gentus[postgres]")
 
@@ -205,4 +205,4 @@ def test_nothing_is_ever_written(database: str) -> None:
 
 def test_settings_belong_in_the_environment() -> None:
     with pytest.raises(ValueError, match="PGSSLMODE"):
-        as_place("postgresql://host/db?sslmode=disable&password=x")
+        as_location("postgresql://host/db?sslmode=disable&password=x")

@@ -24,7 +24,7 @@ from typer.testing import CliRunner
 import gentus
 from gentus.app.cli.main import app
 from gentus.app.serve.tables import first_rows
-from gentus.lake import Limits, Remote, Skipped, Source, Unreadable, as_place, read, read_path, scan
+from gentus.lake import Limits, Remote, Skipped, Source, Unreadable, as_location, read, read_path, scan
 from gentus.lake.files import stream
 from gentus.lake.remote.storage import scrubbed
 
@@ -544,10 +544,10 @@ def test_messages_are_scrubbed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_places() -> None:
-    assert as_place("file:///tmp/a%20b") == Path("/tmp/a b")
-    assert as_place("S3://bucket/x/") == Remote("s3://bucket/x")
-    assert as_place("some/path") == Path("some/path")
+    assert as_location("file:///tmp/a%20b") == Path("/tmp/a b")
+    assert as_location("S3://bucket/x/") == Remote("s3://bucket/x")
+    assert as_location("some/path") == Path("some/path")
     assert Remote("s3://b/x/y.csv").is_relative_to(Remote("s3://b/x"))
     assert not Remote("s3://b/xy.csv").is_relative_to(Remote("s3://b/x"))
     with pytest.raises(ValueError, match="stands for another"):
-        as_place("simplecache::s3://b/x")
+        as_location("simplecache::s3://b/x")

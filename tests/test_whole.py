@@ -27,8 +27,8 @@ from hypothesis import strategies as some
 from gentus.lake import Limits, Source, Unreadable, read, scan
 from gentus.lake.formats.dialect import guess, parse
 from gentus.lake.full import text as whole_text
-from gentus.lake.full.rows import Tally, Whole, open_whole
-from gentus.lake.full.typed import whole_frame
+from gentus.lake.full.rows import FullTable, Tally, open_full
+from gentus.lake.full.typed import full_frame
 
 ROWS = [("1", "Bär", "x,y"), ("2", "", "z"), ("3", "Österreich", 'say "so"')]
 
@@ -40,9 +40,10 @@ def duck() -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 Rows = list[tuple[Any, ...]]
+Opened = tuple[FullTable, Rows, Tally]
 
 
-def rows_of(whole: Whole, duck: duckdb.DuckDBPyConnection, tally: Tally | None = None) -> Rows:
+def rows_of(whole: FullTable, duck: duckdb.DuckDBPyConnection, tally: Tally | None = None) -> Rows:
     places = range(len(whole.names))
     with whole.scan(duck, places, tally or Tally()) as relation:
         columns = ", ".join(["row", *(f"c{place}" for place in places)])
@@ -51,8 +52,8 @@ def rows_of(whole: Whole, duck: duckdb.DuckDBPyConnection, tally: Tally | None =
     return [row[1:] for row in found]
 
 
-def opened(path: Path, duck: duckdb.DuckDBPyConnection, part: str | None = None) -> Whole:
-    return open_whole(Source(path.name, path, part, 0, 0), duck)
+def opened(path: Path, duck: duckdb.DuckDBPyConnection, part: str | None = None) -> FullTable:
+    return open_full(Source(path.name, path, part, 0, 0), duck)
 
 
 def write_all(folder: Path) -> dict[str, Path]:
@@ -115,7 +116,7 @@ def test_every_format_gives_all_rows(tmp_path: Path, duck: duckdb.DuckDBPyConnec
 def test_the_columns_of_a_lake_are_those_of_its_samples(lake: Path, duck: duckdb.DuckDBPyConnection) -> None:
     for source in scan(lake):
         assert isinstance(source, Source)
-        whole, sampled = open_whole(source, duck), read(source)
+        whole, sampled = open_full(source, duck), read(source)
         places = [whole.places[column.name] for column in sampled.columns]
         columns = [list(column) for column in zip(*rows_of(whole, duck), strict=True)]
         assert [columns[place] for place in places] == [column.cells for column in sampled.columns]
@@ -124,20 +125,22 @@ def test_the_columns_of_a_lake_are_those_of_its_samples(lake: Path, duck: duckdb
 def test_frames(duck: duckdb.DuckDBPyConnection) -> None:
     data = {"a": [1, 2], "b": ["x", None]}
     for frame in (pa.table(data), pd.DataFrame(data), pl.DataFrame(data)):
-        whole = whole_frame(frame, duck, Limits())
+        whole = full_frame(frame, duck, Limits())
         found = [(one, None if other != other else other) for one, other in rows_of(whole, duck)]
         assert (whole.names, found) == (["a", "b"], [(1, "x"), (2, None)])
     mixed = pd.DataFrame([[1, "x"], ["y", 2.5]], columns=["a", "a"])
-    whole = whole_frame(mixed, duck, Limits())
+    whole = full_frame(mixed, duck, Limits())
     assert (whole.names, rows_of(whole, duck)) == (["a", "a_2"], [("1", "x"), ("y", "2.5")])
     with pytest.raises(Unreadable, match="a list is no table"):
-        whole_frame([1], duck, Limits())
+        full_frame([1], duck, Limits())
 
 
 # --- text ----------------------------------------------------------------------------------------------
 
 
-def text_file(path: Path, duck: duckdb.DuckDBPyConnection, data: str | bytes) -> tuple[Whole, Rows, Tally]:
+def text_file(
+    path: Path, duck: duckdb.DuckDBPyConnection, data: str | bytes
+) -> tuple[FullTable, Rows, Tally]:
     path.write_bytes(data if isinstance(data, bytes) else data.encode())
     whole, tally = opened(path, duck), Tally()
     return whole, rows_of(whole, duck, tally), tally

@@ -16,13 +16,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from gentus.lake.base import EMPTY, Source, Unreadable, clean_names, explain
+from gentus.lake.base import EMPTY, Source, Unreadable, clean_names, failure_reason
 from gentus.lake.files import magic, opened, sample
 from gentus.lake.formats.dialect import guess, parse
 from gentus.lake.formats.encoding import to_text
 from gentus.lake.formats.json_text import cell_text, records_of
 from gentus.lake.formats.typed import quoted
-from gentus.lake.kinds import SQLITE, Kind, kind_inside
+from gentus.lake.kinds import SQLITE, Format, detect_format
 from gentus.settings import Limits
 
 _BYTES = 256 << 20  # of text; what is longer is cut off there
@@ -55,7 +55,7 @@ def read_whole(source: Source, most_rows: int) -> BaseTable:
     except Unreadable:
         raise
     except Exception as error:  # as for all readers: what parsers raise is not to be foreseen
-        raise Unreadable(explain(error)) from error
+        raise Unreadable(failure_reason(error)) from error
 
 
 def _table(name: str, header: Sequence[str], rows: Sequence[Sequence[str | None]]) -> BaseTable:
@@ -71,21 +71,21 @@ def _cell(value: str | None) -> str:
 
 
 def _rows(path: Path, part: str | None, most: int) -> tuple[list[str], Sequence[Sequence[str | None]]]:
-    match kind_inside(path, magic(path)), part:
-        case Kind.TEXT | Kind.PROSE, _:
+    match detect_format(path, magic(path)), part:
+        case Format.TEXT | Format.PROSE, _:
             text, _ = to_text(sample(path, _BYTES, _BYTES).head)
             header, *body = parse(text, guess(text).dialect, most + 1) or [[]]
             return header, body
-        case Kind.JSON, _:
+        case Format.JSON, _:
             taken = sample(path, _BYTES, _BYTES)
             return _of_records(records_of(to_text(taken.head)[0], taken.whole)[0][: most + 1])
-        case Kind.PARQUET, _:
+        case Format.PARQUET, _:
             import pyarrow.parquet as pq
 
             with opened(path) as file:
                 data = pq.ParquetFile(file)
                 return _of_batches(data.schema_arrow.names, data.iter_batches(8192), most)
-        case Kind.ARROW, _:
+        case Format.ARROW, _:
             import pyarrow as pa
 
             with opened(path) as file:
@@ -96,9 +96,9 @@ def _rows(path: Path, part: str | None, most: int) -> tuple[list[str], Sequence[
                     file.seek(0)
                     batches = reader = pa.ipc.open_stream(pa.PythonFile(file, mode="r"))
                 return _of_batches(reader.schema.names, batches, most)
-        case Kind.EXCEL, str():
+        case Format.EXCEL, str():
             return _sheet(path, part, most)
-        case Kind.DATABASE, str():
+        case Format.DATABASE, str():
             return _query(path, part, most)
     raise Unreadable("it holds several tables, and none was named")
 

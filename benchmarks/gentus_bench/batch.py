@@ -10,7 +10,7 @@ from typing import Any
 
 from gentus.index.index import Hit, Index
 from gentus.lake import Skipped, Source, scan
-from gentus.lake.base import spread
+from gentus.table import evenly_spaced
 from gentus_bench.machine import sentence
 from gentus_bench.results import Results, markdown_table
 
@@ -24,7 +24,7 @@ def measure_batch(
     found = [item for item in scan(queries) if isinstance(item, Source) and item.part is None]
     if not found:
         raise ValueError(f"there are no tables in {queries}")
-    chosen = [str(found[at].file) for at in spread(len(found), count)]
+    chosen = [str(found[at].file) for at in evenly_spaced(len(found), count)]
     workers = os.cpu_count() or 1
     what = {"index": index.name, "queries": len(chosen), "workers": workers, "k": k}
 

@@ -19,9 +19,8 @@ from gentus.features.extract import KINDS, Features, featurize
 from gentus.index.index import Index
 from gentus.index.ranker import LEAST_PRIOR_BEAM
 from gentus.lake import Source, scan
-from gentus.lake.base import spread
 from gentus.search.beam import Decoder
-from gentus.table import Table
+from gentus.table import Table, evenly_spaced
 from gentus_bench.machine import sentence
 from gentus_bench.results import Results, markdown_table
 
@@ -37,7 +36,7 @@ def measure_roofline(
     found = [item for item in scan(queries) if isinstance(item, Source) and item.part is None]
     if not found:
         raise ValueError(f"there are no tables in {queries}")
-    chosen = [found[at] for at in spread(len(found), count)]
+    chosen = [found[at] for at in evenly_spaced(len(found), count)]
     what = {"index": index.name, "queries": len(chosen), "k": k}
 
     def measure() -> dict[str, Any]:

@@ -16,8 +16,8 @@ import numpy as np
 from gentus.arrays import F32, I64, U8
 from gentus.features.evidence import normalize
 from gentus.identifiers.codebooks import Codebooks
-from gentus.lake.base import spread as spread_evenly
 from gentus.search.trie import Tree
+from gentus.table import evenly_spaced
 
 NEIGHBOURS = 8  # whose differences a table is moved by
 MOST_TABLES = 40_000  # of the real lake: finding neighbours compares all with all
@@ -81,7 +81,7 @@ def fit_model(tree: Tree, codebooks: Codebooks, seed: int = 0) -> LakeModel:
 def real_codes(tree: Tree) -> U8:
     """(n, L) codes of the lake's tables; of a large lake some, spread over all."""
     _, rows = tree.below(np.array([tree.root]), np.array([len(tree)]))
-    return tree.written(rows[spread_evenly(len(rows), MOST_TABLES)]).astype(np.uint8, copy=False)
+    return tree.written(rows[evenly_spaced(len(rows), MOST_TABLES)]).astype(np.uint8, copy=False)
 
 
 def _neighbours(latents: F32) -> I64:

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from gentus.lake import Source, scan
-from gentus.lake.base import spread
+from gentus.table import evenly_spaced
 from gentus_bench.machine import sentence
 from gentus_bench.page import served
 from gentus_bench.results import Results, markdown_table
@@ -53,7 +53,7 @@ def measure_serving(
     found = [item for item in scan(queries) if isinstance(item, Source) and item.part is None]
     if not found:
         raise ValueError(f"there are no tables in {queries}")
-    chosen = [found[at] for at in spread(len(found), MOST_QUERIES)]
+    chosen = [found[at] for at in evenly_spaced(len(found), MOST_QUERIES)]
     what = {
         "index": index.name,
         "queries": len(chosen),

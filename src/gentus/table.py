@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -20,3 +21,10 @@ class Table:
     name: str
     columns: list[Column]
     rows: int  # how many rows were sampled, empty ones included
+
+
+def evenly_spaced(total: int, wanted: int) -> Sequence[int]:
+    """Return at most `wanted` of the indices below `total`, evenly spread; the same ones every time."""
+    if total <= wanted:
+        return range(total)
+    return [i * total // wanted for i in range(wanted)]

@@ -9,8 +9,7 @@ import numpy as np
 
 from gentus.arrays import F32, I64
 from gentus.features.extract import Features, concatenate
-from gentus.lake.base import spread
-from gentus.table import Table
+from gentus.table import Table, evenly_spaced
 from gentus_bench.baselines.base import VALUES
 from gentus_bench.baselines.hashed import featurize
 
@@ -65,7 +64,7 @@ def gather(tables: Iterable[Table], *, values: int = VALUES, features: bool = Tr
         for column in table.columns:
             if column.cells:
                 every = list(dict.fromkeys(column.cells))
-                kept.append([every[place] for place in spread(len(every), values)])
+                kept.append([every[place] for place in evenly_spaced(len(every), values)])
         starts.append(len(kept))
         if features:
             parts.append(featurize(table))

@@ -27,8 +27,7 @@ from gentus.features.extract import (
     points_of,
     tokens_of,
 )
-from gentus.lake.base import spread
-from gentus.table import Table
+from gentus.table import Table, evenly_spaced
 
 MOST_CELLS = 512  # looked at of a column
 VALUES = 24  # distinct values whose letters are looked at
@@ -83,7 +82,7 @@ class Digest:
 def digest(table: Table) -> Digest:
     """Look at a table closely, once, to compare it with others."""
     looks = [_look(column.cells, table.rows) for column in table.columns]
-    some = [[look.values[at] for at in spread(len(look.values), VALUES)] for look in looks]
+    some = [[look.values[at] for at in evenly_spaced(len(look.values), VALUES)] for look in looks]
     kinds = np.array([look.kinds for look in looks]).reshape(len(looks), 3)
     distinct = np.array([len(look.keys) for look in looks], np.int64)
     owner = np.repeat(np.arange(len(looks)), distinct)
@@ -139,7 +138,7 @@ class _Look:
 def _look(cells: list[str], rows: int) -> _Look:
     whole = len(cells) == rows  # then every cell is in its row
     if len(cells) > MOST_CELLS:
-        cells = [cells[at] for at in spread(len(cells), MOST_CELLS)]
+        cells = [cells[at] for at in evenly_spaced(len(cells), MOST_CELLS)]
     values = list(dict.fromkeys(cells))
     unknown = set(_NOTHING).intersection(values)
     if unknown:

@@ -11,7 +11,7 @@ import numpy as np
 from gentus.align.digest import Digest
 from gentus.align.pairs import FIRST, NAMES, Evidence
 from gentus.arrays import F64
-from gentus.lake.base import spread
+from gentus.table import evenly_spaced
 
 _SHARED = 0.05  # of all distinct values; fewer are not worth a word
 _ALIKE = 0.35  # largest gap between two distributions that look alike
@@ -118,7 +118,7 @@ def _text(query: Digest, table: Digest, seen: dict[str, float], i: int, j: int) 
 
 
 def _some(cells: list[str]) -> list[str]:
-    return [cells[at] for at in spread(len(cells), _LOOKED_AT)]
+    return [cells[at] for at in evenly_spaced(len(cells), _LOOKED_AT)]
 
 
 def _common_words(ours: Iterable[str], theirs: Iterable[str]) -> list[str]:

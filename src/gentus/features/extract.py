@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 from gentus.arrays import U64
 from gentus.features.names import is_name, words_of
 from gentus.features.static_vectors import load_tokenizer
-from gentus.lake.base import spread
-from gentus.table import Table
+from gentus.table import Table, evenly_spaced
 
 VERSION = 3  # of what `featurize` computes; a cache of another version is not used
 HASH_BITS = 29
@@ -146,7 +145,7 @@ def _cells_and_names(
 def distinct_values(cells: list[str]) -> list[str]:
     """Distinct values spread evenly over a column: the head of a sorted one says little about the rest."""
     values = list(dict.fromkeys(cells))
-    return [values[i] for i in spread(len(values), VALUES)]
+    return [values[i] for i in evenly_spaced(len(values), VALUES)]
 
 
 def counted(

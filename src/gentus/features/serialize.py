@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 from tokenizers import AddedToken, Tokenizer
 
-from gentus.lake.base import spread
-from gentus.table import Column, Table
+from gentus.table import Column, Table, evenly_spaced
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -79,7 +78,7 @@ class Serializer:
         share may be a single token, so all columns are kept as long as there is a token for each of them;
         of a table with more columns than that, as many as there are tokens, evenly spread.
         """
-        columns = [table.columns[i] for i in spread(len(table.columns), self._room)]
+        columns = [table.columns[i] for i in evenly_spaced(len(table.columns), self._room)]
         return self._serial(self._tokenize(columns))
 
     def windows(self, table: Table) -> list[Serial]:
@@ -130,7 +129,7 @@ class Serializer:
 def _distinct(column: Column, limit: int) -> list[str]:
     """Distinct values spread evenly over a column: the head of a sorted one says little about the rest."""
     values = list(dict.fromkeys(filter(None, column.cells)))
-    return [values[i] for i in spread(len(values), limit)]
+    return [values[i] for i in evenly_spaced(len(values), limit)]
 
 
 def _ends(tokenizer: PreTrainedTokenizerBase) -> tuple[Tokens, Tokens]:

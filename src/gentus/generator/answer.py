@@ -7,11 +7,10 @@ import torch
 from gentus.arrays import F32
 from gentus.generator.model import DecodingSession, Generator, Inputs
 from gentus.identifiers.codebooks import Codebooks
-from gentus.lake.base import spread
 from gentus.search.generate import Found, Prior, generate
 from gentus.search.trie import Tree
 from gentus.settings import Softmax
-from gentus.table import Table
+from gentus.table import Table, evenly_spaced
 
 MOST_COLUMNS = 32  # of a wider table the generator reads so many, spread evenly
 
@@ -25,7 +24,7 @@ def query_inputs(generator: Generator, table: Table, hidden: F32, latent: F32) -
 
 def narrowed(states: F32) -> F32:
     """The states of a table, of a very wide one some."""
-    return states if len(states) <= MOST_COLUMNS else states[spread(len(states), MOST_COLUMNS)]
+    return states if len(states) <= MOST_COLUMNS else states[evenly_spaced(len(states), MOST_COLUMNS)]
 
 
 def decode(

@@ -32,7 +32,7 @@ from gentus.index.index import Index, save_model
 from gentus.index.ingest import read_lake, restore_features, stream_features
 from gentus.index.values import Given, Learnt, Sampled, narrowed
 from gentus.index.writer import publish, settle, writer
-from gentus.lake import Place, Remote, as_place
+from gentus.lake import Location, Remote, as_location
 from gentus.metrics import load_groundtruth
 from gentus.neighbours.graph import find_neighbours, mutual_neighbours
 from gentus.progress import Progress
@@ -82,7 +82,7 @@ def build(
     )
     if labels is None:
         _refuse_without_labels(settings)
-    root, layout = as_place(lake), Layout(Path(index))
+    root, layout = as_location(lake), Layout(Path(index))
     progress = progress or Progress()
     if not root.exists():
         raise FileNotFoundError(f"There is no lake at {root}. Give a folder of tables, or a database file.")
@@ -132,7 +132,7 @@ def refit(
             settings = replace(settings, generation=GenerationSettings())
         engine = LocalEngine() if workers is None else LocalEngine(workers)
         restore_features(layout, catalogue, settings.limits, engine, progress)
-        root = as_place(config["lake"])
+        root = as_location(config["lake"])
         with _team(given) as team:
             fit(root, layout, catalogue, settings, given, time_budget, engine, team, progress)
     return Index(layout.root)
@@ -177,7 +177,7 @@ def _refuse_without_labels(settings: BuildSettings) -> None:
 
 
 def fit(
-    root: Place,
+    root: Location,
     layout: Layout,
     catalogue: Catalogue,
     settings: BuildSettings,
@@ -277,7 +277,7 @@ def _joined(parts: list[Encoded], most: int) -> Encoded:
 
 
 def _switch(
-    root: Place,
+    root: Location,
     layout: Layout,
     catalogue: Catalogue,
     learnt: Learnt,

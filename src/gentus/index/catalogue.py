@@ -25,7 +25,7 @@ from gentus.arrays import U8
 from gentus.index.catalogue_file import connect, has_log, is_settled, stamp
 from gentus.index.folder import require_keys
 from gentus.index.row_checksums import AlteredError, sealed, sound
-from gentus.lake import Place, Source, as_place
+from gentus.lake import Location, Source, as_location
 from gentus.lake.location import identity, is_url
 
 
@@ -471,7 +471,7 @@ class Catalogue:
 
     def _source(self, size: int | None, mtime_ns: int | None, *row: Any) -> Source:
         _, name, path, _, part, *_ = row
-        return Source(_text(name), as_place(self._whole(path)), part, size or 0, mtime_ns or 0)
+        return Source(_text(name), as_location(self._whole(path)), part, size or 0, mtime_ns or 0)
 
     def _whole(self, stored: str | bytes) -> str:
         """A path as others know it."""
@@ -480,7 +480,7 @@ class Catalogue:
         path = os.fsdecode(stored)
         return path if is_url(path) else os.path.join(self._folder, path)
 
-    def real(self, path: Place | str) -> str | bytes:
+    def real(self, path: Location | str) -> str | bytes:
         """What tells whether two paths are one file."""
         return self._stored(identity(path))
 

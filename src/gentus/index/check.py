@@ -26,7 +26,7 @@ from gentus.index.ingest import damaged_chunks, name_at, restore_features
 from gentus.index.row_checksums import altered
 from gentus.index.updater import GROWING, write_snapshot
 from gentus.index.writer import writer
-from gentus.lake import Limits, Place, as_place
+from gentus.lake import Limits, Location, as_location
 from gentus.progress import Progress
 from gentus.search.trie import Trie, build_trie
 
@@ -87,7 +87,7 @@ def _problems(layout: Layout) -> Iterator[Problem]:
             yield Problem(layout.catalogue.name, "its build was not finished", again)
             return
         yield from _config_problems(layout, config)
-        yield from _name_problems(layout, catalogue, as_place(config["lake"]))
+        yield from _name_problems(layout, catalogue, as_location(config["lake"]))
         sound = True
         for name, told in config["files"].items():
             wrong = verify(layout, name, told)
@@ -123,10 +123,10 @@ def _config_problems(layout: Layout, config: dict[str, Any]) -> Iterator[Problem
         yield Problem(name, str(error).split(". ")[0], _REPAIR)
 
 
-def _name_problems(layout: Layout, catalogue: Catalogue, lake: Place) -> Iterator[Problem]:
+def _name_problems(layout: Layout, catalogue: Catalogue, lake: Location) -> Iterator[Problem]:
     """Rows whose name and path do not fit each other: SQLite does not notice a letter that was altered."""
     for entry in catalogue.each_entry():
-        expected = name_at(as_place(entry.path), entry.part, lake, layout)
+        expected = name_at(as_location(entry.path), entry.part, lake, layout)
         if entry.name != expected:
             what = f"the table {entry.name} has the path {entry.path}, which is that of {expected}"
             yield Problem(layout.catalogue.name, what, f"gentus sync {layout.root}")

@@ -16,7 +16,7 @@ from typing import Any
 
 from gentus.index.catalogue import Catalogue, Entry
 from gentus.index.folder import Layout
-from gentus.lake import Skipped, Source, Unreadable, as_place, fingerprint, is_elsewhere
+from gentus.lake import Skipped, Source, Unreadable, as_location, fingerprint, is_outside_lake
 from gentus.progress import Progress
 from gentus.scratch import Scratch
 
@@ -107,7 +107,7 @@ class Plan:
         """Tables that cannot be read, and why."""
         chosen = f"SELECT name, path, why FROM rows WHERE {_among((What.UNREADABLE,))} ORDER BY name LIMIT ?"
         found = self._rows.run(chosen, most)
-        return (Skipped(name, as_place(os.fsdecode(path)), why) for name, path, why in found)
+        return (Skipped(name, as_location(os.fsdecode(path)), why) for name, path, why in found)
 
     def to_read(self) -> Iterator[Source]:
         """What is new or changed."""
@@ -125,7 +125,7 @@ class Plan:
         found = self._rows.run(
             f"SELECT name, path, part, size, mtime_ns, version FROM rows WHERE {_among(what)} ORDER BY name"
         )
-        return (Source(name, as_place(os.fsdecode(path)), *rest) for name, path, *rest in found)
+        return (Source(name, as_location(os.fsdecode(path)), *rest) for name, path, *rest in found)
 
 
 def compare(
@@ -161,7 +161,7 @@ def compare(
         plan.add(
             (name, What.VANISHED if why is None else What.FORGOTTEN, None, None, None, None, None, why)
             for name, why in catalogue.unseen(seen)
-            if not is_elsewhere(name)
+            if not is_outside_lake(name)
         )
     return plan
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Literal, Protocol, TypeVar, get_args
 
-from gentus.lake import Limits, Place, Skipped, Source, each, scan
+from gentus.lake import Limits, Location, Skipped, Source, each, scan
 from gentus.lake.reader import is_plain
 from gentus.lake.sandbox.worker import Work
 from gentus.threads import parallel
@@ -28,7 +28,7 @@ FEW = 200  # tables a worker should have: it takes a second to start
 class Engine(Protocol):
     """What a build asks for. Work, and what goes in and comes out, has to be picklable."""
 
-    def scan(self, lake: Place) -> Iterator[Source | Skipped]:
+    def scan(self, lake: Location) -> Iterator[Source | Skipped]:
         """Yield the tables of a lake sorted by name, and what of it cannot be read."""
 
     def each(
@@ -65,7 +65,7 @@ class LocalEngine:
     workers: int = os.cpu_count() or 1  # 0: none, and a file that brings its parser down ends this one
     trusting: bool = False  # a few tables are read here whatever they are: a person has named them
 
-    def scan(self, lake: Place) -> Iterator[Source | Skipped]:
+    def scan(self, lake: Location) -> Iterator[Source | Skipped]:
         """List the lake in this process."""
         return scan(lake)
 

@@ -21,8 +21,8 @@ from typing import Any, TypeVar
 
 from gentus import __version__
 from gentus.features.extract import VERSION as FEATURES
-from gentus.lake import Limits, Place, Remote, Skipped, Source, scan
-from gentus.lake.base import explain
+from gentus.lake import Limits, Location, Remote, Skipped, Source, scan
+from gentus.lake.base import failure_reason
 from gentus.lake.parts import Found, Part, list_part
 from gentus.lake.sandbox.pool import batches
 from gentus.lake.sandbox.worker import Work, bounded_memory, bounded_time, portable, read_all
@@ -35,7 +35,7 @@ PAUSE = 0.5  # ... seconds before the second, then doubled: Ray takes a while to
 AHEAD = 4  # tasks a core may be ahead of whoever takes the results
 _PATIENCE = 10.0  # seconds for a cluster to answer
 _ROOM = 256 << 20  # bytes of the object store of a cluster of our own; beyond, Ray goes on on the disk
-_GONE = explain(FileNotFoundError())
+_GONE = failure_reason(FileNotFoundError())
 
 
 @contextmanager
@@ -109,7 +109,7 @@ class RayEngine:
         # No retries by Ray: it would do a whole batch again, and one that runs out of memory without end.
         self._run = self._ray.remote(num_cpus=1, max_retries=0)(_run)
 
-    def scan(self, lake: Place) -> Iterator[Source | Skipped]:
+    def scan(self, lake: Location) -> Iterator[Source | Skipped]:
         """List the folders of a lake by tasks; what is no folder, or far away, is listed here."""
         if isinstance(lake, Remote) or not lake.is_dir():
             yield from scan(lake)

@@ -35,9 +35,9 @@ from gentus.lake import (
     Skipped,
     Source,
     Unreadable,
-    as_place,
+    as_location,
     from_frame,
-    naming,
+    name_in_errors,
     read,
     read_path,
 )
@@ -271,7 +271,7 @@ class Index:
 
         `dry_run` only says what would happen; `force` removes even most of the index.
         """
-        root = as_place(self.config["lake"] if lake is None else lake)
+        root = as_location(self.config["lake"] if lake is None else lake)
         return self._changed(lambda updater: updater.sync(root, dry_run, force), progress)
 
     def compact(self) -> bool:
@@ -351,7 +351,7 @@ class Index:
         now = self._moment()
         whole = now.encoder.states is not None or self._generator_of(now) is not None
         encoder = None if whole else now.encoder
-        found = read_many(map(as_place, queries), encoder, workers or os.cpu_count() or 1, self.limits)
+        found = read_many(map(as_location, queries), encoder, workers or os.cpu_count() or 1, self.limits)
         while some := list(islice(found, AT_ONCE)):
             good = [seen for _, seen in some if not isinstance(seen, Skipped)]
             sources, tables = zip(*good, strict=True) if good else ((), ())
@@ -419,11 +419,11 @@ class Index:
 
         other = table.table if isinstance(table, Hit) else table
         source = self.source(other) if isinstance(other, str) else None
-        if source is None and isinstance(other, str) and not as_place(other).exists():
+        if source is None and isinstance(other, str) and not as_location(other).exists():
             raise ValueError(self.unknown(other))
-        with naming(query):
+        with name_in_errors(query):
             own = self.read(query)
-        with naming(other):
+        with name_in_errors(other):
             found = self.read(other if source is None else source)
         return align(own, found, names)
 
@@ -437,7 +437,7 @@ class Index:
 
     def _refuse_hidden(self, source: Source) -> None:
         """Whoever opens a table sees by its name that it lies elsewhere; one that hides it was made up."""
-        own = name_at(source.path, source.part, as_place(self.config["lake"]), self.layout)
+        own = name_at(source.path, source.part, as_location(self.config["lake"]), self.layout)
         if source.name != own or os.pardir in str(source.path).split(os.sep):
             raise AlteredError(f"the table {source.name} has the path {source.path}, which is that of {own}")
 
@@ -555,7 +555,7 @@ class Index:
         if isinstance(query, Source):
             return self.catalogue.real(query.path), query.part
         if isinstance(query, str | os.PathLike | Remote):
-            return self.catalogue.real(as_place(query)), None  # a file that could be read is one table
+            return self.catalogue.real(as_location(query)), None  # a file that could be read is one table
         return None
 
     def sources(self) -> dict[str, Source]:

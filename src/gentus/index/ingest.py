@@ -21,15 +21,15 @@ from gentus.index.chunks import read_chunk, write_chunk
 from gentus.index.diff import GONE, Work, compare, effort
 from gentus.index.engine import Engine
 from gentus.index.folder import IndexFolderError, Layout
-from gentus.lake import Limits, Place, Remote, Skipped, Source, Unreadable, fingerprint, scan, table_name
-from gentus.lake.files import looked_up
+from gentus.lake import Limits, Location, Remote, Skipped, Source, Unreadable, fingerprint, scan, table_name
+from gentus.lake.files import look_up
 from gentus.progress import Progress
 from gentus.table import Table
 
 CHUNK = 256  # tables whose features are written together ...
 SECONDS = 10.0  # ... or those read in this time: what a kill can cost
 
-Scan = Callable[[Place], Iterator[Source | Skipped]]
+Scan = Callable[[Location], Iterator[Source | Skipped]]
 Stored = Callable[[list[Entry], Features], None]  # called in the transaction that stores what was read
 
 
@@ -47,7 +47,7 @@ _Result: TypeAlias = tuple[Source, Examined | Skipped]
 
 
 def read_lake(
-    root: Place,
+    root: Location,
     layout: Layout,
     catalogue: Catalogue,
     limits: Limits,
@@ -142,7 +142,7 @@ def _check_cache(catalogue: Catalogue, limits: Limits) -> None:
             catalogue.put_meta("features", made)
 
 
-def tables_of(root: Place, layout: Layout, scan: Scan = scan) -> Iterator[Source | Skipped]:
+def tables_of(root: Location, layout: Layout, scan: Scan = scan) -> Iterator[Source | Skipped]:
     """What is in the lake, and what was sent to be added.
 
     An index that lies in the lake, this one or another, is no part of it.
@@ -172,7 +172,7 @@ def added_tables(layout: Layout) -> Iterator[Source | Skipped]:
             yield replace(item, name=f"{layout.added.name}/{item.name}")
 
 
-def name_at(path: Place, part: str | None, lake: Place, layout: Layout) -> str:
+def name_at(path: Location, part: str | None, lake: Location, layout: Layout) -> str:
     """What a table is called that lies there."""
     added = layout.added.resolve()
     if path.is_relative_to(added):
@@ -219,6 +219,6 @@ def _hash_or_none(source: Source) -> str | None:
     """The hash of what was read, unless it has changed since."""
     try:
         digest = fingerprint(source)
-        return digest if looked_up(source.place)[1].mtime_ns == source.mtime_ns else None
+        return digest if look_up(source.location)[1].mtime_ns == source.mtime_ns else None
     except (OSError, Unreadable):
         return None

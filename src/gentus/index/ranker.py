@@ -14,7 +14,7 @@ from gentus.embed.closed_form import ClosedForm
 from gentus.embed.encoder import Encoder
 from gentus.features.extract import featurize_all
 from gentus.index.engine import LocalEngine
-from gentus.lake import Limits, Place, Skipped, Source, Unreadable, only_table
+from gentus.lake import Limits, Location, Skipped, Source, Unreadable, only_table
 from gentus.search.beam import Decoder
 from gentus.search.trie import Trie
 from gentus.settings import EncoderSettings
@@ -71,10 +71,10 @@ def rank(
 
 
 def read_many(
-    places: Iterable[Place], encoder: ClosedForm | Encoder | None, workers: int, limits: Limits
-) -> Iterator[tuple[Place, tuple[Source, Seen] | Skipped]]:
+    places: Iterable[Location], encoder: ClosedForm | Encoder | None, workers: int, limits: Limits
+) -> Iterator[tuple[Location, tuple[Source, Seen] | Skipped]]:
     """Read queries in several processes, in order: their latents, or without an encoder whole tables."""
-    waiting: deque[tuple[Place, Skipped | None]] = deque()  # all that was asked for and not given yet
+    waiting: deque[tuple[Location, Skipped | None]] = deque()  # all that was asked for and not given yet
 
     def sources() -> Iterator[Source]:
         for place in places:
@@ -95,7 +95,7 @@ def read_many(
     yield from _refused(waiting)
 
 
-def _refused(waiting: deque[tuple[Place, Skipped | None]]) -> Iterator[tuple[Place, Skipped]]:
+def _refused(waiting: deque[tuple[Location, Skipped | None]]) -> Iterator[tuple[Location, Skipped]]:
     while waiting and waiting[0][1] is not None:
         place, why = waiting.popleft()
         assert why is not None

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from gentus.align.alignment import Alignment
-from gentus.lake import Remote, Source, Unreadable, as_place, naming, only_table
+from gentus.lake import Remote, Source, Unreadable, as_location, name_in_errors, only_table
 from gentus.lake.location import absolute, identity
 from gentus.progress import Progress
 from gentus.table import Table
@@ -51,7 +51,7 @@ def plan_union(
     asked = list(_asked(index, own, tables, names, notes))
     progress = progress or Progress()
     with _desk() as duck, progress.stage("looking at columns", 2 * len(asked) + 1) as tick:
-        with naming(own.name):
+        with name_in_errors(own.name):
             opened_query = open_table(own, duck, frame, index.limits)
         opened: list[tuple[Opened, Alignment]] = []
         for one in asked:
@@ -92,10 +92,10 @@ def _query(index: Index, query: Any) -> tuple[Table, PlannedTable, Any]:
     if isinstance(query, Table):
         raise ValueError("a sampled table has not all of its rows; give the file, or a data frame")
     if isinstance(query, str | os.PathLike | Remote):
-        with naming(query):
+        with name_in_errors(query):
             query = only_table(query, index.limits)
     if isinstance(query, Source):
-        with naming(query.name):
+        with name_in_errors(query.name):
             sample = index.read(query)
         return sample, PlannedTable(query.name, absolute(query.path), query.part), None
     return index.read(query), PlannedTable("query", None), query
@@ -115,9 +115,9 @@ def _asked(
         alignment = table.alignment if found and names else None
         source = table if isinstance(table, Source) else index.source(str(name))
         if source is None:
-            if not as_place(name).exists():
+            if not as_location(name).exists():
                 raise ValueError(index.unknown(str(name)))
-            with naming(name):
+            with name_in_errors(name):
                 source = only_table(name, index.limits)
             source = replace(source, name=str(name))
         key = identity(source.path), source.part

@@ -27,7 +27,7 @@ from gentus.index.engine import LocalEngine
 from gentus.index.folder import IndexFolderError, Layout, next_generation, remove_other_chunks
 from gentus.index.ingest import CHUNK, read_sources, refusals, stream_features, tables_of
 from gentus.index.writer import publish, settle, writer
-from gentus.lake import Limits, Place, Remote, Skipped, Source, locate
+from gentus.lake import Limits, Location, Remote, Skipped, Source, locate
 from gentus.progress import Progress
 from gentus.search.trie import build_trie
 
@@ -140,7 +140,7 @@ class Updater:
                 catalogue.remove(known)
         return Changes(removed=list(known))
 
-    def sync(self, lake: Place, dry_run: bool = False, force: bool = False) -> Changes:
+    def sync(self, lake: Location, dry_run: bool = False, force: bool = False) -> Changes:
         """Follow a lake: add what is new, replace what has changed, remove what has vanished."""
         if not lake.exists():
             raise FileNotFoundError(f"There is no lake at {lake}. Is it mounted?")
@@ -175,7 +175,7 @@ class Updater:
                 settle(self.layout, config)
         return changes
 
-    def _compared(self, lake: Place, catalogue: Catalogue) -> Plan:
+    def _compared(self, lake: Location, catalogue: Catalogue) -> Plan:
         return compare(tables_of(lake, self.layout), catalogue, self.layout, True, self.progress)
 
     def _namer(self, catalogue: Catalogue) -> Namer:

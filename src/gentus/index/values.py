@@ -16,9 +16,9 @@ from gentus.embed.closed_form import ClosedForm
 from gentus.embed.encoder import Encoder
 from gentus.identifiers.variants import Identifiers
 from gentus.index.catalogue import Catalogue, Places
-from gentus.lake.base import spread
 from gentus.search.trie import Trie
 from gentus.settings import BuildSettings
+from gentus.table import evenly_spaced
 
 HEAD = 8192  # tables that vocabularies are learnt from; more change nothing
 
@@ -71,4 +71,4 @@ class Learnt:
 def narrowed(starts: NDArray[np.integer[Any]], most: int) -> list[int]:
     """The columns of tables that begin at these places; of very wide tables some, spread evenly."""
     pairs = pairwise(starts.tolist())
-    return [first + at for first, last in pairs for at in spread(last - first, most)]
+    return [first + at for first, last in pairs for at in evenly_spaced(last - first, most)]

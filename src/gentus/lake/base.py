@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
-from gentus.lake.location import Place, Remote, State
+from gentus.lake.location import Location, Remote, State
 from gentus.settings import Limits
 from gentus.table import Column, Table
 
@@ -19,7 +19,7 @@ log = logging.getLogger("gentus.lake")
 
 EMPTY = frozenset({"", "null", "nan", "none", "n/a"})
 _LONGEST_EMPTY = max(map(len, EMPTY))
-_HALVES = re.compile("[\ud800-\udfff]")  # of characters: JSON can write them, and nothing else can
+_SURROGATES = re.compile("[\ud800-\udfff]")  # halves of characters: JSON can write them, nothing else can
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Source:
     """One table of a lake: a file, or one table or sheet inside a file."""
 
     name: str  # relative to the lake, with `/` on every system; unique in the lake
-    path: Place
+    path: Location
     part: str | None  # the table or sheet inside the file
     size: int
     mtime_ns: int
@@ -41,7 +41,7 @@ class Source:
         return self.path
 
     @property
-    def place(self) -> Place:
+    def location(self) -> Location:
         """Where to read it; what was just listed need not be asked for again."""
         if isinstance(self.path, Remote) and self.version:
             return Remote(self.path.url, State(self.size, self.mtime_ns, self.version))
@@ -53,7 +53,7 @@ class Skipped:
     """Something in a lake that could not be read; everything else is unaffected."""
 
     name: str
-    path: Place
+    path: Location
     reason: str  # plain words: what happened, and what to do
 
 
@@ -66,7 +66,7 @@ class Unreadable(Exception):  # noqa: N818 - it reads as what it says of the tab
 
 
 @contextmanager
-def naming(table: object) -> Iterator[None]:
+def name_in_errors(table: object) -> Iterator[None]:
     """Say which table it is that cannot be read, if a person has named it."""
     try:
         yield
@@ -76,7 +76,7 @@ def naming(table: object) -> Iterator[None]:
         raise Unreadable(f"{table}: {error.reason}") from error
 
 
-def explain(error: BaseException) -> str:
+def failure_reason(error: BaseException) -> str:
     """Put any failure of a reader into plain words."""
     match error:
         case Unreadable():
@@ -95,23 +95,16 @@ def explain(error: BaseException) -> str:
     return f"it could not be read ({type(error).__name__}: {lines[0][:300]})"
 
 
-def spread(total: int, wanted: int) -> Sequence[int]:
-    """Return at most `wanted` of the indices below `total`, evenly spread; the same ones every time."""
-    if total <= wanted:
-        return range(total)
-    return [i * total // wanted for i in range(wanted)]
+def without_surrogates(text: str) -> str:
+    """Text without lone surrogates, which cannot be stored, shown or cut into words."""
+    return text if text.isascii() else _SURROGATES.sub("\ufffd", text)
 
 
-def whole(text: str) -> str:
-    """Text without halves of characters, which cannot be stored, shown or cut into words."""
-    return text if text.isascii() else _HALVES.sub("\ufffd", text)
-
-
-def _all_whole(cells: list[str]) -> list[str]:
+def _all_without_surrogates(cells: list[str]) -> list[str]:
     try:
         "".join(cells).encode()
     except UnicodeEncodeError:
-        return [whole(cell) for cell in cells]
+        return [without_surrogates(cell) for cell in cells]
     return cells
 
 
@@ -120,7 +113,7 @@ def clean_names(names: Iterable[str], limits: Limits) -> list[str]:
     taken: set[str] = set()
     clean: list[str] = []
     for number, name in enumerate(names, 1):
-        base = whole(" ".join(name.split())[: limits.cell_chars]) or f"column_{number}"
+        base = without_surrogates(" ".join(name.split())[: limits.cell_chars]) or f"column_{number}"
         unique, copy = base, 1
         while unique in taken:
             copy += 1
@@ -156,7 +149,7 @@ def build(name: str, header: Sequence[str], rows: Sequence[Sequence[str | None]]
             elif cell.lower() not in EMPTY:
                 cells.append(cell[:clip].rstrip())
         filled = filled or bool(cells)
-        cells = _all_whole(cells)
+        cells = _all_without_surrogates(cells)
         if cells or raw.strip():  # a trailing delimiter leaves a column with neither name nor cells
             columns.append(Column(column, cells))
     columns += [Column(column, []) for raw, column in _beyond(header, names, rows) if raw.strip()]

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import BinaryIO, cast
 
 from gentus.lake.base import Unreadable
-from gentus.lake.kinds import kind_of
-from gentus.lake.location import POSTGRES, Place, Remote, State
+from gentus.lake.kinds import format_of
+from gentus.lake.location import POSTGRES, Location, Remote, State
 
 GZIP = b"\x1f\x8b"
 ZSTD = b"\x28\xb5\x2f\xfd"
@@ -33,7 +33,7 @@ class Sample:
 
 
 @contextmanager
-def opened(path: Place, whole: bool = False) -> Iterator[BinaryIO]:
+def opened(path: Location, whole: bool = False) -> Iterator[BinaryIO]:
     """Open a regular file; pipes, devices and folders are refused without ever waiting on them.
 
     Of an object at a URL a bounded part can be read, unless the `whole` of it is wanted.
@@ -66,14 +66,14 @@ def size_of(file: BinaryIO) -> int:
     return os.fstat(file.fileno()).st_size if known is None else known
 
 
-def looked_up(path: Place) -> tuple[Place, State]:
+def look_up(path: Location) -> tuple[Location, State]:
     """How large a table is and when it was changed; with a URL goes what its store said just now."""
     if isinstance(path, Remote):
         from gentus.lake.remote.storage import state_of
 
         if path.state is None and path.scheme in POSTGRES:
             return path, State(0)  # a server does not say
-        folder = path.state is None and kind_of(path.name) is None
+        folder = path.state is None and format_of(path.name) is None
         state = _state_of_folder(path) if folder else state_of(path)
         return Remote(path.url, state), state
     found = os.stat(path)
@@ -82,19 +82,19 @@ def looked_up(path: Place) -> tuple[Place, State]:
     return path, State(found.st_size, found.st_mtime_ns)
 
 
-def _state_of_folder(path: Place) -> State:
+def _state_of_folder(path: Location) -> State:
     from gentus.lake.formats.lakehouse import state_of_folder
 
     return state_of_folder(path)
 
 
-def magic(path: Place) -> bytes:
+def magic(path: Location) -> bytes:
     """Return the first bytes of a file, enough to know what it is."""
     with opened(path) as file:
         return file.read(16)
 
 
-def sample(path: Place, limit: int, least: int = 0) -> Sample:
+def sample(path: Location, limit: int, least: int = 0) -> Sample:
     """Read at most `limit` bytes of a file, decompressed; a head of `least` if the usual one is too short."""
     with opened(path) as file:
         size = size_of(file)
@@ -119,7 +119,7 @@ def sample(path: Place, limit: int, least: int = 0) -> Sample:
         return Sample(head, blocks, False)
 
 
-def stream(path: Place) -> Iterator[bytes]:
+def stream(path: Location) -> Iterator[bytes]:
     """Yield all bytes of a file, decompressed, in pieces of bounded size."""
     with opened(path, whole=True) as file:
         start = file.read(4)
@@ -133,7 +133,7 @@ def stream(path: Place) -> Iterator[bytes]:
                 yield piece
 
 
-def stream_raw(path: Place) -> Iterator[bytes]:
+def stream_raw(path: Location) -> Iterator[bytes]:
     """Yield all bytes of a file as they are."""
     with opened(path, whole=True) as file:
         while piece := file.read(_HEAD):

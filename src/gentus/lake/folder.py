@@ -10,14 +10,14 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
-from gentus.lake.base import Skipped, Source, Unreadable, explain
-from gentus.lake.files import looked_up, magic, opened
-from gentus.lake.formats.lakehouse import folder_kind, state_of_folder
-from gentus.lake.kinds import SQLITE, Kind, is_database, kind_inside, kind_of
+from gentus.lake.base import Skipped, Source, Unreadable, failure_reason
+from gentus.lake.files import look_up, magic, opened
+from gentus.lake.formats.lakehouse import folder_format, state_of_folder
+from gentus.lake.kinds import SQLITE, Format, detect_format, format_of, is_database
 from gentus.lake.listing import Listed, listing, readable
-from gentus.lake.location import Place, Remote, State, as_place, is_url
-from gentus.lake.reader import kind_at, parts_of
-from gentus.lake.sandbox.isolated import kept_apart
+from gentus.lake.location import Location, Remote, State, as_location, is_url
+from gentus.lake.reader import format_at, parts_of
+from gentus.lake.sandbox.isolated import sandbox_process
 from gentus.settings import Limits
 
 _WHOLE = 16 << 20  # files up to this are hashed whole
@@ -29,11 +29,11 @@ _OUTSIDE = "out of the lake, and those are not followed; put a copy into the lak
 
 def scan(lake: str | os.PathLike[str] | Remote) -> Iterator[Source | Skipped]:
     """Yield the tables of a lake sorted by name, and what of it cannot be read."""
-    with kept_apart():
-        yield from _scan(as_place(lake))
+    with sandbox_process():
+        yield from _scan(as_location(lake))
 
 
-def _scan(lake: Place) -> Iterator[Source | Skipped]:
+def _scan(lake: Location) -> Iterator[Source | Skipped]:
     if isinstance(lake, Remote):
         from gentus.lake.remote.scan import scan_remote
 
@@ -41,15 +41,15 @@ def _scan(lake: Place) -> Iterator[Source | Skipped]:
         return
     try:
         root = lake.resolve(strict=True)
-        if root.is_dir() and folder_kind(root) is None:
+        if root.is_dir() and folder_format(root) is None:
             yield from _walk(root)
             return
-        kind = kind_at(root)
-        _, state = looked_up(root)
+        kind = format_at(root)
+        _, state = look_up(root)
     except (OSError, RuntimeError, Unreadable) as error:
-        yield Skipped(readable(lake.name), lake, explain(error))
+        yield Skipped(readable(lake.name), lake, failure_reason(error))
         return
-    yield from tables_in(root, "" if kind in (Kind.DATABASE, Kind.EXCEL) else root.name, kind, state)
+    yield from tables_in(root, "" if kind in (Format.DATABASE, Format.EXCEL) else root.name, kind, state)
 
 
 def locate(
@@ -59,7 +59,7 @@ def locate(
 
     They are called what a scan of the lake calls them; outside of it, their full path.
     """
-    place, lake = as_place(path), as_place(lake).resolve()
+    place, lake = as_location(path), as_location(lake).resolve()
     if isinstance(place, Remote):
         from gentus.lake.remote.scan import locate_remote
 
@@ -73,12 +73,12 @@ def locate(
     inside = not isinstance(lake, Remote) and lake.is_dir() and full.is_relative_to(lake)
     name = table_name(full, None, lake)
     try:
-        if full.is_dir() and folder_kind(full) is not None:
+        if full.is_dir() and folder_format(full) is not None:
             yield from folder_table(full, name)
         elif full.is_dir():
             for item in scan(full):
                 yield replace(item, name=f"{name}/{item.name}")
-        elif (kind := kind_of(full.name)) is None:
+        elif (kind := format_of(full.name)) is None:
             full.stat()
             yield Skipped(
                 name, full, "its name does not end like that of a table (.csv, .parquet, ..); rename it"
@@ -90,10 +90,10 @@ def locate(
     except FileNotFoundError:
         yield Skipped(name, full, "there is no such file")
     except OSError as error:
-        yield Skipped(name, full, explain(error))
+        yield Skipped(name, full, failure_reason(error))
 
 
-def table_name(path: Place, part: str | None, lake: Place) -> str:
+def table_name(path: Location, part: str | None, lake: Location) -> str:
     """What a table is called: its path in the lake or, outside of it, its full path; and which part it is."""
     lake = lake.resolve()
     if path == lake:  # one file that is the lake
@@ -102,14 +102,14 @@ def table_name(path: Place, part: str | None, lake: Place) -> str:
     return name if part is None else f"{name}/{part}"
 
 
-def _inside(path: Place, lake: Place) -> str:
+def _inside(path: Location, lake: Location) -> str:
     if isinstance(path, Remote):
         return path.relative_to(lake)
     inside = isinstance(lake, Path) and path.is_relative_to(lake)
     return readable((path.relative_to(str(lake)) if inside else path).as_posix())
 
 
-def is_elsewhere(name: str) -> bool:
+def is_outside_lake(name: str) -> bool:
     """Whether a table that is called so lies outside of its lake."""
     return os.path.isabs(name) or is_url(name)
 
@@ -120,7 +120,7 @@ def fingerprint(source: Source) -> str:
     Of an object at a URL nothing is read: what its store says of it changes with its content.
     """
     try:
-        place, state = looked_up(source.place)
+        place, state = look_up(source.location)
         if isinstance(place, Path) and not state.version:
             digest = _digest(place, state.size, state.mtime_ns)
         elif state.telling:
@@ -128,7 +128,7 @@ def fingerprint(source: Source) -> str:
         else:
             raise Unreadable("its server says neither when it was changed nor which version it is")
     except (OSError, Unreadable) as error:
-        raise Unreadable(explain(error)) from error
+        raise Unreadable(failure_reason(error)) from error
     if source.part is None:
         return digest
     both = f"{digest}/{source.part}".encode("utf-8", "surrogateescape")
@@ -166,7 +166,7 @@ def _walk(root: Path) -> Iterator[Source | Skipped]:
         try:
             branch.append((path, f"{name}/", listing(path)))
         except OSError as error:
-            yield Skipped(name, path, explain(error))
+            yield Skipped(name, path, failure_reason(error))
 
 
 def tables_at(entry: Listed, folder: Path, prefix: str, root: Path) -> Iterator[Source | Skipped]:
@@ -177,24 +177,24 @@ def tables_at(entry: Listed, folder: Path, prefix: str, root: Path) -> Iterator[
             yield from _link(path, root, name)
         elif entry.table:
             yield from folder_table(path, name)
-        elif kind := kind_of(entry.file):
+        elif kind := format_of(entry.file):
             yield from _file(path, name, kind)
     except OSError as error:
-        yield Skipped(name, path, explain(error))
+        yield Skipped(name, path, failure_reason(error))
 
 
-def folder_table(path: Place, name: str) -> Iterator[Source | Skipped]:
+def folder_table(path: Location, name: str) -> Iterator[Source | Skipped]:
     """Yield a folder that is one table."""
     try:
         state = state_of_folder(path)
     except (OSError, Unreadable) as error:
-        yield Skipped(name, path, explain(error))
+        yield Skipped(name, path, failure_reason(error))
     else:
         yield Source(name, path, None, state.size, state.mtime_ns, state.version)
 
 
 def _link(path: Path, root: Path, name: str) -> Iterator[Source | Skipped]:
-    kind = kind_of(path.name)
+    kind = format_of(path.name)
     try:
         target = path.resolve(strict=True)
     except (OSError, RuntimeError):  # RuntimeError: a loop, before Python 3.13
@@ -209,7 +209,7 @@ def _link(path: Path, root: Path, name: str) -> Iterator[Source | Skipped]:
         yield from _file(path, name, kind)
 
 
-def _file(path: Path, name: str, kind: Kind) -> Iterator[Source | Skipped]:
+def _file(path: Path, name: str, kind: Format) -> Iterator[Source | Skipped]:
     state = path.stat()
     if not stat.S_ISREG(state.st_mode):
         yield Skipped(name, path, "it is a pipe or a device, not a file")
@@ -217,18 +217,18 @@ def _file(path: Path, name: str, kind: Kind) -> Iterator[Source | Skipped]:
         yield from tables_in(path, name, kind, State(state.st_size, state.st_mtime_ns))
 
 
-def tables_in(path: Place, name: str, kind: Kind, state: State) -> Iterator[Source | Skipped]:
+def tables_in(path: Location, name: str, kind: Format, state: State) -> Iterator[Source | Skipped]:
     """Yield the tables of one file: itself, or those that a database or a workbook holds."""
-    if kind not in (Kind.DATABASE, Kind.EXCEL):
+    if kind not in (Format.DATABASE, Format.EXCEL):
         yield Source(name, path, None, state.size, state.mtime_ns, state.version)
         return
     try:
         start = magic(path)
-        if kind is Kind.DATABASE and path.suffix.lower() == ".db" and not is_database(start):
+        if kind is Format.DATABASE and path.suffix.lower() == ".db" and not is_database(start):
             return  # many programs name their own files so
-        parts = [str(part) for part in _parts_of(path, kind_inside(path, start), start)]
+        parts = [str(part) for part in _parts_of(path, detect_format(path, start), start)]
     except Exception as error:  # DuckDB, SQLite and zip files: what they raise is not to be foreseen
-        yield Skipped(name or path.name, path, explain(error))
+        yield Skipped(name or path.name, path, failure_reason(error))
         return
     for part in sorted(parts):
         full = f"{name}/{part}" if name else part
@@ -237,10 +237,10 @@ def tables_in(path: Place, name: str, kind: Kind, state: State) -> Iterator[Sour
         yield Skipped(name or path.name, path, "there are no tables in it")
 
 
-def _parts_of(path: Place, kind: Kind, start: bytes) -> Sequence[str | None]:
+def _parts_of(path: Location, kind: Format, start: bytes) -> Sequence[str | None]:
     """List the tables inside a file; DuckDB opens its own in another process, since damage may be its end."""
     only_here = isinstance(path, Remote) and path.scheme == "memory"
-    if kind is not Kind.DATABASE or start == SQLITE or only_here:
+    if kind is not Format.DATABASE or start == SQLITE or only_here:
         return parts_of(path, kind, Limits())
-    with kept_apart() as apart:
+    with sandbox_process() as apart:
         return apart(parts_of, path, kind, Limits())

@@ -8,8 +8,8 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
-from gentus.lake.formats.lakehouse import folder_kind
-from gentus.lake.kinds import Kind, kind_of
+from gentus.lake.formats.lakehouse import folder_format
+from gentus.lake.kinds import Format, format_of
 
 MANY = 20_000  # names up to this are sorted in memory, where they take 3 MB; more of them on the disk
 
@@ -43,12 +43,12 @@ def listing(folder: Path) -> Iterator[Listed]:
 def _listed(entry: os.DirEntry[str]) -> Listed | None:
     if entry.name.startswith("."):
         return None
-    kind, folder, link = kind_of(entry.name), entry.is_dir(follow_symlinks=False), entry.is_symlink()
+    kind, folder, link = format_of(entry.name), entry.is_dir(follow_symlinks=False), entry.is_symlink()
     if not (kind or folder or link):
         return None  # most files of some folders: they need not be sorted
-    if folder and folder_kind(Path(entry.path)):
+    if folder and folder_format(Path(entry.path)):
         return Listed(readable(entry.name), entry.name, False, False, table=True)
-    inner = folder or kind in (Kind.DATABASE, Kind.EXCEL)
+    inner = folder or kind in (Format.DATABASE, Format.EXCEL)
     return Listed(readable(entry.name) + ("/" if inner else ""), entry.name, folder, link)
 
 

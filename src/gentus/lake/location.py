@@ -66,11 +66,11 @@ class Remote:
         """URLs have no links."""
         return self
 
-    def is_relative_to(self, other: Place) -> bool:
+    def is_relative_to(self, other: Location) -> bool:
         """Whether it lies in there, or is the same."""
         return isinstance(other, Remote) and (self.url + "/").startswith((other / "").url)
 
-    def relative_to(self, other: Place) -> str:
+    def relative_to(self, other: Location) -> str:
         """What it is called in there; elsewhere all of it."""
         inside = isinstance(other, Remote) and self.is_relative_to(other)
         return self.url.removeprefix(str(other / "")) if inside else self.url
@@ -86,7 +86,7 @@ class Remote:
         return exists(self)
 
 
-Place: TypeAlias = Path | Remote
+Location: TypeAlias = Path | Remote
 
 
 def is_url(text: str) -> bool:
@@ -94,7 +94,7 @@ def is_url(text: str) -> bool:
     return _URL.match(text) is not None
 
 
-def as_place(where: str | os.PathLike[str] | Remote) -> Place:
+def as_location(where: str | os.PathLike[str] | Remote) -> Location:
     """What somebody means who names a place. What must not be stored is refused."""
     if isinstance(where, Remote):
         return where
@@ -138,12 +138,12 @@ def without_secrets(rest: str) -> str:
     return re.split(r"[?#]", host.rpartition("@")[2] + slash + path, maxsplit=1)[0]
 
 
-def identity(place: Place | str) -> str:
+def identity(place: Location | str) -> str:
     """What tells whether two places are one: links are followed."""
     text = str(place)
     return text if is_url(text) else os.path.realpath(text)
 
 
-def absolute(place: Place) -> str:
+def absolute(place: Location) -> str:
     """A place as it is to be written down."""
     return str(place) if isinstance(place, Remote) else os.path.abspath(place)

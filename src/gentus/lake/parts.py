@@ -7,7 +7,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from gentus.lake.base import Skipped, Source, explain
+from gentus.lake.base import Skipped, Source, failure_reason
 from gentus.lake.folder import tables_at
 from gentus.lake.listing import Listed, listing
 
@@ -34,7 +34,7 @@ def list_part(root: Path, part: Part, room: int = DEEP) -> list[Found]:
         entries = _entries(part)
         some = list(islice(entries, WIDE + 1))
     except OSError as error:
-        return [Skipped(part.prefix.rstrip("/"), part.folder, explain(error))]
+        return [Skipped(part.prefix.rstrip("/"), part.folder, failure_reason(error))]
     if len(some) > WIDE:
         return list(_ranges(part, chain(some, entries)))
     found: list[Found] = []

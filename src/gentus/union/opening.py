@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gentus.lake import Limits, Source, Unreadable, as_place
-from gentus.lake.base import explain
-from gentus.lake.full.rows import Whole, open_whole
+from gentus.lake import Limits, Source, Unreadable, as_location
+from gentus.lake.base import failure_reason
+from gentus.lake.full.rows import FullTable, open_full
 from gentus.union.plan import PlanError, PlannedTable, UnionPlan, hint
 from gentus.union.profile import Profile
 
@@ -22,7 +22,7 @@ class Opened:
     """A table of a plan, opened."""
 
     table: PlannedTable
-    whole: Whole
+    whole: FullTable
     profile: Profile
 
 
@@ -44,19 +44,19 @@ def told_of(table: PlannedTable) -> Iterator[None]:
     except Exception as error:  # as for all readers: what parsers raise is not to be foreseen
         if str(error) == "Query interrupted":  # what DuckDB makes of Ctrl-C
             raise KeyboardInterrupt from error
-        raise TableError(table, explain(error)) from error
+        raise TableError(table, failure_reason(error)) from error
 
 
 def open_table(table: PlannedTable, duck: duckdb.DuckDBPyConnection, frame: Any, limits: Limits) -> Opened:
     """Open a table of a plan; raises `Unreadable`."""
     if table.path is None:
-        from gentus.lake.full.typed import whole_frame
+        from gentus.lake.full.typed import full_frame
 
         if frame is None:
             raise Unreadable("its plan was made for a data frame; run it from Python, with the frame")
-        return Opened(table, whole_frame(frame, duck, limits), Profile())
-    source = Source(table.name, as_place(table.path), table.part, 0, 0)
-    return Opened(table, open_whole(source, duck, limits), Profile())
+        return Opened(table, full_frame(frame, duck, limits), Profile())
+    source = Source(table.name, as_location(table.path), table.part, 0, 0)
+    return Opened(table, open_full(source, duck, limits), Profile())
 
 
 def open_plan(plan: UnionPlan, duck: duckdb.DuckDBPyConnection, frame: Any, limits: Limits) -> list[Opened]:

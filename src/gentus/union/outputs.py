@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from gentus.lake.formats.typed import quoted
 from gentus.lake.kinds import is_database
-from gentus.lake.location import Place, as_place
+from gentus.lake.location import Location, as_location
 from gentus.union.macros import literal
 from gentus.union.plan import UnionPlan
 from gentus.union.running import provenance_names, result_sql
@@ -65,7 +65,7 @@ class Output:
     def check(self, plan: UnionPlan) -> None:
         """Refuse, before any work is done, what could not be written at its end."""
         for source in plan.sources:
-            if source.path is not None and _same(self.path, as_place(source.path)):
+            if source.path is not None and _same(self.path, as_location(source.path)):
                 raise OutputError(f"{self.path} is read by this union; write to another file")
         self.check_place()
 
@@ -110,7 +110,7 @@ def _tables(path: Path) -> set[str]:
         raise OutputError(f"{path} cannot be opened: {str(error).splitlines()[0]}") from error
 
 
-def _same(one: Path, other: Place) -> bool:
+def _same(one: Path, other: Location) -> bool:
     try:
         return isinstance(other, Path) and one.samefile(other)
     except OSError:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gentus.lake.formats.typed import text_of
-from gentus.lake.full.rows import Tally, Whole
+from gentus.lake.full.rows import FullTable, Tally
 from gentus.union.convert import bare, trimmed, typed_shape, unless_empty
 from gentus.union.infer import Facts
 from gentus.union.types import is_number, known_type
@@ -31,14 +31,14 @@ class Profile:
         return place in self.columns
 
 
-def kind_of(whole: Whole, place: int) -> str:
+def kind_of(whole: FullTable, place: int) -> str:
     """The type of a column as far as a union knows types; everything else is text."""
     return known_type(whole.types[place]) or "VARCHAR"
 
 
 def look_through(
     duck: duckdb.DuckDBPyConnection,
-    whole: Whole,
+    whole: FullTable,
     places: Sequence[int],
     known: Profile,
     pure: Collection[int] = (),
@@ -67,7 +67,7 @@ def look_through(
 
 
 def _count_typed(
-    duck: duckdb.DuckDBPyConnection, whole: Whole, places: Sequence[int]
+    duck: duckdb.DuckDBPyConnection, whole: FullTable, places: Sequence[int]
 ) -> tuple[int, dict[int, Facts]]:
     kinds = {place: kind_of(whole, place) for place in places}
     counts = [
@@ -84,7 +84,7 @@ def _count_typed(
 
 
 def _count_texts(
-    duck: duckdb.DuckDBPyConnection, whole: Whole, places: Sequence[int], rows: int | None = None
+    duck: duckdb.DuckDBPyConnection, whole: FullTable, places: Sequence[int], rows: int | None = None
 ) -> tuple[int, dict[int, Facts]]:
     """Count shapes of all cells in one column, their places beside: DuckDB prepares for notations once."""
     cells = ", ".join(

@@ -40,11 +40,11 @@ def remove(
     as_json: AsJson = False,
 ) -> None:
     """Remove tables by name: all of them, or none if one is not there."""
-    from gentus.lake import as_place
+    from gentus.lake import as_location
 
     started = time.perf_counter()
     with open_index(index) as opened:
-        lake = as_place(opened.config["lake"])
+        lake = as_location(opened.config["lake"])
         changes = opened.remove(names)
     _report(changes, time.perf_counter() - started, as_json)
     if any((lake / name).exists() for name in changes.removed):

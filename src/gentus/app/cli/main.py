@@ -23,7 +23,7 @@ from gentus.app.cli.union import add_union
 
 if TYPE_CHECKING:
     from gentus.index.index import Hit, Index
-    from gentus.lake import Place
+    from gentus.lake import Location
 
 app = typer.Typer(
     name="gentus",
@@ -211,9 +211,9 @@ def search(
     as_json: AsJson = False,
 ) -> None:
     """Find the tables whose rows can be appended to yours, best first."""
-    from gentus.lake import as_place
+    from gentus.lake import as_location
 
-    places = [as_place(query) for query in queries]  # refuses URLs that must not be shown
+    places = [as_location(query) for query in queries]  # refuses URLs that must not be shown
     opened = open_index(index)
     answers: list[dict[str, Any]] = []
     failed = False
@@ -235,7 +235,7 @@ def search(
 
 
 def _answered(
-    opened: Index, places: list[Place], k: int, beam: int | None, explain: bool
+    opened: Index, places: list[Location], k: int, beam: int | None, explain: bool
 ) -> Iterator[tuple[str, list[Hit] | str, float]]:
     """Every query with its hits, or why it cannot be read, and how many milliseconds it took.
 

@@ -115,7 +115,7 @@ def add_union(app: typer.Typer) -> None:
 
 
 def _from_file(path: Path, query: str | None, others: tuple[Any, ...]) -> UnionPlan:
-    from gentus.lake.location import absolute, as_place
+    from gentus.lake.location import absolute, as_location
     from gentus.union import UnionPlan
 
     if any(others):
@@ -123,8 +123,8 @@ def _from_file(path: Path, query: str | None, others: tuple[Any, ...]) -> UnionP
     plan = UnionPlan.load(path)
     if query is None:
         return plan
-    place = as_place(query)
-    part = plan.query.part if plan.query.path and place.name == as_place(plan.query.path).name else None
+    place = as_location(query)
+    part = plan.query.part if plan.query.path and place.name == as_location(plan.query.path).name else None
     return replace(plan, query=replace(plan.query, name=place.name, path=absolute(place), part=part))
 
 
@@ -145,9 +145,9 @@ def _asked(
     if tables and k is not None:
         raise typer.BadParameter("-k and --tables exclude each other")
     with open_index(index) as opened:
-        from gentus.lake import naming
+        from gentus.lake import name_in_errors
 
-        with naming(query):
+        with name_in_errors(query):
             chosen = tables or opened.search(query, k=k or 5)
         plan: UnionPlan = opened.union_plan(query, chosen, progress=progress, **options)
         return plan

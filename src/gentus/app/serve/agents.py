@@ -28,7 +28,7 @@ from gentus.app.serve.searches import search
 from gentus.app.serve.settings import Settings
 from gentus.app.serve.tables import aligned, looked_at
 from gentus.app.serve.unions import Watched, plan_of, preview, with_paths
-from gentus.lake import as_place, only_table
+from gentus.lake import as_location, only_table
 from gentus.union import Union
 from gentus.union.outputs import Output
 
@@ -190,7 +190,7 @@ def make_tools(core: Core, folders: Sequence[Path]) -> MCPServer[Any]:
         """Write a planned union to a new file, and report what became of it."""
         file = inside(output)
         index = core.holder.index
-        for folder in (index.layout.root, as_place(index.config["lake"])):
+        for folder in (index.layout.root, as_location(index.config["lake"])):
             if isinstance(folder, Path) and file.is_relative_to(folder.resolve()):
                 raise Refused(403, "lake and index are not written to; choose another folder")
         if file.suffix.lower() not in (".csv", ".tsv", ".parquet"):

@@ -10,7 +10,7 @@ from pathlib import Path
 from gentus.app.serve.errors import Refused
 from gentus.app.serve.view import View
 from gentus.index.index import Index
-from gentus.lake import Remote, Source, is_elsewhere
+from gentus.lake import Remote, Source, is_outside_lake
 from gentus.table import Column, Table
 
 _TRIAL = Table("trial", [Column("city", ["Berlin", "Rome"]), Column("year", ["1990", "2005"])], 2)
@@ -35,7 +35,7 @@ class Holder:
 
     def _tell_of_others(self, index: Index) -> None:
         """Say which tables are shown that do not lie in the lake: an index may have been made by others."""
-        others = [name for name in index.tables() if is_elsewhere(name)]
+        others = [name for name in index.tables() if is_outside_lake(name)]
         if others:
             log.warning(
                 "%s: %d tables lie outside of the lake %s, such as %s; whoever asks this server can see them",

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from gentus.align.digest import digest
 from gentus.app.serve.queries import Asked, told
 from gentus.lake import Limits, Source, Unreadable
-from gentus.lake.base import EMPTY, explain
+from gentus.lake.base import EMPTY, failure_reason
 from gentus.lake.formats.typed import session, text_of
-from gentus.lake.full.rows import Tally, open_whole
+from gentus.lake.full.rows import Tally, open_full
 from gentus.table import Table
 
 if TYPE_CHECKING:
     from gentus.app.serve.core import Core
-    from gentus.lake.full.rows import Whole
+    from gentus.lake.full.rows import FullTable
 
 EXAMPLES = 5
 _MOST_CELLS = 100_000  # that are shown at once
@@ -76,7 +76,7 @@ def first_rows(source: Source, columns: list[str], rows: int, limits: Limits) ->
         with session(limits) as shared:
             duck = shared.cursor()  # so that nobody waits for us
         with closing(duck):
-            whole = open_whole(source, duck, limits)
+            whole = open_full(source, duck, limits)
             places = [whole.places[name] for name in columns if name in whole.places]
             with whole.scan(duck, places, Tally()) as relation:
                 cells = ", ".join(_cell(whole, place, limits.cell_chars) for place in places)
@@ -84,13 +84,13 @@ def first_rows(source: Source, columns: list[str], rows: int, limits: Limits) ->
     except Unreadable:
         raise
     except Exception as error:
-        raise Unreadable(explain(error)) from error
+        raise Unreadable(failure_reason(error)) from error
     by_name = {whole.names[place]: at for at, place in enumerate(places)}
     order = [by_name.get(name) for name in columns]
     return [[None if at is None else _shown(row[at]) for at in order] for row in found]
 
 
-def _cell(whole: Whole, place: int, chars: int) -> str:
+def _cell(whole: FullTable, place: int, chars: int) -> str:
     return f"left({text_of(f'c{place}', whole.types[place], 4 * chars)}, {chars})"
 
 

@@ -23,9 +23,9 @@ from gentus.app.serve.errors import Refused
 from gentus.app.serve.settings import Settings
 from gentus.lake import Limits, Source, Unreadable, only_table, read
 from gentus.lake.files import magic, stream
-from gentus.lake.kinds import Kind, kind_inside, kind_of
+from gentus.lake.kinds import Format, detect_format, format_of
 from gentus.lake.reader import is_plain_file
-from gentus.lake.sandbox.isolated import Apart
+from gentus.lake.sandbox.isolated import SandboxProcess
 from gentus.table import Table
 from gentus.union.outputs import scratch_folder
 
@@ -56,7 +56,7 @@ class Uploads:
         self.folder = self._held.enter_context(scratch_folder(Path(tempfile.gettempdir()) / "gentus-serve"))
         self._kept: dict[str, Upload] = {}
         self._lock = threading.Lock()
-        self._apart: Apart | None = None
+        self._apart: SandboxProcess | None = None
         self._one_at_a_time = threading.Lock()
 
     def __len__(self) -> int:
@@ -95,7 +95,7 @@ class Uploads:
         if is_plain_file(path):
             return look(path, name, limits, self.settings)
         with self._one_at_a_time:
-            self._apart = self._apart or Apart(limits)
+            self._apart = self._apart or SandboxProcess(limits)
             return self._apart(look, path, name, limits, self.settings)
 
     @contextmanager
@@ -153,11 +153,11 @@ def clean_name(name: str, windows: bool = os.name == "nt") -> str:
 
 def ending(name: str) -> str:
     """How the name of a file ends if it is one of a table; others, and databases, are refused."""
-    kind = kind_of(name)
-    if kind is None or kind is Kind.DATABASE:
+    kind = format_of(name)
+    if kind is None or kind is Format.DATABASE:
         raise Refused(422, f"{name}: send a CSV, TSV, JSON, Parquet, Arrow or Excel file, and call it so")
     pieces = name.lower().split(".")
-    packed = kind_of(".".join(pieces[:-1])) if len(pieces) > 2 else None
+    packed = format_of(".".join(pieces[:-1])) if len(pieces) > 2 else None
     return f".{'.'.join(pieces[-2:] if packed is kind and len(pieces[-1]) <= 4 else pieces[-1:])}"
 
 
@@ -172,18 +172,18 @@ def look(path: Path, name: str, limits: Limits, settings: Settings) -> tuple[Sou
 
 def check_size(path: Path, settings: Settings) -> None:
     """Refuse a file with too many rows, or one that unpacks to too much."""
-    kind = kind_inside(path, magic(path))
-    if kind is Kind.DATABASE:
+    kind = detect_format(path, magic(path))
+    if kind is Format.DATABASE:
         raise Unreadable("it is a database; send one table as a CSV or Parquet file")
     rows = 0
-    if kind is Kind.PARQUET:
+    if kind is Format.PARQUET:
         import pyarrow.parquet as pq
 
         try:
             rows = pq.read_metadata(path).num_rows
         except Exception as error:
             raise Unreadable("it begins like a Parquet file and cannot be read as one") from error
-    elif kind in (Kind.TEXT, Kind.PROSE, Kind.JSON):
+    elif kind in (Format.TEXT, Format.PROSE, Format.JSON):
         unpacked = 0
         for piece in stream(path):
             unpacked += len(piece)

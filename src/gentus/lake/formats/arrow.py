@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from gentus.lake.base import Unreadable, spread
+from gentus.lake.base import Unreadable
 from gentus.lake.files import opened, size_of
 from gentus.lake.formats.typed import relation_table, session
-from gentus.lake.location import Place
+from gentus.lake.location import Location
 from gentus.settings import Limits
-from gentus.table import Table
+from gentus.table import Table, evenly_spaced
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,7 +20,7 @@ _MARK = b"ARROW1"
 _RUNS = 8  # places of a large file that rows are taken from
 
 
-def read_arrow(path: Place, name: str, limits: Limits) -> Table:
+def read_arrow(path: Location, name: str, limits: Limits) -> Table:
     """Read rows spread over an Arrow IPC (Feather) file, or the first ones of a stream."""
     import pyarrow as pa
 
@@ -59,7 +59,7 @@ def arrow_table(data: pa.Table, name: str, limits: Limits) -> Table:
     if not data.num_rows:
         raise Unreadable("it has columns and no rows")
     if data.num_rows > limits.rows:
-        data = data.take(list(spread(data.num_rows, limits.rows)))
+        data = data.take(list(evenly_spaced(data.num_rows, limits.rows)))
     header = list(data.column_names)
     plain = data.rename_columns([f"c{number}" for number in range(len(header))])  # names may repeat
     with session(limits) as duck:
@@ -76,7 +76,7 @@ def is_file(stream: pa.NativeFile) -> bool:
     return start == _MARK
 
 
-def _stream(path: Place, file: BinaryIO, limits: Limits) -> pa.NativeFile:
+def _stream(path: Location, file: BinaryIO, limits: Limits) -> pa.NativeFile:
     """Map large files, of whose batches only the rows taken are then read; small ones are safer to copy."""
     import pyarrow as pa
 
@@ -86,7 +86,7 @@ def _stream(path: Place, file: BinaryIO, limits: Limits) -> pa.NativeFile:
 
 def _runs(reader: pa.RecordBatchFileReader, rows: int) -> Iterator[pa.RecordBatch]:
     """Yield runs of rows from evenly spread places, about as many rows in all as asked for."""
-    numbers = spread(reader.num_record_batches, _RUNS)
+    numbers = evenly_spaced(reader.num_record_batches, _RUNS)
     wanted = -(-rows // max(1, len(numbers)))  # of each batch
     for number in numbers:
         batch = reader.get_batch(number)

@@ -14,7 +14,7 @@ from gentus.lake.base import Unreadable, build
 from gentus.lake.files import magic
 from gentus.lake.formats.typed import quoted, relation_table, session, windows
 from gentus.lake.kinds import SQLITE
-from gentus.lake.location import Place
+from gentus.lake.location import Location
 from gentus.lake.remote.download import on_disk
 from gentus.settings import Limits
 from gentus.table import Table
@@ -27,7 +27,7 @@ _LARGEST = 256 << 20  # bytes of one SQLite value: a column that is computed can
 _STEPS = 10_000  # of SQLite's machine between looks at the clock
 
 
-def tables_of(path: Place, limits: Limits) -> list[str]:
+def tables_of(path: Location, limits: Limits) -> list[str]:
     """List the tables of a database, sorted; views are left out, since they may read anything."""
     with on_disk(path, limits) as file:
         if magic(file) == SQLITE:
@@ -37,7 +37,7 @@ def tables_of(path: Place, limits: Limits) -> list[str]:
             return sorted(duckdb_tables(duck))
 
 
-def read_database(path: Place, part: str, name: str, limits: Limits) -> Table:
+def read_database(path: Location, part: str, name: str, limits: Limits) -> Table:
     """Read rows spread over one table of a database."""
     with on_disk(path, limits) as file:
         return _read_local(file, part, name, limits)

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 from gentus.lake.base import Unreadable
 from gentus.lake.files import stream_raw
 from gentus.lake.formats.lakehouse import DELTA_LOG, Batches, inside, open_inside
-from gentus.lake.location import Place, Remote
+from gentus.lake.location import Location, Remote
 from gentus.settings import Limits
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def open_delta(folder: Place, limits: Limits) -> Batches:
+def open_delta(folder: Location, limits: Limits) -> Batches:
     """Open a Delta table. Of one at a URL the log is copied, so that all that is fetched is fetched by us."""
     try:
         from deltalake import DeltaTable
@@ -46,7 +46,7 @@ def _copy_log(folder: Remote, scratch: Path, limits: Limits) -> None:
                 file.write(piece)
 
 
-def _batches(table: Any, folder: Place) -> Batches:
+def _batches(table: Any, folder: Location) -> Batches:
     import pyarrow.dataset as pads
 
     dataset = table.to_pyarrow_dataset(filesystem=_only(folder, whole=False))
@@ -75,7 +75,7 @@ def _batches(table: Any, folder: Place) -> Batches:
     return Batches(dataset.schema, len(fragments), first, every)
 
 
-def _only(folder: Place, whole: bool) -> pa.fs.FileSystem:
+def _only(folder: Location, whole: bool) -> pa.fs.FileSystem:
     """A file system that has the files of this folder and no others."""
     from fsspec import AbstractFileSystem
     from pyarrow.fs import FSSpecHandler, PyFileSystem

@@ -11,11 +11,11 @@ from itertools import islice
 from typing import Any
 from xml.etree import ElementTree
 
-from gentus.lake.base import Unreadable, build, spread
+from gentus.lake.base import Unreadable, build
 from gentus.lake.files import opened
-from gentus.lake.location import Place
+from gentus.lake.location import Location
 from gentus.settings import Limits
-from gentus.table import Table
+from gentus.table import Table, evenly_spaced
 
 _BOOK = "xl/workbook.xml"
 _LARGEST_BOOK = 4 << 20  # bytes, unpacked
@@ -30,7 +30,7 @@ _MOST_ROWS = 1 << 20  # that a sheet can have; one may say that it goes on below
 _LOOKED_AT = 8  # for each sampled row, so many are looked at: a sheet can only be read from its top
 
 
-def sheets_of(path: Place) -> list[str]:
+def sheets_of(path: Location) -> list[str]:
     """List the sheets of a workbook in their order."""
     with opened(path) as file:
         try:
@@ -45,19 +45,19 @@ def sheets_of(path: Place) -> list[str]:
     return [name for name in names if name]
 
 
-def read_sheet(path: Place, part: str, name: str, limits: Limits) -> Table:
+def read_sheet(path: Location, part: str, name: str, limits: Limits) -> Table:
     """Read rows of one sheet, those with any value; the first of them is the header."""
     with sheet_rows(path, part, limits, limits.columns, limits.rows * _LOOKED_AT) as found:
         rows = list(found)
     if not rows:
         raise Unreadable("the sheet is empty")
     header = [value or "" for value in rows[0]]
-    return build(name, header, [rows[1 + i] for i in spread(len(rows) - 1, limits.rows)], limits)
+    return build(name, header, [rows[1 + i] for i in evenly_spaced(len(rows) - 1, limits.rows)], limits)
 
 
 @contextmanager
 def sheet_rows(
-    path: Place, part: str, limits: Limits, columns: int | None = None, most: int | None = None
+    path: Location, part: str, limits: Limits, columns: int | None = None, most: int | None = None
 ) -> Iterator[Iterator[list[str | None]]]:
     """Open a sheet and give its rows that have any value, as text; of so many that are looked at."""
     try:

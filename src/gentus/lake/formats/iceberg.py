@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from gentus.lake.base import Unreadable
 from gentus.lake.files import stream
 from gentus.lake.formats.lakehouse import METADATA, Batches, inside, metadata_file, open_inside
-from gentus.lake.location import Place
+from gentus.lake.location import Location
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,7 +21,7 @@ _LARGEST = 64 << 20  # bytes of metadata
 _FIELD = b"PARQUET:field_id"
 
 
-def open_iceberg(folder: Place) -> Batches:
+def open_iceberg(folder: Location) -> Batches:
     """Open the current snapshot of an Iceberg table."""
     try:
         from pyiceberg.catalog.noop import NoopCatalog
@@ -94,7 +94,7 @@ def _first(file: Any, schema: Any, rows: int) -> pa.Table:
     return pa.table(found)
 
 
-def _files_of(folder: Place, location: str, whole: bool) -> Any:
+def _files_of(folder: Location, location: str, whole: bool) -> Any:
     """Files as pyiceberg asks for them; those of this folder, and only to read."""
     from pyiceberg.io import FileIO, InputFile
 

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from gentus.lake.base import Unreadable, build, log, spread
+from gentus.lake.base import Unreadable, build, log
 from gentus.lake.files import sample
 from gentus.lake.formats.encoding import decode, to_text
-from gentus.lake.location import Place
+from gentus.lake.location import Location
 from gentus.settings import Limits
-from gentus.table import Table
+from gentus.table import Table, evenly_spaced
 
 _SPACE = re.compile(r"[ \t\r\n,]*")  # commas too: between the items of an array they say nothing
 KEY = re.compile(r'[\s,]*("(?:[^"\\]|\\.)*")\s*:\s*')
@@ -33,7 +33,7 @@ class LookedJson:
     arrays: bool  # records are arrays, and the first one is the header
 
 
-def read_json(path: Place, name: str, limits: Limits) -> Table:
+def read_json(path: Location, name: str, limits: Limits) -> Table:
     """Read a JSON or JSON Lines file."""
     looked = look_at_json(path, limits)
     if looked.arrays:
@@ -46,7 +46,7 @@ def read_json(path: Place, name: str, limits: Limits) -> Table:
     return build(name, header, [[cell_text(record.get(key)) for key in header] for record in objects], limits)
 
 
-def look_at_json(path: Place, limits: Limits) -> LookedJson:
+def look_at_json(path: Location, limits: Limits) -> LookedJson:
     """Sample a file, and find out how its records follow each other and which columns they have."""
     taken = sample(path, limits.text_bytes)
     text, encoding = to_text(taken.head)
@@ -62,7 +62,7 @@ def look_at_json(path: Place, limits: Limits) -> LookedJson:
             records += _lines(decode(block, encoding))
     if not records:
         raise Unreadable("there are no records in it: a table is an array of objects or an object a line")
-    records = [records[i] for i in spread(len(records), limits.rows)]
+    records = [records[i] for i in evenly_spaced(len(records), limits.rows)]
     return LookedJson(taken.head, text, taken.whole, not open_array, records, *_header(records))
 
 

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from gentus.lake.base import Unreadable, spread
-from gentus.lake.kinds import Kind, kind_of
-from gentus.lake.location import Place, Remote, State, is_url
+from gentus.lake.base import Unreadable
+from gentus.lake.kinds import Format, format_of
+from gentus.lake.location import Location, Remote, State, is_url
 from gentus.settings import Limits
-from gentus.table import Table
+from gentus.table import Table, evenly_spaced
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,34 +38,34 @@ class Batches:
     every: Callable[[Sequence[str]], Iterator[pa.RecordBatch]] = field(repr=False)  # of these columns
 
 
-def may_be_folder(place: Place) -> bool:
+def may_be_folder(place: Location) -> bool:
     """Whether a place can only be a table if it is a folder."""
-    return kind_of(place.name) is None if isinstance(place, Remote) else place.is_dir()
+    return format_of(place.name) is None if isinstance(place, Remote) else place.is_dir()
 
 
-def folder_kind(folder: Place) -> Kind | None:
+def folder_format(folder: Location) -> Format | None:
     """Tell whether a folder is one table, and of which kind."""
     if isinstance(folder, Path):
         # Asked of every folder of a lake: two questions to the system for most.
         if os.path.isdir(folder / DELTA_LOG):
-            return Kind.DELTA
-        return Kind.ICEBERG if os.path.isdir(folder / METADATA) and _newest(folder) else None
+            return Format.DELTA
+        return Format.ICEBERG if os.path.isdir(folder / METADATA) and _newest(folder) else None
     if _files_in(folder / DELTA_LOG):
-        return Kind.DELTA
-    return Kind.ICEBERG if _newest(folder) else None
+        return Format.DELTA
+    return Format.ICEBERG if _newest(folder) else None
 
 
-def state_of_folder(folder: Place) -> State:
+def state_of_folder(folder: Location) -> State:
     """The same for a folder that may be a table."""
-    kind = folder_kind(folder)
+    kind = folder_format(folder)
     if kind is None:
         raise Unreadable("it is a folder, and neither a Delta nor an Iceberg table")
     return folder_state(folder, kind)
 
 
-def folder_state(folder: Place, kind: Kind) -> State:
+def folder_state(folder: Location, kind: Format) -> State:
     """What changes with a table: the last entry of its log."""
-    if kind is Kind.ICEBERG:
+    if kind is Format.ICEBERG:
         name, state = metadata_file(folder)
         return State(state.size, state.mtime_ns, f"{name} {state.version}")
     log = _files_in(folder / DELTA_LOG)
@@ -75,7 +75,7 @@ def folder_state(folder: Place, kind: Kind) -> State:
     return State(sum(one.size for one in log.values()), log[name].mtime_ns, f"{name} {log[name].version}")
 
 
-def metadata_file(folder: Place) -> tuple[str, State]:
+def metadata_file(folder: Location) -> tuple[str, State]:
     """The current metadata of an Iceberg table: that of the highest version, the youngest of equals."""
     found = _newest(folder)
     if found is None:
@@ -83,7 +83,7 @@ def metadata_file(folder: Place) -> tuple[str, State]:
     return found
 
 
-def _newest(folder: Place) -> tuple[str, State] | None:
+def _newest(folder: Location) -> tuple[str, State] | None:
     known = {name: state for name, state in _files_in(folder / METADATA).items() if _METADATA.fullmatch(name)}
     if not known:
         return None
@@ -97,7 +97,7 @@ def _newest(folder: Place) -> tuple[str, State] | None:
     return name, known[name]
 
 
-def _files_in(folder: Place) -> dict[str, State]:
+def _files_in(folder: Location) -> dict[str, State]:
     """The files of a folder, by name; none if there is no such folder."""
     if isinstance(folder, Remote):
         from gentus.lake.remote.scan import files_in
@@ -111,9 +111,9 @@ def _files_in(folder: Place) -> dict[str, State]:
     return {name: State(one.st_size, one.st_mtime_ns) for name, one in found.items()}
 
 
-def batches_of(folder: Place, kind: Kind, limits: Limits) -> Batches:
+def batches_of(folder: Location, kind: Format, limits: Limits) -> Batches:
     """Open a table that is a folder."""
-    if kind is Kind.DELTA:
+    if kind is Format.DELTA:
         from gentus.lake.formats.delta import open_delta
 
         return open_delta(folder, limits)
@@ -122,21 +122,21 @@ def batches_of(folder: Place, kind: Kind, limits: Limits) -> Batches:
     return open_iceberg(folder)
 
 
-def read_folder(folder: Place, kind: Kind, name: str, limits: Limits) -> Table:
+def read_folder(folder: Location, kind: Format, name: str, limits: Limits) -> Table:
     """Read the first rows of files spread over a table."""
     import pyarrow as pa
 
     from gentus.lake.formats.arrow import arrow_table
 
     table = batches_of(folder, kind, limits)
-    chosen = spread(table.files, _FILES)
+    chosen = evenly_spaced(table.files, _FILES)
     wanted = -(-limits.rows // max(1, len(chosen)))
     pieces = [table.first(number, wanted) for number in chosen]
     data = pa.concat_tables(pieces, promote_options="permissive") if pieces else table.schema.empty_table()
     return arrow_table(data, name, limits)
 
 
-def inside(folder: Place, named: str, location: str | None = None) -> Place:
+def inside(folder: Location, named: str, location: str | None = None) -> Location:
     """The file of a table that its log names; refused if it lies elsewhere.
 
     A table may have been copied: what lies below the `location` that it says it has, is looked for below the
@@ -172,7 +172,7 @@ def _plain(place: str) -> str:
     return re.sub(r"^s3[an]://", "s3://", place)
 
 
-def open_inside(file: Place, whole: bool) -> Any:
+def open_inside(file: Location, whole: bool) -> Any:
     """A file of a table, to be closed by whoever reads it."""
     if isinstance(file, Remote):
         from gentus.lake.remote.file import RemoteFile, ranges_of

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
-from gentus.lake.base import Skipped, Source, Unreadable, build, spread
+from gentus.lake.base import Skipped, Source, Unreadable, build
 from gentus.lake.formats.database import dotted
 from gentus.lake.formats.typed import quoted
-from gentus.lake.full.rows import Piece, Tally, Whole, whole_of_text
+from gentus.lake.full.rows import FullTable, Piece, Tally, full_from_text
 from gentus.lake.location import Remote
 from gentus.lake.remote.storage import scrubbed
 from gentus.settings import Limits
-from gentus.table import Table
+from gentus.table import Table, evenly_spaced
 
 _PAGES = 32  # of a large table, so many are read, chosen by the server
 _FEW_PAGES = 128  # a smaller table is read from its beginning
@@ -100,11 +100,11 @@ def read_postgres(place: Remote, name: str, limits: Limits) -> Table:
             rows = _all(cursor, f"{select} {sample} LIMIT {limits.rows * _MORE}")
         if len(rows) < limits.rows // 2:
             rows = _all(cursor, f"{select} LIMIT {limits.rows}")
-    kept = [rows[at] for at in spread(len(rows), limits.rows)]
+    kept = [rows[at] for at in evenly_spaced(len(rows), limits.rows)]
     return build(name, [column for column, _ in columns], kept, limits)
 
 
-def whole_postgres(place: Remote, limits: Limits) -> Whole:
+def full_postgres(place: Remote, limits: Limits) -> FullTable:
     """All rows of a table, as they come."""
     database, table = _split(place)
     with _connected(database) as cursor:
@@ -117,7 +117,7 @@ def whole_postgres(place: Remote, limits: Limits) -> Whole:
             for batch in cursor.fetch_record_batch():
                 yield batch.num_rows, batch.columns[:-1]
 
-    return whole_of_text([column for column, _ in relation.columns], rows, limits)
+    return full_from_text([column for column, _ in relation.columns], rows, limits)
 
 
 # --- the server ----------------------------------------------------------------------------------------

@@ -6,13 +6,13 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
-from gentus.lake.base import Unreadable, build, spread
+from gentus.lake.base import Unreadable, build
 from gentus.lake.files import sample
 from gentus.lake.formats.dialect import Dialect, guess, parse
 from gentus.lake.formats.encoding import decode, to_text
-from gentus.lake.location import Place
+from gentus.lake.location import Location
 from gentus.settings import Limits
-from gentus.table import Table
+from gentus.table import Table, evenly_spaced
 
 _RULE = re.compile(r"\s*(:?-{2,}:?)?\s*")  # under the header of a table in Markdown
 _ENOUGH = 16  # with fewer rows than this in the head of a large file, more of it is read
@@ -29,13 +29,13 @@ class Looked:
     rows: list[list[str]]  # the sampled ones
 
 
-def read_delimited(path: Place, name: str, limits: Limits, prose: bool = False) -> Table:
+def read_delimited(path: Location, name: str, limits: Limits, prose: bool = False) -> Table:
     """Read a delimited text file; `prose` says that it may as well be plain writing (`.txt`)."""
     looked = look_at(path, limits, prose)
     return build(name, looked.header, looked.rows, limits)
 
 
-def look_at(path: Place, limits: Limits, prose: bool = False) -> Looked:
+def look_at(path: Location, limits: Limits, prose: bool = False) -> Looked:
     """Sample a file, and find out how it is encoded, cut into cells, and headed."""
     for least in (0, 1 << 20, 4 << 20, limits.text_bytes):
         taken = sample(path, limits.text_bytes, least)
@@ -56,7 +56,7 @@ def look_at(path: Place, limits: Limits, prose: bool = False) -> Looked:
     width = max([len(header), *_usual(body)])
     for block in taken.blocks:
         body += _aligned(decode(block, encoding), found.dialect, width)
-    kept = [body[i] for i in spread(len(body), limits.rows)]
+    kept = [body[i] for i in evenly_spaced(len(body), limits.rows)]
     # Cells beyond the usual width are evidence too, so they get columns without a name; within reason, lest
     # one broken row make a table of thousands of columns.
     width = max(width, min(max(map(len, kept), default=0), 2 * width + 4))

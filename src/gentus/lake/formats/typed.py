@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from gentus.lake.base import Unreadable, build, log
 from gentus.lake.files import opened
-from gentus.lake.location import Place, Remote
+from gentus.lake.location import Location, Remote
 from gentus.settings import Limits
 from gentus.table import Table
 
@@ -62,7 +62,7 @@ def _connection(memory: str) -> duckdb.DuckDBPyConnection:
     return duck
 
 
-def read_parquet(path: Place, name: str, limits: Limits) -> Table:
+def read_parquet(path: Location, name: str, limits: Limits) -> Table:
     """Read rows from places spread over a Parquet file."""
     with session(limits) as duck, parquet_literal(path, duck) as file:
         found = duck.execute(f"SELECT num_rows FROM parquet_file_metadata({file})").fetchall()
@@ -82,7 +82,7 @@ def read_parquet(path: Place, name: str, limits: Limits) -> Table:
 
 
 @contextmanager
-def parquet_literal(path: Place, duck: duckdb.DuckDBPyConnection, whole: bool = False) -> Iterator[str]:
+def parquet_literal(path: Location, duck: duckdb.DuckDBPyConnection, whole: bool = False) -> Iterator[str]:
     """Write as SQL what DuckDB is to read; an object at a URL is shown to it meanwhile."""
     if isinstance(path, Remote):
         from gentus.lake.remote.parquet import shown_to

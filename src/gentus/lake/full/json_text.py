@@ -20,15 +20,15 @@ from gentus.lake.formats.json_text import (
     records_of,
     skip,
 )
-from gentus.lake.full.rows import AT_ONCE, Piece, Tally, Whole, text_array, whole_of_text
-from gentus.lake.location import Place
+from gentus.lake.full.rows import AT_ONCE, FullTable, Piece, Tally, full_from_text, text_array
+from gentus.lake.location import Location
 from gentus.settings import Limits
 
 _LARGEST = 64 << 20  # characters of one record
 _NEAR = 16  # an error so close to where the text ends may be mended by more of it
 
 
-def whole_json(path: Place, limits: Limits) -> Whole:
+def full_json(path: Location, limits: Limits) -> FullTable:
     """A JSON or JSON Lines file. Values under keys that no sampled record has are counted and left out."""
     looked = look_at_json(path, limits)
     known = set(looked.header)
@@ -48,7 +48,7 @@ def whole_json(path: Place, limits: Limits) -> Whole:
                 tally.beyond += sum(_beyond(record, known) for record in objects)
             yield len(records), [text_array(column) for column in cells]
 
-    return whole_of_text(looked.header, rows, limits)
+    return full_from_text(looked.header, rows, limits)
 
 
 def _beyond(record: dict[str, Any], known: set[str]) -> int:
@@ -66,7 +66,7 @@ def _lists(records: Iterator[Any], width: int, tally: Tally) -> Iterator[list[An
         yield record[:width] + [None] * (width - len(record))
 
 
-def _records(path: Place, looked: LookedJson, tally: Tally) -> Iterator[Any]:
+def _records(path: Location, looked: LookedJson, tally: Tally) -> Iterator[Any]:
     """Yield all records in the way that the sample has them."""
     if looked.whole:
         yield from records_of(looked.text, whole=True)[0]

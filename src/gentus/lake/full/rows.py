@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from gentus.lake.base import Source, Unreadable, clean_names, explain
-from gentus.lake.kinds import Kind
-from gentus.lake.location import Place, Remote
-from gentus.lake.reader import kind_at
+from gentus.lake.base import Source, Unreadable, clean_names, failure_reason
+from gentus.lake.kinds import Format
+from gentus.lake.location import Location, Remote
+from gentus.lake.reader import format_at
 from gentus.settings import Limits
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ Scan = Callable[["duckdb.DuckDBPyConnection", Sequence[int], Tally], AbstractCon
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class FullTable:
     """A table that can be selected from."""
 
     names: list[str]  # of its columns by place, cleaned
@@ -64,55 +64,55 @@ class Whole:
         return {name: place for place, name in enumerate(self.names)}
 
 
-def open_whole(source: Source, duck: duckdb.DuckDBPyConnection, limits: Limits | None = None) -> Whole:
+def open_full(source: Source, duck: duckdb.DuckDBPyConnection, limits: Limits | None = None) -> FullTable:
     """Look at a table so that all of it can be read; raises `Unreadable` and nothing else."""
     limits = limits or Limits()
     try:
-        return _open(source.place, source.part, duck, limits)
+        return _open(source.location, source.part, duck, limits)
     except Unreadable:
         raise
     except Exception as error:  # as for all readers: what parsers raise is not to be foreseen
-        raise Unreadable(explain(error)) from error
+        raise Unreadable(failure_reason(error)) from error
 
 
-def _open(path: Place, part: str | None, duck: duckdb.DuckDBPyConnection, limits: Limits) -> Whole:
+def _open(path: Location, part: str | None, duck: duckdb.DuckDBPyConnection, limits: Limits) -> FullTable:
     from gentus.lake.full import typed
 
-    kind = kind_at(path)
+    kind = format_at(path)
     match kind, part:
-        case (Kind.DELTA | Kind.ICEBERG, _):
-            return typed.whole_folder(path, kind, duck, limits)
-        case (Kind.POSTGRES, _):
-            from gentus.lake.formats.postgres import whole_postgres
+        case (Format.DELTA | Format.ICEBERG, _):
+            return typed.full_folder(path, kind, duck, limits)
+        case (Format.POSTGRES, _):
+            from gentus.lake.formats.postgres import full_postgres
 
-            return whole_postgres(Remote(str(path)), limits)
-        case (Kind.DATABASE, str()):
-            return typed.whole_database(path, part, duck, limits)
-        case (Kind.EXCEL, str()):
-            return typed.whole_sheet(path, part, limits)
-        case (Kind.DATABASE | Kind.EXCEL, None):
+            return full_postgres(Remote(str(path)), limits)
+        case (Format.DATABASE, str()):
+            return typed.full_database(path, part, duck, limits)
+        case (Format.EXCEL, str()):
+            return typed.full_sheet(path, part, limits)
+        case (Format.DATABASE | Format.EXCEL, None):
             raise Unreadable("it holds several tables, and none was named")
-        case (Kind.PARQUET, _):
-            return typed.whole_parquet(path, duck, limits)
-        case (Kind.ARROW, _):
-            return typed.whole_arrow(path, duck, limits)
-        case (Kind.JSON, _):
-            from gentus.lake.full.json_text import whole_json
+        case (Format.PARQUET, _):
+            return typed.full_parquet(path, duck, limits)
+        case (Format.ARROW, _):
+            return typed.full_arrow(path, duck, limits)
+        case (Format.JSON, _):
+            from gentus.lake.full.json_text import full_json
 
-            return whole_json(path, limits)
-    from gentus.lake.full.text import whole_text
+            return full_json(path, limits)
+    from gentus.lake.full.text import full_text
 
-    return whole_text(path, limits, prose=kind is Kind.PROSE)
+    return full_text(path, limits, prose=kind is Format.PROSE)
 
 
 # --- from Python to DuckDB -----------------------------------------------------------------------------
 
 
-def whole_of_text(
+def full_from_text(
     header: Sequence[str],
     rows: Callable[[Sequence[int], Tally], Iterator[Piece]],
     limits: Limits,
-) -> Whole:
+) -> FullTable:
     """A table whose rows are read by Python, as text: arrays of the places asked for, some rows at a time."""
 
     def scan(
@@ -123,7 +123,7 @@ def whole_of_text(
         return streamed(duck, schema, rows(places, tally), tally)
 
     named = [bool(name.strip()) for name in header]
-    return Whole(clean_names(header, limits), named, ["VARCHAR"] * len(named), True, scan)
+    return FullTable(clean_names(header, limits), named, ["VARCHAR"] * len(named), True, scan)
 
 
 @contextmanager

@@ -16,14 +16,14 @@ from gentus.lake.files import stream
 from gentus.lake.formats.dialect import Dialect, reader
 from gentus.lake.formats.encoding import stream_text
 from gentus.lake.formats.text import is_rule, look_at
-from gentus.lake.full.rows import AT_ONCE, Piece, Tally, Whole, text_array, whole_of_text
-from gentus.lake.location import Place
+from gentus.lake.full.rows import AT_ONCE, FullTable, Piece, Tally, full_from_text, text_array
+from gentus.lake.location import Location
 from gentus.settings import Limits
 
 _LONGEST = 8 << 20  # characters; a cell beyond is one that a stray quote opened
 
 
-def whole_text(path: Place, limits: Limits, prose: bool = False) -> Whole:
+def full_text(path: Location, limits: Limits, prose: bool = False) -> FullTable:
     """A delimited text file."""
     looked = look_at(path, limits, prose)
     width = len(looked.header)
@@ -37,7 +37,7 @@ def whole_text(path: Place, limits: Limits, prose: bool = False) -> Whole:
             columns = list(zip(*some, strict=True))
             yield len(some), [text_array(columns[place]) for place in places]
 
-    return whole_of_text(looked.header, rows, limits)
+    return full_from_text(looked.header, rows, limits)
 
 
 def _lines(texts: Iterable[str]) -> Iterator[str]:

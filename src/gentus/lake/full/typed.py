@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from gentus.lake.base import Unreadable, clean_names, explain
+from gentus.lake.base import Unreadable, clean_names, failure_reason
 from gentus.lake.files import magic, opened
 from gentus.lake.formats.arrow import is_file
 from gentus.lake.formats.database import (
@@ -22,9 +22,9 @@ from gentus.lake.formats.database import (
 from gentus.lake.formats.excel import sheet_rows
 from gentus.lake.formats.lakehouse import batches_of
 from gentus.lake.formats.typed import ROW_NUMBER, check_depth, parquet_literal, quoted
-from gentus.lake.full.rows import AT_ONCE, Piece, Tally, Whole, streamed, text_array, whole_of_text
-from gentus.lake.kinds import SQLITE, Kind
-from gentus.lake.location import Place, Remote
+from gentus.lake.full.rows import AT_ONCE, FullTable, Piece, Tally, full_from_text, streamed, text_array
+from gentus.lake.kinds import SQLITE, Format
+from gentus.lake.location import Location, Remote
 from gentus.lake.remote.download import on_disk
 from gentus.settings import Limits
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _NUMBERS = count()
 
 
-def whole_parquet(path: Place, duck: duckdb.DuckDBPyConnection, limits: Limits) -> Whole:
+def full_parquet(path: Location, duck: duckdb.DuckDBPyConnection, limits: Limits) -> FullTable:
     """A Parquet file; DuckDB reads it."""
 
     @contextmanager
@@ -54,11 +54,11 @@ def whole_parquet(path: Place, duck: duckdb.DuckDBPyConnection, limits: Limits) 
     return _typed(columns, [name for name, _ in columns], scan, limits)
 
 
-def whole_database(path: Place, part: str, duck: duckdb.DuckDBPyConnection, limits: Limits) -> Whole:
+def full_database(path: Location, part: str, duck: duckdb.DuckDBPyConnection, limits: Limits) -> FullTable:
     """One table of a DuckDB or SQLite file, opened read-only."""
     with on_disk(path, limits) as file:
         if magic(file) == SQLITE:
-            return _whole_sqlite(path, part, limits)
+            return _full_sqlite(path, part, limits)
     with _attached(path, duck, limits) as database:
         relation = _inside(duck, database, part)
         columns = _described(duck, relation)
@@ -73,7 +73,7 @@ def whole_database(path: Place, part: str, duck: duckdb.DuckDBPyConnection, limi
 
 
 @contextmanager
-def _attached(path: Place, duck: duckdb.DuckDBPyConnection, limits: Limits) -> Iterator[str]:
+def _attached(path: Location, duck: duckdb.DuckDBPyConnection, limits: Limits) -> Iterator[str]:
     database = f"source_{next(_NUMBERS)}"
     with on_disk(path, limits) as local:
         file = str(local.resolve()).replace("'", "''")
@@ -92,7 +92,7 @@ def _inside(duck: duckdb.DuckDBPyConnection, database: str, part: str) -> str:
     return known[part][0]
 
 
-def _whole_sqlite(path: Place, part: str, limits: Limits) -> Whole:
+def _full_sqlite(path: Location, part: str, limits: Limits) -> FullTable:
     with on_disk(path, limits) as file, closing(open_sqlite(file)) as connection:
         if part not in sqlite_tables(connection):
             raise Unreadable(f"the database has no table {part!r} any more")
@@ -114,10 +114,10 @@ def _whole_sqlite(path: Place, part: str, limits: Limits) -> Whole:
                 columns = zip(*some, strict=True) if places else iter(())
                 yield len(some), [text_array([text(value) for value in column]) for column in columns]
 
-    return whole_of_text(header, rows, limits)
+    return full_from_text(header, rows, limits)
 
 
-def whole_sheet(path: Place, part: str, limits: Limits) -> Whole:
+def full_sheet(path: Location, part: str, limits: Limits) -> FullTable:
     """A sheet of a workbook: its rows that have any value; the first of them is the header."""
     with sheet_rows(path, part, limits) as found:
         some = list(islice(found, limits.rows))
@@ -139,17 +139,17 @@ def whole_sheet(path: Place, part: str, limits: Limits) -> Whole:
                     ],
                 )
 
-    return whole_of_text(header, rows, limits)
+    return full_from_text(header, rows, limits)
 
 
-def whole_arrow(path: Place, duck: duckdb.DuckDBPyConnection, limits: Limits) -> Whole:
+def full_arrow(path: Location, duck: duckdb.DuckDBPyConnection, limits: Limits) -> FullTable:
     """An Arrow IPC (Feather) file or stream."""
     with _mapped(path) as mapped:
         schema, _ = _opened(mapped)
-    return _whole_batches(schema, lambda places: _arrow_pieces(path, places), duck, limits)
+    return _full_batches(schema, lambda places: _arrow_pieces(path, places), duck, limits)
 
 
-def whole_folder(path: Place, kind: Kind, duck: duckdb.DuckDBPyConnection, limits: Limits) -> Whole:
+def full_folder(path: Location, kind: Format, duck: duckdb.DuckDBPyConnection, limits: Limits) -> FullTable:
     """A Delta or Iceberg table."""
     table = batches_of(path, kind, limits)
 
@@ -157,15 +157,15 @@ def whole_folder(path: Place, kind: Kind, duck: duckdb.DuckDBPyConnection, limit
         for batch in table.every([table.schema.names[place] for place in places]):
             yield batch.num_rows, batch.columns
 
-    return _whole_batches(table.schema, pieces, duck, limits)
+    return _full_batches(table.schema, pieces, duck, limits)
 
 
-def _whole_batches(
+def _full_batches(
     schema: pa.Schema,
     pieces: Callable[[Sequence[int]], Iterator[Piece]],
     duck: duckdb.DuckDBPyConnection,
     limits: Limits,
-) -> Whole:
+) -> FullTable:
     numbered = pa.schema([field.with_name(f"c{place}") for place, field in enumerate(schema)])
     columns = _described_arrow(duck, numbered)
 
@@ -179,7 +179,7 @@ def _whole_batches(
 
 
 @contextmanager
-def _mapped(path: Place) -> Iterator[pa.NativeFile]:
+def _mapped(path: Location) -> Iterator[pa.NativeFile]:
     with opened(path, whole=True) as file:  # refuses what is no regular file
         remote = isinstance(path, Remote)
         with pa.PythonFile(file, mode="r") if remote else pa.memory_map(str(path)) as mapped:
@@ -194,7 +194,7 @@ def _opened(mapped: pa.NativeFile) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]
     return file.schema, (file.get_batch(number) for number in range(file.num_record_batches))
 
 
-def _arrow_pieces(path: Place, places: Sequence[int]) -> Iterator[Piece]:
+def _arrow_pieces(path: Location, places: Sequence[int]) -> Iterator[Piece]:
     with _mapped(path) as mapped:
         for batch in _opened(mapped)[1]:
             batch.validate(full=True)  # following a damaged offset would bring the process down
@@ -203,14 +203,14 @@ def _arrow_pieces(path: Place, places: Sequence[int]) -> Iterator[Piece]:
                 yield some.num_rows, [some.column(place) for place in places]
 
 
-def whole_frame(obj: Any, duck: duckdb.DuckDBPyConnection, limits: Limits) -> Whole:
+def full_frame(obj: Any, duck: duckdb.DuckDBPyConnection, limits: Limits) -> FullTable:
     """A polars, pandas or pyarrow table, or anything that speaks the Arrow protocols."""
     try:
         data = _arrow_of(obj)
         plain = data.rename_columns([f"c{place}" for place in range(data.num_columns)])
         columns = _described_arrow(duck, plain.schema)
     except Exception as error:
-        raise Unreadable(explain(error)) from error
+        raise Unreadable(failure_reason(error)) from error
 
     @contextmanager
     def scan(duck: duckdb.DuckDBPyConnection, places: Sequence[int], tally: Tally) -> Iterator[str]:
@@ -249,11 +249,11 @@ def _arrow_of(obj: Any) -> pa.Table:
 # --- what they share -----------------------------------------------------------------------------------
 
 
-def _typed(columns: list[tuple[str, str]], names: Sequence[str], scan: Any, limits: Limits) -> Whole:
+def _typed(columns: list[tuple[str, str]], names: Sequence[str], scan: Any, limits: Limits) -> FullTable:
     if not columns:
         raise Unreadable("it has no columns")
     named = [bool(name.strip()) for name in names]
-    return Whole(clean_names(names, limits), named, [kind for _, kind in columns], False, scan)
+    return FullTable(clean_names(names, limits), named, [kind for _, kind in columns], False, scan)
 
 
 def _selected(relation: str, names: Sequence[str], places: Sequence[int], row: str) -> str:

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from gentus.lake.base import Unreadable
-from gentus.lake.files import looked_up, stream_raw
-from gentus.lake.location import Place, Remote, State
+from gentus.lake.files import look_up, stream_raw
+from gentus.lake.location import Location, Remote, State
 from gentus.settings import Limits
 
 _LOCK = threading.Lock()
@@ -32,13 +32,13 @@ _last: _Copy | None = None  # the tables of one database follow one another
 
 
 @contextmanager
-def on_disk(place: Place, limits: Limits) -> Iterator[Path]:
+def on_disk(place: Location, limits: Limits) -> Iterator[Path]:
     """A file to open by its name: the one there is, or a copy of an object, up to a limit."""
     global _last
     if not isinstance(place, Remote):
         yield place
         return
-    found, state = looked_up(place)
+    found, state = look_up(place)
     if state.size > limits.typed_bytes:
         raise Unreadable(
             f"it is a database of {state.size / 1e6:,.0f} MB; at a URL they have to be copied whole, which "

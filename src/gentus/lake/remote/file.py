@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, TypeAlias
 
 from gentus.lake.base import Source, Unreadable
-from gentus.lake.kinds import Kind, kind_of
+from gentus.lake.kinds import Format, format_of
 from gentus.lake.location import Remote, State
 from gentus.lake.remote.retry import patiently
 from gentus.lake.remote.storage import asked, filesystem, plainly, state_of
@@ -175,13 +175,13 @@ def look_ahead(sources: Sequence[Source]) -> None:
         ranges = Ranges(_fetcher(place, state), state.size, _MOST, AHEAD)
         with suppress(Unreadable):  # whoever reads it will be told
             ranges.read(0, 1)
-            if kind_of(place.name) is Kind.PARQUET:
+            if format_of(place.name) is Format.PARQUET:
                 ranges.read(state.size - 1, 1)
         return ranges
 
-    places = [source.place for source in sources]
+    places = [source.location for source in sources]
     listed = [
-        (one, one.state) for one in places if isinstance(one, Remote) and one.state and kind_of(one.name)
+        (one, one.state) for one in places if isinstance(one, Remote) and one.state and format_of(one.name)
     ]
     if len(listed) > 1:
         with ThreadPoolExecutor(_TOGETHER) as pool:

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from gentus.lake.base import spread
 from gentus.lake.formats.typed import ROW_NUMBER, WINDOWS, runs_at, windows
 from gentus.lake.location import Remote
 from gentus.lake.remote.file import Ranges, RemoteFile, ranges_of, whole_of
+from gentus.table import evenly_spaced
 
 if TYPE_CHECKING:
     import duckdb
@@ -80,7 +80,7 @@ def affordable_windows(
         return windows(ROW_NUMBER, total, wanted)
     mean = sum(size for *_, size in groups) // len(groups)
     runs = max(1, min(WINDOWS, wanted, _ROOM // max(1, mean)))
-    chosen = [groups[i] for i in spread(len(groups), runs)]
+    chosen = [groups[i] for i in evenly_spaced(len(groups), runs)]
     firsts = [0]
     for _, rows, _, _ in groups:
         firsts.append(firsts[-1] + rows)

@@ -10,9 +10,9 @@ from typing import Any
 from gentus.lake.base import Skipped, Source, Unreadable
 from gentus.lake.files import magic
 from gentus.lake.folder import folder_table, tables_in
-from gentus.lake.formats.lakehouse import DELTA_LOG, METADATA, folder_kind
+from gentus.lake.formats.lakehouse import DELTA_LOG, METADATA, folder_format
 from gentus.lake.formats.postgres import scan_postgres
-from gentus.lake.kinds import Kind, is_database, kind_inside, kind_of
+from gentus.lake.kinds import Format, detect_format, format_of, is_database
 from gentus.lake.location import POSTGRES, Remote, State
 from gentus.lake.remote.storage import asked, info_of, state_in
 
@@ -31,7 +31,7 @@ class _Listed:
 
     @classmethod
     def of(cls, name: str, info: dict[str, Any] | None) -> _Listed:
-        inner = info is None or kind_of(name) in (Kind.DATABASE, Kind.EXCEL)
+        inner = info is None or format_of(name) in (Format.DATABASE, Format.EXCEL)
         return cls(name + "/" if inner else name, name, info)
 
 
@@ -44,7 +44,7 @@ def scan_remote(lake: Remote) -> Iterator[Source | Skipped]:
         yield from scan_postgres(lake)
         return
     try:
-        if _is_folder(lake) and folder_kind(lake) is not None:
+        if _is_folder(lake) and folder_format(lake) is not None:
             yield from folder_table(lake, lake.name)
             return
         if _is_folder(lake):
@@ -53,10 +53,10 @@ def scan_remote(lake: Remote) -> Iterator[Source | Skipped]:
             return
         state = state_in(info_of(lake))
         place = Remote(lake.url, state)
-        kind = Kind.DATABASE if is_database(magic(place)) else kind_inside(place, magic(place))
+        kind = Format.DATABASE if is_database(magic(place)) else detect_format(place, magic(place))
     except Unreadable as error:
         raise Unreadable(f"{lake}: {error.reason}") from error
-    name = "" if kind in (Kind.DATABASE, Kind.EXCEL) else lake.name
+    name = "" if kind in (Format.DATABASE, Format.EXCEL) else lake.name
     yield from tables_in(place, name, kind, state)
 
 
@@ -66,12 +66,12 @@ def locate_remote(place: Remote, name: str) -> Iterator[Source | Skipped]:
         if place.scheme in POSTGRES:
             for item in scan_postgres(place):
                 yield replace(item, name=item.path.url if isinstance(item.path, Remote) else item.name)
-        elif _is_folder(place) and folder_kind(place) is not None:
+        elif _is_folder(place) and folder_format(place) is not None:
             yield from folder_table(place, name)
         elif _is_folder(place):
             for item in scan_remote(place):
                 yield replace(item, name=f"{name}/{item.name}")
-        elif kind_of(place.name) is None:
+        elif format_of(place.name) is None:
             reason = "its name does not end like that of a table (.csv, .parquet, ..); rename it"
             yield Skipped(name, place, reason)
         else:
@@ -82,7 +82,7 @@ def locate_remote(place: Remote, name: str) -> Iterator[Source | Skipped]:
 
 def _is_folder(place: Remote) -> bool:
     if place.scheme in ("http", "https"):  # which knows no folders: a page with links may be one
-        return kind_of(place.name) is None
+        return format_of(place.name) is None
     return info_of(place).get("type") == "directory"
 
 
@@ -90,7 +90,7 @@ def _object(place: Remote, name: str, info: dict[str, Any]) -> Iterator[Source |
     if info.get(_TABLE):
         yield from folder_table(place, name)
         return
-    kind = kind_of(place.name)
+    kind = format_of(place.name)
     if kind is None:
         return
     if {".", ".."} & set(name.split("/")):
@@ -123,7 +123,7 @@ def _listing(lake: Remote) -> Iterator[_Listed]:
     s3 = lake.scheme in ("s3", "s3a")
     for one in _with_tables(lake, _s3_pages(lake)) if s3 else _folders(lake):
         hidden = any(part.startswith(".") and part not in (".", "..") for part in one.name.split("/"))
-        table = one.info.get(_TABLE) or kind_of(one.name.rsplit("/", 1)[-1])
+        table = one.info.get(_TABLE) or format_of(one.name.rsplit("/", 1)[-1])
         if table and not hidden and not one.name.endswith("/"):
             yield one
 
@@ -137,10 +137,10 @@ def _with_tables(lake: Remote, listed: Iterator[_Listed]) -> Iterator[_Listed]:
     for one in listed:
         above = [one.name[:at] for at, sign in enumerate(one.name) if sign == "/"]
         known = {folder: is_one for folder, is_one in known.items() if folder in above}
-        telling = kind_of(one.name) is Kind.PARQUET or {DELTA_LOG, METADATA} & set(one.name.split("/"))
+        telling = format_of(one.name) is Format.PARQUET or {DELTA_LOG, METADATA} & set(one.name.split("/"))
         for folder in above if telling else []:
-            if folder not in known and folder and kind_of(folder.rsplit("/", 1)[-1]) is None:
-                known[folder] = folder_kind(lake / folder) is not None
+            if folder not in known and folder and format_of(folder.rsplit("/", 1)[-1]) is None:
+                known[folder] = folder_format(lake / folder) is not None
                 if known[folder]:
                     yield _Listed(folder, folder, {_TABLE: True})
                     break
@@ -173,7 +173,7 @@ def _folders(lake: Remote) -> Iterator[_Listed]:
         one = next(branch[-1], None)
         if one is None:
             branch.pop()
-        elif one.info is None and folder_kind(lake / one.name) is not None:
+        elif one.info is None and folder_format(lake / one.name) is not None:
             yield _Listed(one.name, one.name, {_TABLE: True})
         elif one.info is None:
             branch.append(_folder(lake, one.key))

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 
-from gentus.lake.base import Unreadable, explain
+from gentus.lake.base import Unreadable, failure_reason
 from gentus.lake.location import Remote, State
 from gentus.lake.remote.retry import TRIES, patiently, transient
 
@@ -131,7 +131,7 @@ def _reason(error: Exception) -> str:
     if isinstance(error, FileNotFoundError):
         return "there is no such object or folder"
     tried = f"; tried {TRIES} times" if transient(error) else ""
-    return scrubbed(explain(error)) + tried
+    return scrubbed(failure_reason(error)) + tried
 
 
 def scrubbed(text: str) -> str:

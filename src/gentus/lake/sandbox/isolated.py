@@ -19,7 +19,7 @@ R = TypeVar("R")
 _PATIENCE = 5.0  # seconds that the process may take to end
 
 
-class Apart:
+class SandboxProcess:
     """A process that is started with the first call, and anew after one that it did not survive."""
 
     def __init__(self, limits: Limits | None = None) -> None:
@@ -95,13 +95,13 @@ _LOCAL = threading.local()
 
 
 @contextmanager
-def kept_apart() -> Iterator[Apart]:
+def sandbox_process() -> Iterator[SandboxProcess]:
     """The process of this thread for such calls; it ends with the outermost of those who hold it."""
-    held: Apart | None = getattr(_LOCAL, "apart", None)
+    held: SandboxProcess | None = getattr(_LOCAL, "apart", None)
     if held is not None:
         yield held
         return
-    _LOCAL.apart = made = Apart()
+    _LOCAL.apart = made = SandboxProcess()
     try:
         yield made
     finally:

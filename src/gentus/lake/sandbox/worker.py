@@ -17,7 +17,7 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any, TypeAlias, TypeVar
 
-from gentus.lake.base import Skipped, Source, Unreadable, explain
+from gentus.lake.base import Skipped, Source, Unreadable, failure_reason
 from gentus.lake.location import Remote
 from gentus.lake.reader import read
 from gentus.settings import Limits
@@ -67,7 +67,7 @@ def _worked(found: list[tuple[Source, Table] | Skipped], work: Work[R]) -> list[
     except MemoryError as error:
         if len(found) == 1:
             ((source, _),) = tables
-            return [Skipped(source.name, source.path, explain(error))]
+            return [Skipped(source.name, source.path, failure_reason(error))]
         return [result for one in found for result in _worked([one], work)]
     return [one if isinstance(one, Skipped) else next(made) for one in found]
 
