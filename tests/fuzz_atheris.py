@@ -19,7 +19,7 @@ with atheris.instrument_imports(include=["gentus.lake", "json"]):
     from gentus.lake.formats.dialect import guess, parse
     from gentus.lake.formats.encoding import stream_text, to_text
     from gentus.lake.formats.json_text import cell_text, records_of
-    from gentus.settings import Limits
+    from gentus.table import Limits
 
 
 def sniff(data: bytes) -> None:

@@ -23,7 +23,7 @@ from gentus.lake.formats.encoding import to_text
 from gentus.lake.formats.json_text import cell_text, records_of
 from gentus.lake.formats.typed import quoted
 from gentus.lake.kinds import SQLITE, Format, detect_format
-from gentus.settings import Limits
+from gentus.table import Limits
 
 _BYTES = 256 << 20  # of text; what is longer is cut off there
 _ALONE: dict[str, str | bool | int | float | list[str]] = {

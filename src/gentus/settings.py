@@ -11,6 +11,8 @@ from typing import Any, Literal, get_args, get_type_hints
 
 import numpy as np
 
+from gentus.table import Limits
+
 Preset = Literal["fast", "trained", "paper"]
 Variant = Literal["shaped", "ordinary", "random", "atomic", "no-suffix"]  # of identifiers
 Softmax = Literal["children", "vocabulary"]
@@ -18,30 +20,6 @@ Input = Literal["columns", "text"]
 Output = Literal["codebooks", "tokens"]
 Precision = Literal["auto", "float32", "bfloat16"]
 VERY_MANY = 2_000_000  # tables
-
-
-# --- reading ----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What a table may cost, however large it is."""
-
-    rows: int = 512  # rows sampled
-    columns: int = 2048  # columns beyond are dropped, and the log says how many
-    cell_chars: int = 256  # a cell is clipped to this
-    text_bytes: int = 8 << 20  # bytes of text (after decompression) looked at
-    typed_bytes: int = 64 << 20  # uncompressed bytes of Parquet, Arrow or Excel data looked at
-    memory: str = "512MB"  # what DuckDB may use in each process
-    seconds: float = 60.0  # for one file, where processes of their own read
-    memory_mb: int = 2048  # what such a process may use for files, beyond what it needs itself (Linux)
-
-    def __post_init__(self) -> None:
-        """Refuse limits under which nothing could be read."""
-        if self.seconds <= 0 or self.memory_mb < 1:
-            raise ValueError("a file needs some time and some memory")
-        if min(self.rows, self.columns, self.cell_chars, self.text_bytes, self.typed_bytes) < 1:
-            raise ValueError("every limit has to be at least 1")
 
 
 # --- without labels ----------------------------------------------------------------------------------

@@ -23,6 +23,27 @@ class Table:
     rows: int  # how many rows were sampled, empty ones included
 
 
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a table may cost, however large it is."""
+
+    rows: int = 512  # rows sampled
+    columns: int = 2048  # columns beyond are dropped, and the log says how many
+    cell_chars: int = 256  # a cell is clipped to this
+    text_bytes: int = 8 << 20  # bytes of text (after decompression) looked at
+    typed_bytes: int = 64 << 20  # uncompressed bytes of Parquet, Arrow or Excel data looked at
+    memory: str = "512MB"  # what DuckDB may use in each process
+    seconds: float = 60.0  # for one file, where processes of their own read
+    memory_mb: int = 2048  # what such a process may use for files, beyond what it needs itself (Linux)
+
+    def __post_init__(self) -> None:
+        """Refuse limits under which nothing could be read."""
+        if self.seconds <= 0 or self.memory_mb < 1:
+            raise ValueError("a file needs some time and some memory")
+        if min(self.rows, self.columns, self.cell_chars, self.text_bytes, self.typed_bytes) < 1:
+            raise ValueError("every limit has to be at least 1")
+
+
 def evenly_spaced(total: int, wanted: int) -> Sequence[int]:
     """Return at most `wanted` of the indices below `total`, evenly spread; the same ones every time."""
     if total <= wanted:

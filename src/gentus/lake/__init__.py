@@ -5,7 +5,7 @@ from gentus.lake.folder import fingerprint, is_outside_lake, locate, scan, table
 from gentus.lake.location import Location, Remote, as_location
 from gentus.lake.reader import from_frame, only_table, read, read_path
 from gentus.lake.sandbox.pool import each
-from gentus.settings import Limits
+from gentus.table import Limits
 
 __all__ = [
     "Limits",

@@ -12,8 +12,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from gentus.lake.location import Location, Remote, State
-from gentus.settings import Limits
-from gentus.table import Column, Table
+from gentus.table import Column, Limits, Table
 
 log = logging.getLogger("gentus.lake")
 

@@ -18,7 +18,7 @@ from gentus.lake.listing import Listed, listing, readable
 from gentus.lake.location import Location, Remote, State, as_location, is_url
 from gentus.lake.reader import format_at, parts_of
 from gentus.lake.sandbox.isolated import sandbox_process
-from gentus.settings import Limits
+from gentus.table import Limits
 
 _WHOLE = 16 << 20  # files up to this are hashed whole
 _BLOCK = 256 << 10

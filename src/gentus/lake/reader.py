@@ -11,8 +11,7 @@ from gentus.lake.files import ZSTD, look_up, magic
 from gentus.lake.formats.lakehouse import folder_format, may_be_folder
 from gentus.lake.kinds import Format, detect_format, format_of
 from gentus.lake.location import POSTGRES, Location, Remote, as_location
-from gentus.settings import Limits
-from gentus.table import Table, evenly_spaced
+from gentus.table import Limits, Table, evenly_spaced
 
 _PLAIN = (Format.TEXT, Format.PROSE, Format.JSON)
 

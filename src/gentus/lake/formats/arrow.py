@@ -10,8 +10,7 @@ from gentus.lake.base import Unreadable
 from gentus.lake.files import opened, size_of
 from gentus.lake.formats.typed import relation_table, session
 from gentus.lake.location import Location
-from gentus.settings import Limits
-from gentus.table import Table, evenly_spaced
+from gentus.table import Limits, Table, evenly_spaced
 
 if TYPE_CHECKING:
     import pyarrow as pa

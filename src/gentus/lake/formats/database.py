@@ -16,8 +16,7 @@ from gentus.lake.formats.typed import quoted, relation_table, session, windows
 from gentus.lake.kinds import SQLITE
 from gentus.lake.location import Location
 from gentus.lake.remote.download import on_disk
-from gentus.settings import Limits
-from gentus.table import Table
+from gentus.table import Limits, Table
 
 if TYPE_CHECKING:
     import duckdb

@@ -11,7 +11,7 @@ from gentus.lake.base import Unreadable
 from gentus.lake.files import stream_raw
 from gentus.lake.formats.lakehouse import DELTA_LOG, Batches, inside, open_inside
 from gentus.lake.location import Location, Remote
-from gentus.settings import Limits
+from gentus.table import Limits
 
 if TYPE_CHECKING:
     import pyarrow as pa

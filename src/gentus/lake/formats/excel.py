@@ -14,8 +14,7 @@ from xml.etree import ElementTree
 from gentus.lake.base import Unreadable, build
 from gentus.lake.files import opened
 from gentus.lake.location import Location
-from gentus.settings import Limits
-from gentus.table import Table, evenly_spaced
+from gentus.table import Limits, Table, evenly_spaced
 
 _BOOK = "xl/workbook.xml"
 _LARGEST_BOOK = 4 << 20  # bytes, unpacked

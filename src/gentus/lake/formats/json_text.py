@@ -12,8 +12,7 @@ from gentus.lake.base import Unreadable, build, log
 from gentus.lake.files import sample
 from gentus.lake.formats.encoding import decode, to_text
 from gentus.lake.location import Location
-from gentus.settings import Limits
-from gentus.table import Table, evenly_spaced
+from gentus.table import Limits, Table, evenly_spaced
 
 _SPACE = re.compile(r"[ \t\r\n,]*")  # commas too: between the items of an array they say nothing
 KEY = re.compile(r'[\s,]*("(?:[^"\\]|\\.)*")\s*:\s*')

@@ -16,8 +16,7 @@ from urllib.parse import unquote, urlsplit
 from gentus.lake.base import Unreadable
 from gentus.lake.kinds import Format, format_of
 from gentus.lake.location import Location, Remote, State, is_url
-from gentus.settings import Limits
-from gentus.table import Table, evenly_spaced
+from gentus.table import Limits, Table, evenly_spaced
 
 if TYPE_CHECKING:
     import pyarrow as pa

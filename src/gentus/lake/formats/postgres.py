@@ -20,8 +20,7 @@ from gentus.lake.formats.typed import quoted
 from gentus.lake.full.rows import FullTable, Piece, Tally, full_from_text
 from gentus.lake.location import Remote
 from gentus.lake.remote.storage import scrubbed
-from gentus.settings import Limits
-from gentus.table import Table, evenly_spaced
+from gentus.table import Limits, Table, evenly_spaced
 
 _PAGES = 32  # of a large table, so many are read, chosen by the server
 _FEW_PAGES = 128  # a smaller table is read from its beginning

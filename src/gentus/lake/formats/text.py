@@ -11,8 +11,7 @@ from gentus.lake.files import sample
 from gentus.lake.formats.dialect import Dialect, guess, parse
 from gentus.lake.formats.encoding import decode, to_text
 from gentus.lake.location import Location
-from gentus.settings import Limits
-from gentus.table import Table, evenly_spaced
+from gentus.table import Limits, Table, evenly_spaced
 
 _RULE = re.compile(r"\s*(:?-{2,}:?)?\s*")  # under the header of a table in Markdown
 _ENOUGH = 16  # with fewer rows than this in the head of a large file, more of it is read

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from gentus.lake.base import Unreadable, build, log
 from gentus.lake.files import opened
 from gentus.lake.location import Location, Remote
-from gentus.settings import Limits
-from gentus.table import Table
+from gentus.table import Limits, Table
 
 if TYPE_CHECKING:
     import duckdb

@@ -22,7 +22,7 @@ from gentus.lake.formats.json_text import (
 )
 from gentus.lake.full.rows import AT_ONCE, FullTable, Piece, Tally, full_from_text, text_array
 from gentus.lake.location import Location
-from gentus.settings import Limits
+from gentus.table import Limits
 
 _LARGEST = 64 << 20  # characters of one record
 _NEAR = 16  # an error so close to where the text ends may be mended by more of it

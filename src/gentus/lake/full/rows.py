@@ -19,7 +19,7 @@ from gentus.lake.base import Source, Unreadable, clean_names, failure_reason
 from gentus.lake.kinds import Format
 from gentus.lake.location import Location, Remote
 from gentus.lake.reader import format_at
-from gentus.settings import Limits
+from gentus.table import Limits
 
 if TYPE_CHECKING:
     import duckdb

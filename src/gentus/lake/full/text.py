@@ -18,7 +18,7 @@ from gentus.lake.formats.encoding import stream_text
 from gentus.lake.formats.text import is_rule, look_at
 from gentus.lake.full.rows import AT_ONCE, FullTable, Piece, Tally, full_from_text, text_array
 from gentus.lake.location import Location
-from gentus.settings import Limits
+from gentus.table import Limits
 
 _LONGEST = 8 << 20  # characters; a cell beyond is one that a stray quote opened
 

@@ -26,7 +26,7 @@ from gentus.lake.full.rows import AT_ONCE, FullTable, Piece, Tally, full_from_te
 from gentus.lake.kinds import SQLITE, Format
 from gentus.lake.location import Location, Remote
 from gentus.lake.remote.download import on_disk
-from gentus.settings import Limits
+from gentus.table import Limits
 
 if TYPE_CHECKING:
     import duckdb

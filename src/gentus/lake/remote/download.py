@@ -11,7 +11,7 @@ from pathlib import Path
 from gentus.lake.base import Unreadable
 from gentus.lake.files import look_up, stream_raw
 from gentus.lake.location import Location, Remote, State
-from gentus.settings import Limits
+from gentus.table import Limits
 
 _LOCK = threading.Lock()
 

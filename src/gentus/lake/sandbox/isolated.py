@@ -13,7 +13,7 @@ from typing import TypeVar
 from gentus.lake.base import Unreadable
 from gentus.lake.sandbox.process_start import start
 from gentus.lake.sandbox.worker import bounded_memory, from_parent, portable
-from gentus.settings import Limits
+from gentus.table import Limits
 
 R = TypeVar("R")
 _PATIENCE = 5.0  # seconds that the process may take to end

@@ -16,7 +16,7 @@ from gentus.lake.base import Skipped, Source
 from gentus.lake.location import Remote
 from gentus.lake.sandbox.process_start import start
 from gentus.lake.sandbox.worker import TOGETHER, Work, read_all, serve
-from gentus.settings import Limits
+from gentus.table import Limits
 
 R = TypeVar("R")
 _Batch: TypeAlias = list[tuple[int, Source]]

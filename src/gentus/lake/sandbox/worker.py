@@ -20,8 +20,7 @@ from typing import Any, TypeAlias, TypeVar
 from gentus.lake.base import Skipped, Source, Unreadable, failure_reason
 from gentus.lake.location import Remote
 from gentus.lake.reader import read
-from gentus.settings import Limits
-from gentus.table import Table
+from gentus.table import Limits, Table
 
 R = TypeVar("R")
 Work: TypeAlias = Callable[[Sequence[tuple[Source, Table]]], Sequence[R]]  # some tables at once, for speed
