@@ -26,7 +26,7 @@ settings.register_profile("explore", derandomize=False)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
 # What takes longest begins first, so that no process is left with it at the end while the others wait.
-LONGEST = ("soak", "crash", "engine_ray", "nasty", "team", "bench", "bench_scale", "trained")
+LONGEST = ("soak", "crash", "engine_ray", "nasty", "distributed", "bench", "bench_scale", "trained")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -321,7 +321,7 @@ def test_counts_of_baselines_are_as_by_hand() -> None:
     features = featurize(table("t", columns))
     filled = [cells for cells in columns if cells]
     assert features.tables.tolist() == [0, 3]
-    assert features.places.tolist() == [[0, 3], [2, 1], [3, 0]]
+    assert features.positions.tolist() == [[0, 3], [2, 1], [3, 0]]
     for column, cells in enumerate(filled):
         part = slice(features.starts[column], features.starts[column + 1])
         expected = sorted(counted_by_hand(cells).items())

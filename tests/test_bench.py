@@ -370,7 +370,7 @@ def test_all_experiments_make_one_report(tmp_path: Path, monkeypatch: pytest.Mon
         [recognise(tmp_path / "data" / "small", 3)],
         ["tfidf-words", "gentus"],
         time_budget=1,
-        variants=("shaped", "atomic"),
+        variants=("semantic", "atomic"),
     )
     results = Results(tmp_path / "out")
     report = run_all(plan, results)

@@ -14,7 +14,7 @@ import gentus
 from gentus.arrays import F32, half
 from gentus.embed.closed_form import ClosedForm, learn_space, normalized_affinity
 from gentus.embed.smoothing import smooth, smooth_new
-from gentus.features.blocks import Blocks, agreement, learn_blocks
+from gentus.features.blocks import Blocks, learn_blocks, name_agreement
 from gentus.features.evidence import BLOCKS, NAMES, Evidence, normalize, unit_blocks
 from gentus.features.extract import Features, concatenate, featurize
 from gentus.identifiers.codebooks import format_sid
@@ -74,8 +74,8 @@ def test_blocks_of_a_table_are_sums_over_its_columns() -> None:
     encoded = blocks.encode(features)
     raw = blocks.evidence.raw(features)
     weights = {"words": 0.3, "grams": 0.3, "tokens": 0.3, "profile": 0.1}
-    weights |= dict.fromkeys(NAMES, 0.5 * blocks.trust)
-    assert blocks.trust > 0
+    weights |= dict.fromkeys(NAMES, 0.5 * blocks.name_trust)
+    assert blocks.name_trust > 0
     for number, found in enumerate(encoded.blocks):
         own = slice(features.tables[number], features.tables[number + 1])
         parts = []
@@ -121,7 +121,7 @@ def test_a_table_without_columns_has_blocks_and_latents_of_zeros(
 
 def trust_of(called: str) -> float:
     features = lake(called)
-    return agreement(Evidence.fit(features, len(features)).raw(features), features)
+    return name_agreement(Evidence.fit(features, len(features)).raw(features), features)
 
 
 def test_names_are_trusted_as_far_as_they_agree_with_cells() -> None:
@@ -133,7 +133,7 @@ def test_names_are_trusted_as_far_as_they_agree_with_cells() -> None:
 def test_names_that_are_not_trusted_have_no_blocks() -> None:
     features = lake("none")
     blocks = learn_blocks(Evidence.fit(features, len(features)), features, SpaceSettings())
-    assert blocks.trust == 0
+    assert blocks.name_trust == 0
     assert not blocks.name_blocks()
     assert not blocks.basis[BLOCKS[NAMES[0]]].any()
     assert not blocks.basis[BLOCKS[NAMES[1]]].any()

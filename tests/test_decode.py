@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gentus.identifiers.codebooks import Codebooks, assign_suffixes, format_sid, health
+from gentus.identifiers.codebooks import Codebooks, assign_suffixes, codebook_statistics, format_sid
 from gentus.search.beam import Decoder
 from gentus.search.trie import Trie, build_trie
 from gentus.settings import QuantizerSettings
@@ -31,9 +31,9 @@ def test_encode_takes_the_nearest_codeword_of_every_level() -> None:
     for latent, code in zip(latents, codes, strict=True):
         rest = latent.copy()
         for level in range(3):
-            distances = [((rest - word) ** 2).sum() for word in codebooks.words[level]]
+            distances = [((rest - word) ** 2).sum() for word in codebooks.codewords[level]]
             assert code[level] == int(np.argmin(distances))
-            rest = rest - codebooks.words[level][code[level]]
+            rest = rest - codebooks.codewords[level][code[level]]
 
 
 @settings(max_examples=80, deadline=None)
@@ -123,7 +123,7 @@ def test_suffixes_only_where_codes_collide_and_nearest_first() -> None:
 
 def test_health_counts() -> None:
     codes = np.array([[0, 1], [0, 1], [1, 0], [2, 0]], np.uint8)
-    report = health(codes, 4, np.full(4, 0.25, np.float32))
+    report = codebook_statistics(codes, 4, np.full(4, 0.25, np.float32))
     assert report.used == [0.75, 0.5]
     assert report.perplexity[1] == pytest.approx(2)
     assert report.collision_rate == 0.5
@@ -146,7 +146,7 @@ def test_a_saved_tree_is_the_same_and_mapped(tmp_path: Path) -> None:
     *_, trie = world(3, 200, 4, 5)
     trie.save(tmp_path)
     again = Trie.load(tmp_path)
-    for name in ("codes", "tables", "suffixes", "marks", "symbols", "starts"):
+    for name in ("codes", "tables", "suffixes", "offsets", "symbols", "starts"):
         assert np.array_equal(getattr(trie, name), getattr(again, name))
     with pytest.raises(ValueError, match="read-only"):
         again.codes[0, 0] = 1

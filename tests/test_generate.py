@@ -13,8 +13,8 @@ from torch import Tensor
 
 from gentus.identifiers.codebooks import Codebooks
 from gentus.search.beam import Decoder
-from gentus.search.generate import Found, Prior, generate, paths
-from gentus.search.overlay import lay_over
+from gentus.search.generate import Prior, Ranking, generate, paths
+from gentus.search.overlay import apply_delta
 from gentus.search.trie import Trie, build_trie
 from gentus.settings import Softmax
 from gentus_bench.unconstrained import generate_unconstrained
@@ -99,7 +99,7 @@ class World:
             kept = sorted(longer, key=lambda p: -self.score(query, p, softmax, weight, prior))[:beam]
         return [self.names.index(p) for p in kept]
 
-    def run(self, beam: int, softmax: Softmax, weight: float, prior: bool) -> list[Found]:
+    def run(self, beam: int, softmax: Softmax, weight: float, prior: bool) -> list[Ranking]:
         given = self.prior if prior else None
         return generate(
             self.scorer(), self.trie, self.queries, beam,
@@ -227,7 +227,7 @@ def test_a_tree_with_changes_laid_over_it_generates_like_one_built_anew(
         rows = np.isin(kind, kinds)
         return build_trie(trie.codes[rows], trie.suffix(np.flatnonzero(rows)), trie.tables[rows], scanned=3)
 
-    now, anew = lay_over(only(0, 2), only(1), only(2)), only(0, 1)
+    now, anew = apply_delta(only(0, 2), only(1), only(2)), only(0, 1)
     for prior in (None, world.prior):
         answers = []
         for tree in (now, anew):

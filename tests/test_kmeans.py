@@ -73,7 +73,7 @@ def test_residual_levels_are_fitted_to_what_is_left_and_shrink_the_error() -> No
     latents = normalize(points(400, 16, 1))
     books = learn_codebooks(latents, (4, 16), 8, seed=0)
     rest, means = latents.astype(np.float64), []
-    for level, book in enumerate(books.words):
+    for level, book in enumerate(books.codewords):
         start = rest[:: len(rest) // 16][:16].astype(np.float32)
         if level == 0:
             assert book == pytest.approx(slowly(latents, start, 8), abs=2e-3)  # stored in half precision
@@ -82,7 +82,7 @@ def test_residual_levels_are_fitted_to_what_is_left_and_shrink_the_error() -> No
     assert means == sorted(means, reverse=True)
     assert means[-1] < 0.5 * means[0]
     assert books.error(latents, books.encode(latents)).mean() == pytest.approx(means[-1], rel=1e-3)
-    np.testing.assert_array_equal(books.words, books.words.astype(np.float16).astype(np.float32))
+    np.testing.assert_array_equal(books.codewords, books.codewords.astype(np.float16).astype(np.float32))
 
 
 def test_a_level_starts_from_the_book_given_for_it() -> None:
@@ -95,5 +95,5 @@ def test_a_level_starts_from_the_book_given_for_it() -> None:
 def test_codebooks_are_fitted_to_a_sample_that_the_seed_draws() -> None:
     latents = points(3 * SAMPLE, 4, 0)
     first, again, other = (learn_codebooks(latents, (2, 2), 3, seed) for seed in (0, 0, 1))
-    np.testing.assert_array_equal(first.words, again.words)
-    assert (first.words != other.words).any()
+    np.testing.assert_array_equal(first.codewords, again.codewords)
+    assert (first.codewords != other.codewords).any()

@@ -8,8 +8,8 @@ import pytest
 from gentus.features.evidence import BLOCKS, Evidence
 from gentus.features.extract import concatenate, featurize
 from gentus.neighbours.labels import Labels
-from gentus.neighbours.matching import Columns, Judging, Unlabelled, judged_neighbours, match_columns
-from gentus.neighbours.pair_scorer import FEATURES, fit_listwise, learn_judge, pair_features
+from gentus.neighbours.matching import Columns, MatchingScorer, PairScorer, match_columns, scored_candidates
+from gentus.neighbours.pair_scorer import FEATURES, fit_listwise, learn_scorer, pair_features
 from gentus.settings import TeacherSettings
 from gentus.table import Column, Table
 
@@ -31,7 +31,7 @@ def ordered_lake() -> Columns:
         tables.append(Table("t", (columns if number % 2 else columns[::-1]) + empty, 8))
     features = concatenate([featurize(table) for table in tables])
     evidence = Evidence.fit(features, len(features), names=False)
-    return Columns(evidence.columns(features), features.tables.astype(np.int64), features.places)
+    return Columns(evidence.columns(features), features.tables.astype(np.int64), features.positions)
 
 
 def order_labels(queries: range) -> np.ndarray:
@@ -41,16 +41,16 @@ def order_labels(queries: range) -> np.ndarray:
 def test_a_judge_learns_that_the_order_of_columns_counts() -> None:
     columns = ordered_lake()
     settings = TeacherSettings(candidates=40)
-    judge = learn_judge(columns, order_labels(range(30)), settings, np.random.default_rng(0))
+    judge = learn_scorer(columns, order_labels(range(30)), settings, np.random.default_rng(0))
     labels = Labels(np.zeros((0, 2), np.int64), order_labels(range(30, 60)))
 
-    def precision(by: Judging) -> float:
+    def precision(by: PairScorer) -> float:
         return labels.precision(
-            lambda q: [i.tolist() for _, i, _ in judged_neighbours(columns, q.astype(np.int32), settings, by)]
+            lambda q: [i.tolist() for _, i, _ in scored_candidates(columns, q.astype(np.int32), settings, by)]
         )
 
     assert precision(judge) > 0.95
-    assert precision(Unlabelled()) < 0.7
+    assert precision(MatchingScorer()) < 0.7
     placed = sum(weight for name, weight in judge.report().items() if "same place" in name)
     assert placed > 1
 
@@ -83,14 +83,14 @@ def test_no_query_is_both_learnt_from_and_held_out() -> None:
     truth = {f"t{i}": [f"t{(i + j) % 100}" for j in range(4)] + ["gone"] for i in range(50)}
     labels = Labels.split(truth, position, np.random.default_rng(0))
     assert len(labels.queries()) == 5
-    assert not set(labels.pairs[:, 0]) & set(labels.held[:, 0])
-    assert len(labels.pairs) + len(labels.held) == 150  # a table is not its own answer
+    assert not set(labels.pairs[:, 0]) & set(labels.validation[:, 0])
+    assert len(labels.pairs) + len(labels.validation) == 150  # a table is not its own answer
     assert labels.unknown == 50 + 50
 
 
 def test_two_tables_annotated_with_a_third_are_likely_unionable() -> None:
     labels = Labels(np.array([[0, 1], [0, 2], [3, 4]]), np.zeros((0, 2), np.int64))
-    soft = labels.soft(6).toarray()
+    soft = labels.affinity(6).toarray()
     assert (np.diag(soft) == 0).all()
     assert soft[1, 0] > 0
     assert soft[1, 2] == pytest.approx(0.5)  # from 1 to 0, and from there to one of two

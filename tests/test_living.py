@@ -19,7 +19,7 @@ from test_cli import Run, run
 import gentus
 from gentus.arrays import F32
 from gentus.features.evidence import normalize
-from gentus.identifiers.residual_kmeans import learn_codebooks, unseen_error
+from gentus.identifiers.residual_kmeans import held_out_error, learn_codebooks
 from gentus.index import build as building
 from gentus.index import ingest as reading
 from gentus.index import updater as updating
@@ -549,7 +549,7 @@ def test_the_error_to_expect_of_new_tables_is_that_of_tables_left_out() -> None:
         return normalize((chosen + spread * random.normal(size=(count, 16))).astype(np.float32))
 
     old, shape = drawn(600, 0.3), (3, 16)
-    told = unseen_error(old, old, shape, seed=0)
+    told = held_out_error(old, old, shape, seed=0)
     assert told is not None
     expected, usual = told
     books = learn_codebooks(old, shape, rounds=4, seed=0)
@@ -562,4 +562,4 @@ def test_the_error_to_expect_of_new_tables_is_that_of_tables_left_out() -> None:
     assert (error(drawn(600, 0.3)) > usual).mean() == pytest.approx(0.05, abs=0.05)
     unlike = normalize(random.normal(size=(600, 16)).astype(np.float32))
     assert error(unlike).mean() > 1.5 * expected
-    assert unseen_error(old[:49], old[:49], shape, seed=0) is None  # too few to say
+    assert held_out_error(old[:49], old[:49], shape, seed=0) is None  # too few to say

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gentus.identifiers.codebooks import Codebooks
 from gentus.search.beam import Decoder
-from gentus.search.overlay import Overlay, lay_over
+from gentus.search.overlay import Overlay, apply_delta
 from gentus.search.trie import Tree, Trie, build_trie
 
 LEVELS, SIZE = 3, 3
@@ -42,7 +42,7 @@ def contents(tree: Tree) -> dict[Sid, int]:
         rows = tree.row(nodes)
         assert np.array_equal(symbols, tree.code(rows, level) if level < LEVELS else tree.suffix(rows))
         written = np.hstack([written[parent], symbols[:, None]])
-        entry, below = tree.below(nodes, counts)
+        entry, below = tree.descendants(nodes, counts)
         assert np.array_equal(np.bincount(entry, minlength=len(nodes)), counts)
         assert len(below) == len(tree)
         assert np.isin(rows, below).all()  # what stands for a node has not gone itself
@@ -66,7 +66,7 @@ def test_the_overlay_is_the_tree_built_anew(everything: list[Sid], data: st.Data
         kind: {s: table[s] for s, k in zip(everything, kinds, strict=True) if k in kind.split()}
         for kind in ("old gone", "new", "gone", "old new")
     }
-    tree = lay_over(tree_of(of["old gone"]), tree_of(of["new"]), tree_of(of["gone"]))
+    tree = apply_delta(tree_of(of["old gone"]), tree_of(of["new"]), tree_of(of["gone"]))
     now = of["old new"]
     assert len(tree) == len(now)
     assert contents(tree) == now
@@ -99,7 +99,7 @@ def test_one_change_makes_few_nodes_anew() -> None:
     base = build_trie(codes[1:], none[1:], ids[1:])
     added = build_trie(codes[:1], none[:1], ids[:1])
     gone = build_trie(codes[-1:], none[-1:], ids[-1:])
-    tree = lay_over(base, added, gone)
+    tree = apply_delta(base, added, gone)
     assert isinstance(tree, Overlay)
     assert len(tree.rows) < 20
     assert len(tree.edges.nodes) < 2_000  # a list of at most 256 children for each

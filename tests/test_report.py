@@ -278,7 +278,7 @@ def test_documents_are_found_by_name(tmp_path: Path) -> None:
     put(tmp_path, "main-b-sato-0", what, title="SATO-type", tables=100, map=1.0)
     for name in ("a-gentus", "b-gentus-labels", "b-gentus"):
         put(tmp_path, f"beam-{name}", {}, k=2, rows=[])
-    for variant in ("shaped", "no-suffix"):
+    for variant in ("semantic", "no-suffix"):
         what = {"variant": variant, "k": 2, "seed": 0}
         put(tmp_path, f"identifiers-b-{variant}-0", what, map=0.5, recall=0.5, chosen="both")
     put(tmp_path, "pool-a", {}, k=2, rows=[])
@@ -288,7 +288,7 @@ def test_documents_are_found_by_name(tmp_path: Path) -> None:
     assert list(found.main) == ["b", "a"]  # the smaller lake first
     assert [one["title"] for one in found.main["b"].rows] == ["D3L-type", "GenTUS"]  # and not another k
     assert list(found.beam) == ["b", "b, labels", "a"]
-    assert set(found.identifiers["b"]["rows"]) == {"shaped", "no-suffix"}
+    assert set(found.identifiers["b"]["rows"]) == {"semantic", "no-suffix"}
     assert (set(found.pool), found.labelled) == ({"a"}, {"b"})
 
 

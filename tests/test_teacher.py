@@ -71,7 +71,7 @@ def test_matching_scores_each_candidate_alone() -> None:
 
 def test_neighbours_are_of_the_same_subject(lake: tuple[Features, Evidence, F32, np.ndarray]) -> None:
     features, _, columns, starts = lake
-    graph = find_neighbours(Columns(columns, starts, features.places), TeacherSettings(candidates=30))
+    graph = find_neighbours(Columns(columns, starts, features.positions), TeacherSettings(candidates=30))
     assert same_subject(graph) > 0.95
     assert not (graph.ids == np.arange(len(graph.ids))[:, None]).any()
     assert (np.diff(graph.scores, axis=1) <= 1e-6).all()
@@ -104,7 +104,7 @@ def test_codes_keep_the_subjects_apart_and_numpy_agrees_with_torch(
     random = np.random.default_rng(0)
     torch.manual_seed(0)
     total = len(starts) - 1
-    graph = find_neighbours(Columns(columns, starts, features.places), TeacherSettings(candidates=20))
+    graph = find_neighbours(Columns(columns, starts, features.positions), TeacherSettings(candidates=20))
     pairs = mutual_pairs(graph)
     positive = sp.csr_matrix((np.ones(len(pairs), np.float32), (pairs[:, 0], pairs[:, 1])), (total, total))
     settings = LatentSettings(basis=64, seeds=16, per_seed=4, neighbours=10)

@@ -64,11 +64,11 @@ def _mean(rows: Sequence[Mapping[str, Any]], key: str) -> float:
 
 
 def markdown(document: Mapping[str, Any]) -> str:
-    """The document as a table, with what shaped identifiers gain over each kind, as the paper tells it."""
+    """The document as a table, with what semantic identifiers gain over each kind, as the paper tells it."""
     k = document["k"]
     gained = gains(document)
     lines = [
-        f"| identifiers | MAP@{k} | R@{k} | shaped gains | ranked by |",
+        f"| identifiers | MAP@{k} | R@{k} | semantic gains | ranked by |",
         "| --- | ---: | ---: | ---: | --- |",
     ]
     for variant, rows in document["rows"].items():
@@ -81,18 +81,18 @@ def markdown(document: Mapping[str, Any]) -> str:
 
 
 def gains(document: Mapping[str, Any]) -> dict[str, float]:
-    """MAP that shaped identifiers have more than each other kind; nothing while they are not measured."""
+    """MAP that semantic identifiers have more than each other kind; nothing while they are not measured."""
     rows = document["rows"]
-    if not rows.get("shaped"):
+    if not rows.get("semantic"):
         return {}
-    shaped = _mean(rows["shaped"], "map")
-    return {variant: shaped - _mean(found, "map") for variant, found in rows.items() if variant != "shaped"}
+    ours = _mean(rows["semantic"], "map")
+    return {variant: ours - _mean(found, "map") for variant, found in rows.items() if variant != "semantic"}
 
 
 def draw(axes: Any, document: Mapping[str, Any]) -> None:
     """MAP of each kind, best first."""
     values = {
-        ("GenTUS: " if variant == "shaped" else "") + variant: _mean(rows, "map")
+        ("GenTUS: " if variant == "semantic" else "") + variant: _mean(rows, "map")
         for variant, rows in document["rows"].items()
     }
     ordered = dict(sorted(values.items(), key=lambda item: -item[1]))

@@ -28,7 +28,7 @@ class Plan:
     experiments: Sequence[str] = EXPERIMENTS
     seeds: int = 1
     time_budget: float | None = None  # seconds for each generator
-    variants: Sequence[Variant] = get_args(Variant)  # of identifiers, shaped ones among them
+    variants: Sequence[Variant] = get_args(Variant)  # of identifiers, semantic ones among them
 
 
 def run_all(plan: Plan, results: Results, progress: Progress | None = None) -> Path:
@@ -95,7 +95,7 @@ def _run(plan: Plan, benchmark: Benchmark, results: Results, progress: Progress)
 
 
 def _constraints(benchmark: Benchmark, truth: Path, results: Results) -> None:
-    folder = ablation.index_folder(results, benchmark.name, "shaped")
+    folder = ablation.index_folder(results, benchmark.name, "semantic")
 
     def measure() -> dict[str, Any]:
         with gentus.open(folder) as index:

@@ -60,7 +60,7 @@ ITEMS = (
     Item("tab:model-weights", "Table 3", "storage when serving, weights of models included"),
     Item("fig:dyn", "Figure 9", "tables that come later: MAP from D1 to D5, update to first query"),
     Item("tab:robustness", "Table 4", "MAP by the size of the candidate pool"),
-    Item("tab:abl-sid", "Table 5", "what shaped identifiers gain over other kinds"),
+    Item("tab:abl-sid", "Table 5", "what semantic identifiers gain over other kinds"),
     Item("tab:prefix-decoding", "Table 6", "what prefix constraints are worth"),
     Item("fig:e12", "Figure 10", "beam width: MAP and time"),
 )

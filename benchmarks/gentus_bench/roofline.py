@@ -118,7 +118,7 @@ def _costs(
         for kind, (first, last) in KINDS.items()
     )
     books, beam = decoder.codebooks, LEAST_PRIOR_BEAM
-    levels, size, width = books.words.shape
+    levels, size, width = books.codewords.shape
     pairs = min(size * size, len(decoder.trie))
     return {
         "read": (0, min(source.size, 1 << 20)),

@@ -100,7 +100,7 @@ def _identifiers(
     def measure() -> dict[str, Any]:
         with Index(index) as opened:
             tree, books = opened.decoder.trie, opened.decoder.codebooks
-            codebooks = Codebooks(books.words[: about["levels"]])
+            codebooks = Codebooks(books.codewords[: about["levels"]])
             model = replace(fit_model(tree, books, settings.seed), codebooks=codebooks)
             real = real_codes(tree)[:, : codebooks.levels]
             suffixes = tree.highest_suffix + SPARE_SUFFIXES  # symbols that a generator of this lake has

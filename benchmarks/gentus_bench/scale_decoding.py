@@ -90,7 +90,7 @@ def measure_decoding(
 ) -> dict[str, Any]:
     """Search without labels, and by prior and an untrained generator, in trees of all sizes in turn."""
     generator = Generator.create(
-        GeneratorSettings(), codebooks.words, suffixes, WIDTH, sharpness=SHARPNESS
+        GeneratorSettings(), codebooks.codewords, suffixes, WIDTH, sharpness=SHARPNESS
     )  # as large as any; it begins as its prior, so its beams go where a trained one's would
     inputs = made_up_inputs(latents)
     batches = [together(inputs[at : at + BATCH]) for at in range(0, len(inputs) - BATCH + 1, BATCH)]
@@ -179,12 +179,12 @@ def _methods(protocol: type) -> list[str]:
 
 def comparable_generator(codebooks: Codebooks, suffixes: int) -> Generator:
     """One that says plain tokens, as transformers' own T5 does: the same weights can do both."""
-    return Generator.create(GeneratorSettings(output="tokens"), codebooks.words, suffixes, WIDTH)
+    return Generator.create(GeneratorSettings(output="tokens"), codebooks.codewords, suffixes, WIDTH)
 
 
 def write_alone(
     generator: Generator, inputs: Inputs, tree: Trie, codebooks: Codebooks, beam: int, softmax: Softmax
-) -> generate.Found:
+) -> generate.Ranking:
     """What a generator writes without a prior."""
     (found,) = decode(generator, inputs, tree, codebooks, None, beam, softmax)
     return found

@@ -80,8 +80,8 @@ def fit_model(tree: Tree, codebooks: Codebooks, seed: int = 0) -> LakeModel:
 
 def real_codes(tree: Tree) -> U8:
     """(n, L) codes of the lake's tables; of a large lake some, spread over all."""
-    _, rows = tree.below(np.array([tree.root]), np.array([len(tree)]))
-    return tree.written(rows[evenly_spaced(len(rows), MOST_TABLES)]).astype(np.uint8, copy=False)
+    _, rows = tree.descendants(np.array([tree.root]), np.array([len(tree)]))
+    return tree.codes_of(rows[evenly_spaced(len(rows), MOST_TABLES)]).astype(np.uint8, copy=False)
 
 
 def _neighbours(latents: F32) -> I64:

@@ -49,7 +49,7 @@ class Workshop:
     def furnish(self, model: LakeModel, size: int, queries: int, progress: Progress) -> None:
         """Write codebooks, queries and identifiers, the last whole or not at all."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        np.save(self.folder / "words.npy", model.codebooks.words)
+        np.save(self.folder / "words.npy", model.codebooks.codewords)
         np.save(self.folder / "queries.npy", model.queries(queries))
         partial = self.codes.with_suffix(".part")
         written = np.lib.format.open_memmap(
@@ -136,7 +136,7 @@ def _build(workshop: Workshop, size: int) -> dict[str, Any]:
         "nbytes": trie.nbytes,
         "highest_suffix": trie.highest_suffix,
         "build_peak_bytes": peak,
-        "skew": skew(codes, len(workshop.codebooks().words[0])),
+        "skew": skew(codes, len(workshop.codebooks().codewords[0])),
     }
 
 

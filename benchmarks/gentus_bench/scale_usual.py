@@ -133,7 +133,7 @@ def identifiers(tree: Trie, codes: int, suffixes: int, most_bytes: float = np.in
         if (used := resident_bytes()) > most_bytes:
             raise TooLargeError(f"{used / 1e9:.1f} GB taken by the first {begin:,} identifiers")
         rows = np.arange(begin, min(begin + _BLOCK, len(tree)))
-        for written, suffix in zip(tree.written(rows).tolist(), tree.suffix(rows).tolist(), strict=True):
+        for written, suffix in zip(tree.codes_of(rows).tolist(), tree.suffix(rows).tolist(), strict=True):
             if suffix:
                 written.append(codes + min(suffix, suffixes) - 1)  # as for ours, the last symbol is shared
             written.append(end)

@@ -59,16 +59,16 @@ def tell_pools(page: Page, found: Collected, results: Results) -> None:
 
 
 def tell_identifiers(page: Page, found: Collected, results: Results) -> None:
-    """What shaped identifiers gain over others."""
+    """What semantic identifiers gain over others."""
     if not found.identifiers:
         return
     page.section(IDENTIFIERS)
     gains = {name: ablation.gains(document) for name, document in found.identifiers.items()}
     variants = dict.fromkeys(variant for told in gains.values() for variant in told)
     if variants:
-        page.say("MAP that identifiers shaped by unionability have more than each other kind:")
+        page.say("MAP that semantic identifiers have more than each other kind:")
         page.table(
-            ["instead of shaped ones", *gains],
+            ["instead of semantic ones", *gains],
             [
                 [variant, *(f"{told[variant]:+.3f}" if variant in told else "" for told in gains.values())]
                 for variant in variants

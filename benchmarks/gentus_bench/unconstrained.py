@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from gentus.arrays import I64
-from gentus.search.generate import Found, Scorer, _best, _eos, _log_sum, _numpy, _split, _tensor
+from gentus.search.generate import Ranking, Scorer, _best, _eos, _log_sum, _numpy, _split, _tensor
 from gentus.search.trie import Tree
 
 
 def generate_unconstrained(
     scorer: Scorer, trie: Tree, queries: int, beam: int, *, codes: int, depth: int | None = None
-) -> list[Found]:
+) -> list[Ranking]:
     """Plain beam search over all symbols, to see how much the tree is needed: most beams may be invalid.
 
     Beams are different strings of symbols, so no identifier is found twice.

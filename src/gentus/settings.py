@@ -14,7 +14,7 @@ import numpy as np
 from gentus.table import Limits
 
 Preset = Literal["fast", "trained", "paper"]
-Variant = Literal["shaped", "ordinary", "random", "atomic", "no-suffix"]  # of identifiers
+Variant = Literal["semantic", "ordinary", "random", "atomic", "no-suffix"]  # of identifiers
 Softmax = Literal["children", "vocabulary"]
 Input = Literal["columns", "text"]
 Output = Literal["codebooks", "tokens"]
@@ -235,7 +235,7 @@ class BuildSettings:
     quantizer: QuantizerSettings = field(default_factory=QuantizerSettings)
     smoothing: float = 1.0  # how far a table of the lake moves to the mean of its mutual neighbours
     feedback: float = 0.6  # how far a query moves to the mean of the first tables that it finds
-    identifiers: Variant = "shaped"
+    identifiers: Variant = "semantic"
     # With labels.
     teacher: TeacherSettings = field(default_factory=TeacherSettings)
     bert: str | None = None  # a BERT-family checkpoint that reads the columns; None: the hybrid encoder

@@ -49,7 +49,7 @@ class Columns:
             features.ids[starts[0] : starts[-1]],
             features.counts[starts[0] : starts[-1]],
             features.profile[rows],
-            features.places[rows],
+            features.positions[rows],
         )
 
 

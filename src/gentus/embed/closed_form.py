@@ -54,7 +54,7 @@ class ClosedForm:
     @property
     def name_trust(self) -> float | None:
         """How far names of columns count, 0 to 1; None where they are not looked at."""
-        return self.maker.trust if self.evidence.named else None
+        return self.maker.name_trust if self.evidence.named else None
 
     def read(self, table: Table) -> tuple[F32, F32]:
         """The (C, d) columns of a table as vectors, and its latent (latent,)."""
@@ -84,7 +84,7 @@ class ClosedForm:
             **self.evidence.arrays(),
             **anchors,
             "closed_form.basis": self.maker.basis.astype(np.float16),
-            "closed_form.trust": np.array([self.maker.trust], np.float32),
+            "closed_form.trust": np.array([self.maker.name_trust], np.float32),
             "closed_form.order": np.array([self.order], np.float32),
             "closed_form.centre": self.centre,
             "closed_form.projection": self.projection.astype(np.float16),
@@ -94,8 +94,8 @@ class ClosedForm:
     def restore(cls, stored: Mapping[str, NDArray[Any]]) -> ClosedForm:
         """What `arrays` stored, its shapes checked."""
         basis = stored["closed_form.basis"].astype(np.float32)
-        trust, order = (round(float(stored[f"closed_form.{name}"][0]), 3) for name in ("trust", "order"))
-        maker = Blocks(Evidence.restore(stored), basis, trust)
+        name_trust, order = (round(float(stored[f"closed_form.{name}"][0]), 3) for name in ("trust", "order"))
+        maker = Blocks(Evidence.restore(stored), basis, name_trust)
         centre, projection = stored["closed_form.centre"], stored["closed_form.projection"].astype(np.float32)
         width = maker.width + basis.shape[1] * bool(order)
         if len(basis) != sum(WIDTHS.values()) or centre.shape != (width,):

@@ -36,7 +36,7 @@ def parameter_shapes(settings: EncoderSettings) -> dict[str, tuple[int, ...]]:
     }
 
 
-def with_places(columns: F32, places: NDArray[np.uint16], kept: int) -> F32:
+def with_positions(columns: F32, places: NDArray[np.uint16], kept: int) -> F32:
     """Columns with where they stand: from the left, from the right, and how many there are, one-hot."""
     if not kept:
         return columns
@@ -99,7 +99,7 @@ class Encoder:
 
     def inputs(self, columns: F32, features: Features) -> F32:
         """(C, inputs + 3 places) what comes in, from what is known of every column."""
-        return with_places(columns, features.places, self.settings.places)
+        return with_positions(columns, features.positions, self.settings.places)
 
     def hidden(self, inputs: F32) -> F32:
         """(C, hidden) column states."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 from gentus.arrays import half
 
 # How much each block counts over the whole table, and in a column's vector. Names count as far as they agree
-# with cells; see `Blocks.trust`.
+# with cells; see `Blocks.name_trust`.
 TABLE = {"words": 0.3, "grams": 0.3, "tokens": 0.3, "profile": 0.1}
 
 
@@ -49,7 +49,7 @@ class Blocks:
 
     evidence: Evidence
     basis: F32  # (WIDTH, d) from a column's evidence to its vector
-    trust: float = 0.0  # how far names agree with cells, 0 to 1
+    name_trust: float = 0.0  # how far names agree with cells, 0 to 1
 
     def encode(self, features: Features) -> Encoded:
         """Blocks and columns of some tables. One without columns has blocks of zeros."""
@@ -65,7 +65,7 @@ class Blocks:
         parts = [weight * sums[:, BLOCKS[kind]] for kind, weight in self._weights().items()]
         parts.append(normalize(np.add.reduceat(columns, starts[filled])))
         blocks[filled] = np.concatenate(parts, axis=1)
-        position = np.minimum(features.places[:, 0], POSITIONS - 1)
+        position = np.minimum(features.positions[:, 0], POSITIONS - 1)
         signed = columns * position_signs(self.basis.shape[1])[position]
         ordered[filled] = normalize(np.add.reduceat(signed, starts[filled]))
         return Encoded(blocks, ordered, columns, starts)
@@ -87,8 +87,8 @@ class Blocks:
     def _weights(self) -> dict[str, float]:
         """Roots of the weights of a table's blocks, which sum to one."""
         weights = dict(TABLE)
-        if self.trust:
-            weights |= dict.fromkeys(NAMES, NAME_IN_TABLE * self.trust)
+        if self.name_trust:
+            weights |= dict.fromkeys(NAMES, NAME_IN_TABLE * self.name_trust)
         total = sum(weights.values())
         return {kind: (weight / total) ** 0.5 for kind, weight in weights.items()}
 
@@ -117,26 +117,26 @@ def learn_blocks(
 ) -> Blocks:
     """How columns and tables become vectors, learnt from a sample of tables."""
     raw = evidence.raw(features)
-    trust = agreement(raw, features) if evidence.named else 0.0
+    name_trust = name_agreement(raw, features) if evidence.named else 0.0
     some = unit_blocks(raw[:: max(1, -(-len(raw) // most))].copy())
-    scale = _column_scale(trust)
+    scale = _column_scale(name_trust)
     some *= scale
     values, vectors = np.linalg.eigh(some.T.astype(np.float64) @ some / max(len(some), 1))
     width = min(settings.columns, len(values))
     values = np.maximum(values[::-1][:width], max(values[-1], 1e-12) * 1e-9)
     whitened = vectors[:, ::-1][:, :width] * (values / values[0]) ** (-settings.whitening / 2)
-    return Blocks(evidence, half(whitened * scale[:, None]), trust)
+    return Blocks(evidence, half(whitened * scale[:, None]), name_trust)
 
 
-def _column_scale(trust: float) -> F32:
+def _column_scale(name_trust: float) -> F32:
     """(WIDTH,) the root of the weight of every kind in a column's vector."""
     scale = np.empty(sum(WIDTHS.values()), np.float32)
     for kind, block in BLOCKS.items():
-        scale[block] = (NAME_IN_COLUMN * trust if kind in NAMES else 0.2) ** 0.5
+        scale[block] = (NAME_IN_COLUMN * name_trust if kind in NAMES else 0.2) ** 0.5
     return scale
 
 
-def agreement(raw: F32, features: Features, tables: int = 2000, anchors: int = 400) -> float:
+def name_agreement(raw: F32, features: Features, tables: int = 2000, anchors: int = 400) -> float:
     """How far names may be trusted, 0 to 1, judged from the lake alone.
 
     Names that mean something agree with the words in cells: over a table's likeliest partners, similarity of

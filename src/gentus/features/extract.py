@@ -24,7 +24,7 @@ from gentus.features.names import is_name, words_of
 from gentus.features.static_vectors import load_tokenizer
 from gentus.table import Table, evenly_spaced
 
-VERSION = 3  # of what `featurize` computes; a cache of another version is not used
+VERSION = 4  # of what `featurize` computes; a cache of another version is not used
 HASH_BITS = 29
 BUCKETS = 1 << HASH_BITS  # ids a kind has
 KIND_NAMES = ("words", "grams", "shapes", "tokens", "name words", "name grams")
@@ -50,7 +50,7 @@ class Features:
     ids: NDArray[np.uint32]  # (nnz,) sorted within a column
     counts: NDArray[np.uint8]  # (nnz,) occurrences, at most 255
     profile: NDArray[np.float32]  # (C, PROFILE)
-    places: NDArray[np.uint16]  # (C, 2) how many columns of its table lie before and behind, empty ones too
+    positions: NDArray[np.uint16]  # (C, 2) columns of its table to the left and to the right, empty ones too
 
     def __len__(self) -> int:
         """How many tables these are."""
@@ -75,7 +75,7 @@ class Features:
             self.ids[begin:end],
             self.counts[begin:end],
             self.profile[first:last],
-            self.places[first:last],
+            self.positions[first:last],
         )
 
 
@@ -87,7 +87,7 @@ def concatenate(parts: Sequence[Features]) -> Features:
         np.concatenate([np.zeros(0, np.uint32), *(part.ids for part in parts)]),
         np.concatenate([np.zeros(0, np.uint8), *(part.counts for part in parts)]),
         np.concatenate([np.zeros((0, PROFILE), np.float32), *(part.profile for part in parts)]),
-        np.concatenate([np.zeros((0, 2), np.uint16), *(part.places for part in parts)]),
+        np.concatenate([np.zeros((0, 2), np.uint16), *(part.positions for part in parts)]),
     )
 
 

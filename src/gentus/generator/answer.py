@@ -7,7 +7,7 @@ import torch
 from gentus.arrays import F32
 from gentus.generator.model import DecodingSession, Generator, Inputs
 from gentus.identifiers.codebooks import Codebooks
-from gentus.search.generate import Found, Prior, generate
+from gentus.search.generate import Prior, Ranking, generate
 from gentus.search.trie import Tree
 from gentus.settings import Softmax
 from gentus.table import Table, evenly_spaced
@@ -19,10 +19,10 @@ def query_inputs(generator: Generator, table: Table, hidden: F32, latent: F32) -
     """A query as the generator reads it."""
     if generator.settings.input == "text":
         return Inputs.of_text([generator.serializer().one(table)], latent[None])
-    return Inputs.of_columns([narrowed(hidden)], latent[None])
+    return Inputs.of_columns([sample_columns(hidden)], latent[None])
 
 
-def narrowed(states: F32) -> F32:
+def sample_columns(states: F32) -> F32:
     """The states of a table, of a very wide one some."""
     return states if len(states) <= MOST_COLUMNS else states[evenly_spaced(len(states), MOST_COLUMNS)]
 
@@ -35,12 +35,12 @@ def decode(
     weight: float | None,
     beam: int,
     softmax: Softmax,
-) -> list[Found]:
+) -> list[Ranking]:
     """Write identifiers for a batch of queries, by prior and generator, or by one of them alone."""
     with torch.inference_mode():
         session = DecodingSession(generator, generator.encode(inputs))
         alone = weight is None
-        prior = None if alone else Prior(inputs.latents.numpy(), codebooks.words)
+        prior = None if alone else Prior(inputs.latents.numpy(), codebooks.codewords)
         return generate(
             session,
             trie,

@@ -48,7 +48,7 @@ class _Order:
     seed: int
 
 
-class Team:
+class Workers:
     """The helpers of the process that leads."""
 
     def __init__(self, size: int) -> None:
@@ -76,20 +76,20 @@ class Team:
 
 
 @contextmanager
-def leading() -> Iterator[Team | None]:
+def launched_workers() -> Iterator[Workers | None]:
     """The helpers there are; None if this process was launched alone."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1 or _rank():
         yield None
         return
     _join()
-    team = Team(size)
+    team = Workers(size)
     yield team
     # Only if all went well. After an error they may be in the middle of anything; the launcher ends them.
     team.dismiss()
 
 
-def assist() -> bool:
+def serve_leader() -> bool:
     """Work for the process that leads until it needs nobody any more; False if it is this one."""
     if not _rank():
         return False

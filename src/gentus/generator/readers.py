@@ -10,7 +10,7 @@ import numpy as np
 from gentus.arrays import F32, I64
 from gentus.embed.encoder import Encoder
 from gentus.features.serialize import Serializer
-from gentus.generator.answer import narrowed
+from gentus.generator.answer import sample_columns
 from gentus.generator.model import Generator, Inputs
 from gentus.generator.records import View
 from gentus.table import Table
@@ -40,7 +40,9 @@ class ColumnReader:
     def inputs(self, views: Sequence[View]) -> Inputs:
         """Views of tables as a batch."""
         read = [self._read(view) for view in views]
-        return Inputs.of_columns([narrowed(states) for states, _ in read], np.stack([z for _, z in read]))
+        return Inputs.of_columns(
+            [sample_columns(states) for states, _ in read], np.stack([z for _, z in read])
+        )
 
     def _read(self, view: View) -> tuple[F32, F32]:
         if view.share == 1 and view.columns is None:

@@ -202,14 +202,14 @@ def _interleave(
 
 
 @dataclass(slots=True)
-class Taught:
+class TrainedGenerator:
     """A generator, and what it is worth beside its prior."""
 
     generator: Generator
     report: dict[str, Any]  # its `weight` is 0 if the prior alone won, None if the generator alone did
 
 
-def teach(
+def train_generator(
     supervision: Supervision,
     folder: Path | None,
     time_budget: float | None,
@@ -217,13 +217,13 @@ def teach(
     progress: Progress,
     download: bool = False,
     team: Helping | None = None,
-) -> Taught:
+) -> TrainedGenerator:
     """Train a generator and choose, on queries held out, how much of it counts."""
     settings = supervision.settings
     states = getattr(supervision.reader, "width", 0)
     generator = Generator.create(
         settings.model,
-        supervision.codebooks.words,
+        supervision.codebooks.codewords,
         supervision.suffixes(),
         states,
         seed=supervision.seed,
@@ -267,7 +267,7 @@ def teach(
         0.0: "prior alone",
         None: "generator alone",
     }
-    return Taught(
+    return TrainedGenerator(
         generator,
         {
             "weight": best,

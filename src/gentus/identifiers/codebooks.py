@@ -18,29 +18,29 @@ _CROSSED = 6  # levels whose codewords' products with each other are kept: 256 K
 class Codebooks:
     """L residual codebooks of K codewords."""
 
-    words: F32  # (L, K, d)
+    codewords: F32  # (L, K, d)
     squares: F32 = field(init=False, repr=False)  # (L, K) their squared lengths
     _crossed: list[list[F32]] | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Square once what every search needs."""
-        self.squares = np.einsum("lkd,lkd->lk", self.words, self.words)
+        self.squares = np.einsum("lkd,lkd->lk", self.codewords, self.codewords)
 
     @property
     def levels(self) -> int:
         """L."""
-        return len(self.words)
+        return len(self.codewords)
 
     @property
     def size(self) -> int:
         """K."""
-        return int(self.words.shape[1])
+        return int(self.codewords.shape[1])
 
     @property
     def crossed(self) -> list[list[F32]]:
         """Products (K, K) of the codewords of a level with those of each before it; of the first levels."""
         if self._crossed is None:
-            some = self.words[:_CROSSED]
+            some = self.codewords[:_CROSSED]
             self._crossed = [[before @ book.T for before in some[:level]] for level, book in enumerate(some)]
         return self._crossed
 
@@ -49,7 +49,7 @@ class Codebooks:
         codes = np.empty((len(latents), self.levels), np.uint8)
         for begin in range(0, len(latents), _BLOCK):
             rest = latents[begin : begin + _BLOCK].copy()
-            for level, book in enumerate(self.words):
+            for level, book in enumerate(self.codewords):
                 nearest = np.argmin(self.squares[level] - 2 * rest @ book.T, axis=1)
                 codes[begin : begin + _BLOCK, level] = nearest
                 rest -= book[nearest]
@@ -57,8 +57,8 @@ class Codebooks:
 
     def decode(self, codes: NDArray[np.integer]) -> F32:
         """(N, d) sums of the codewords, of all levels or the first ones."""
-        total = np.zeros((len(codes), self.words.shape[2]), np.float32)
-        for code, book in zip(codes.T, self.words, strict=False):
+        total = np.zeros((len(codes), self.codewords.shape[2]), np.float32)
+        for code, book in zip(codes.T, self.codewords, strict=False):
             total += book.take(code, axis=0)
         return total
 
@@ -105,7 +105,7 @@ def short_sid(sid: str, shown: int = 6) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
+class CodebookStatistics:
     """How well a set of identifiers uses its code space."""
 
     used: list[float]  # share of the codewords in use, a level
@@ -115,7 +115,7 @@ class Health:
     error: float  # mean squared distance of a latent to its codewords (latents have length one)
 
 
-def health(codes: U8, size: int, distance: F32) -> Health:
+def codebook_statistics(codes: U8, size: int, distance: F32) -> CodebookStatistics:
     """Report on identifiers after a fit."""
     used, perplexity = [], []
     for level in range(codes.shape[1]):
@@ -125,7 +125,7 @@ def health(codes: U8, size: int, distance: F32) -> Health:
         perplexity.append(round(float(np.exp(-(some * np.log(some)).sum())), 2))
     _, buckets = np.unique(codes, axis=0, return_counts=True)
     collided = int(buckets[buckets > 1].sum())
-    return Health(
+    return CodebookStatistics(
         used,
         perplexity,
         round(collided / max(len(codes), 1), 6),

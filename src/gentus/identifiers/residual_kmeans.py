@@ -66,7 +66,7 @@ def assign(points: F32, centres: F32) -> tuple[I64, F32]:
     return nearest, least
 
 
-def unseen_error(
+def held_out_error(
     latents: F32,
     placed: F32,
     shape: tuple[int, int],

@@ -1,4 +1,4 @@
-"""Which identifiers tables get: the shaped ones, or a lesser kind that shows what shaping is worth."""
+"""Semantic identifiers, and the variants that the paper's ablation compares them with (Table 5)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gentus.arrays import F32
 from gentus.identifiers.codebooks import Codebooks, assign_suffixes
 from gentus.settings import Variant
 
-MEANINGLESS: tuple[Variant, ...] = ("random", "atomic")  # only a generator can learn to write these
+NON_SEMANTIC: tuple[Variant, ...] = ("random", "atomic")  # only a generator can learn to write these
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,20 +34,20 @@ def make_identifiers(
 ) -> Identifiers:
     """Identifiers from the codes that the quantizer gave.
 
-    `shaped` and `ordinary` take them as they are: they differ in how the quantizer was fitted. `random` draws
-    every code, `atomic` has one code a table, and under `no-suffix` one of the tables that share their codes
-    answers for all, drawn at random.
+    `semantic` and `ordinary` take them as they are: they differ in how the quantizer was fitted. `random`
+    draws every code, and `atomic` has one code per table. Under `no-suffix`, one of the tables that share
+    their codes is reachable, drawn at random.
     """
     count, levels = codes.shape
     everyone = np.ones(count, bool)
     if variant == "atomic":
-        words = np.zeros((1, count, codebooks.words.shape[2]), np.float32)
+        words = np.zeros((1, count, codebooks.codewords.shape[2]), np.float32)
         own = random.permutation(count)[:, None]
         small = np.uint8 if count <= 256 else np.uint32
         return Identifiers(own.astype(small), np.zeros(count, np.int32), everyone, Codebooks(words))
     if variant == "random":
         codes = random.integers(0, codebooks.size, (count, levels), dtype=np.uint8)
-        blank = Codebooks(np.zeros_like(codebooks.words))  # they say nothing
+        blank = Codebooks(np.zeros_like(codebooks.codewords))  # they say nothing
         return Identifiers(codes, assign_suffixes(codes, distance), everyone, blank)
     suffixes = assign_suffixes(codes, distance)
     if variant == "no-suffix":

@@ -21,9 +21,9 @@ from gentus.embed.smoothing import choose_anchors, place_new, smooth
 from gentus.features.blocks import Encoded, learn_blocks
 from gentus.features.evidence import Evidence
 from gentus.features.extract import concatenate
-from gentus.identifiers.codebooks import health
-from gentus.identifiers.residual_kmeans import learn_codebooks, unseen_error
-from gentus.identifiers.variants import MEANINGLESS, make_identifiers
+from gentus.identifiers.codebooks import codebook_statistics
+from gentus.identifiers.residual_kmeans import held_out_error, learn_codebooks
+from gentus.identifiers.variants import NON_SEMANTIC, make_identifiers
 from gentus.index.catalogue import Catalogue
 from gentus.index.coding import Chunk, Coder
 from gentus.index.engine import Engine, EngineName, LocalEngine, open_engine
@@ -41,7 +41,7 @@ from gentus.settings import BuildSettings, GenerationSettings, Preset, preset_se
 from gentus.threads import one_blas_thread
 
 if TYPE_CHECKING:
-    from gentus.generator.distributed import Team
+    from gentus.generator.distributed import Workers
 
 FEW = 20  # tables, of which a graph says less than their blocks do
 __all__ = ["BuildSettings", "Preset", "build", "preset_settings", "refit", "settings_of"]
@@ -151,23 +151,23 @@ def assisted() -> bool:
     """Help the first of several processes that were launched together to train; False if it is this one."""
     if os.environ.get("RANK", "0") == "0":
         return False
-    from gentus.generator.distributed import assist
+    from gentus.generator.distributed import serve_leader
 
-    return assist()
+    return serve_leader()
 
 
-def _team(given: Given | None) -> AbstractContextManager[Team | None]:
+def _team(given: Given | None) -> AbstractContextManager[Workers | None]:
     """The other processes that were launched together with this one."""
     if os.environ.get("WORLD_SIZE", "1") == "1" and given is None:
         return nullcontext()
-    from gentus.generator.distributed import leading
+    from gentus.generator.distributed import launched_workers
 
-    return leading()
+    return launched_workers()
 
 
 def _refuse_without_labels(settings: BuildSettings) -> None:
     """Only the closed form learns from a lake alone."""
-    if settings.identifiers in MEANINGLESS:
+    if settings.identifiers in NON_SEMANTIC:
         raise ValueError(
             f"{settings.identifiers} identifiers say nothing of a table, so only a generator finds them: "
             "give labels."
@@ -184,7 +184,7 @@ def fit(
     given: Given | None,
     time_budget: float | None,
     engine: Engine,
-    team: Team | None,
+    team: Workers | None,
     progress: Progress,
 ) -> None:
     """Learn encoder and codes, give every table its identifier, and switch over."""
@@ -245,7 +245,7 @@ def learn_from_lake(
                 placed[filled] = smooth(latents[filled], mutual, settings.smoothing)
                 space = replace(space, anchors=choose_anchors(placed[filled]))
             codebooks = learn_codebooks(placed, shape, settings.quantizer.rounds, seed, tick)
-            unseen = unseen_error(latents, placed, shape, seed, place_new if graph is not None else None)
+            unseen = held_out_error(latents, placed, shape, seed, place_new if graph is not None else None)
         codes = np.zeros((len(tables), codebooks.levels), np.uint8)
         distance = np.zeros(len(tables), np.float32)
         codes[sampled.chosen] = codebooks.encode(placed)
@@ -307,7 +307,7 @@ def _switch(
         "labels": learnt.labels,
         "generator": learnt.generator,
         "health": {
-            **asdict(health(learnt.codes, named.codebooks.size, learnt.distance)),
+            **asdict(codebook_statistics(learnt.codes, named.codebooks.size, learnt.distance)),
             "unseen_error": mean,  # what to expect of tables that come later,
             "unseen_usual": usual,  # and what 95 of 100 stay below
         },

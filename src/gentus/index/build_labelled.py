@@ -14,14 +14,14 @@ import torch
 from numpy.typing import NDArray
 
 from gentus.arrays import F32
-from gentus.embed.encoder import Encoder, with_places
+from gentus.embed.encoder import Encoder, with_positions
 from gentus.features.evidence import Evidence, block_weights, rescale, unit_blocks
 from gentus.features.extract import concatenate
-from gentus.generator.distributed import Team
+from gentus.generator.distributed import Workers
 from gentus.generator.readers import ColumnReader, TextReader
 from gentus.generator.records import word_profiles
-from gentus.generator.supervision import Reader, Supervision, teach
-from gentus.identifiers.variants import MEANINGLESS, Identifiers, make_identifiers
+from gentus.generator.supervision import Reader, Supervision, train_generator
+from gentus.identifiers.variants import NON_SEMANTIC, Identifiers, make_identifiers
 from gentus.index.catalogue import Catalogue, Places
 from gentus.index.coding import Chunk, Coder
 from gentus.index.column_states import LakeStates
@@ -56,7 +56,7 @@ def learn_with_labels(
     settings: BuildSettings,
     time_budget: float | None,
     engine: Engine,
-    team: Team | None,
+    team: Workers | None,
     progress: Progress,
 ) -> Learnt:
     """Encoder, codes and generator, and the identifiers of all tables."""
@@ -97,7 +97,7 @@ def learn_with_labels(
             sample, encoder, named, ids, trie, labels, fitted, tables, layout, catalogue, settings
         )
         mark = hashlib.sha256(named.codes.tobytes() + lesson.labels.pairs.tobytes()).hexdigest()
-        taught = teach(lesson, layout.cache, time_budget, mark, progress, settings.download, team)
+        taught = train_generator(lesson, layout.cache, time_budget, mark, progress, settings.download, team)
     shipped = taught is not None and taught.report["shipped"]
     report = _label_report(given, labels, fitted, sample, catalogue)
     return Learnt(
@@ -124,7 +124,7 @@ def _sample(
         seen = narrowed(features.tables, settings.fit_width)
         widths += [min(int(width), settings.fit_width) for width in np.diff(features.tables)]
         parts.append(unit_blocks(evidence.raw(features))[seen])
-        places.append(features.places[seen])
+        places.append(features.positions[seen])
         if chunk.columns is not None:
             states.append(chunk.columns[seen])
     filled = np.flatnonzero(widths)
@@ -159,7 +159,7 @@ def _fit_or_recall(
     told = [asdict(replace(settings, generation=None)), tables, sample.ids]
     digest = hashlib.sha256(json.dumps(told).encode())
     digest.update(sample.columns.evidence[:: max(1, len(sample.columns.evidence) // 1000)].tobytes())
-    digest.update(labels.pairs.tobytes() + labels.held.tobytes())
+    digest.update(labels.pairs.tobytes() + labels.validation.tobytes())
     key = digest.hexdigest()
     fitted = recall_fit(path, key)
     if fitted is None:
@@ -178,7 +178,7 @@ def _label_report(
     held = catalogue.names(sample.ids[query] for query in labels.queries())
     return {
         "file": given.file,
-        "pairs": len(labels.pairs) + len(labels.held),
+        "pairs": len(labels.pairs) + len(labels.validation),
         "pairs_outside_the_lake": labels.unknown,
         "queries_held_out": len(held),
         "held_out": sorted(named.name for named in held.values()),
@@ -202,13 +202,15 @@ def _supervision(
     """What the generator is to learn, of the tables that the fit saw."""
     assert settings.generation is not None
     generation = settings.generation
-    if settings.identifiers in MEANINGLESS:  # tied to codewords that say nothing it could not learn
+    if settings.identifiers in NON_SEMANTIC:  # tied to codewords that say nothing it could not learn
         generation = replace(generation, model=replace(generation.model, output="tokens"))
-    starts, places = sample.columns.starts, sample.columns.places
+    starts, places = sample.columns.starts, sample.columns.positions
     hidden = np.empty((len(sample.inputs), encoder.settings.hidden), np.float32)
     for begin in range(0, len(hidden), 8192):
         part = slice(begin, begin + 8192)
-        hidden[part] = encoder.hidden(with_places(sample.inputs[part], places[part], encoder.settings.places))
+        hidden[part] = encoder.hidden(
+            with_positions(sample.inputs[part], places[part], encoder.settings.places)
+        )
     latents = encoder.pool(hidden, np.diff(starts))
     sources = catalogue.read_sources(sample.ids)
 

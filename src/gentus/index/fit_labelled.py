@@ -19,23 +19,23 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from gentus.arrays import F32, I64
-from gentus.embed.encoder import with_places
+from gentus.embed.encoder import with_positions
 from gentus.embed.training import Batches, Network, Objective, learn_latent, principal_basis
 from gentus.files import write_file
 from gentus.identifiers.codebooks import Codebooks
 from gentus.identifiers.quantizer import all_latents, learn_codes
-from gentus.identifiers.residual_kmeans import unseen_error
+from gentus.identifiers.residual_kmeans import held_out_error
 from gentus.neighbours.graph import Graph
 from gentus.neighbours.labels import Labels
 from gentus.neighbours.matching import (
     Columns,
-    Judging,
-    Unlabelled,
+    MatchingScorer,
+    PairScorer,
     find_neighbours,
-    judged_neighbours,
     mutual_pairs,
+    scored_candidates,
 )
-from gentus.neighbours.pair_scorer import Judge, learn_judge
+from gentus.neighbours.pair_scorer import LearnedScorer, learn_scorer
 from gentus.progress import Progress
 from gentus.settings import BuildSettings, EncoderSettings
 
@@ -75,14 +75,14 @@ def fit_lake(
         books = Codebooks(words.astype(np.float16).astype(np.float32))
         network = Network(encoder, basis.shape[1])
         return Fitted(network.export(basis), encoder, None, books, None, {"held_out_map": {}})
-    judge, report = choose_judge(columns, labels, settings, random, progress)
-    with progress.stage("Judging neighbours", total) as tick:
+    judge, report = choose_scorer(columns, labels, settings, random, progress)
+    with progress.stage("Scoring neighbours", total) as tick:
         graph = find_neighbours(columns, settings.teacher, judge, tick)
     evidence = None
-    if isinstance(judge, Judge) and inputs is columns.evidence:
+    if isinstance(judge, LearnedScorer) and inputs is columns.evidence:
         evidence = judge.reweigh(columns)  # what counts little would drown what counts in the basis
     basis = principal_basis(inputs, settings.latent.basis, random)
-    seen = with_places(inputs @ basis, columns.places, encoder.places)
+    seen = with_positions(inputs @ basis, columns.positions, encoder.places)
     best: tuple[float, Network, Batches] | None = None
     figures = {}
     for name, pairs, objective in _ways(labels, graph, total, settings):
@@ -102,7 +102,7 @@ def fit_lake(
             batches.objective = Objective(teacher=0.0, union=0.0)
         codebooks = learn_codes(network, batches, quantizer, shape, generator, tick)
         latents = all_latents(network, batches).numpy()
-        unseen = unseen_error(latents, latents, shape, settings.seed)
+        unseen = held_out_error(latents, latents, shape, settings.seed)
     report["latents_by"] = "labels" if led else "teacher"
     report["held_out_map"] |= {f"latents by {name}": figure for name, figure in figures.items()}
     return Fitted(network.export(basis), encoder, evidence, codebooks, soft, report, unseen)
@@ -111,7 +111,7 @@ def fit_lake(
 def remember_fit(path: Path, fitted: Fitted, key: str) -> None:
     """Keep what was learnt: a build stopped while it trains its generator need not learn it again."""
     arrays = {f"weights {name}": array for name, array in fitted.weights.items()}
-    arrays["codebooks"] = fitted.codebooks.words
+    arrays["codebooks"] = fitted.codebooks.codewords
     if fitted.evidence is not None:
         arrays["evidence"] = fitted.evidence
     if fitted.soft is not None:
@@ -151,26 +151,26 @@ def recall_fit(path: Path, key: str) -> Fitted | None:
     )
 
 
-def choose_judge(
+def choose_scorer(
     columns: Columns,
     labels: Labels,
     settings: BuildSettings,
     random: np.random.Generator,
     progress: Progress,
-) -> tuple[Judging, dict[str, Any]]:
+) -> tuple[PairScorer, dict[str, Any]]:
     """The judge that ranks the held-out queries better: one taught by labels, or the one without."""
     if not labels or not settings.teacher_weight:
-        return Unlabelled(), {"held_out_map": {}}
+        return MatchingScorer(), {"held_out_map": {}}
 
-    def ranker(judge: Judging) -> Any:
+    def ranker(judge: PairScorer) -> Any:
         return lambda queries: (
             ids.tolist()
-            for _, ids, _ in judged_neighbours(columns, queries.astype(np.int32), settings.teacher, judge)
+            for _, ids, _ in scored_candidates(columns, queries.astype(np.int32), settings.teacher, judge)
         )
 
     with progress.stage("Learning what counts", None):
-        learnt: Judge = learn_judge(columns, labels.pairs, settings.teacher, random)
-        plain: Judging = Unlabelled()
+        learnt: LearnedScorer = learn_scorer(columns, labels.pairs, settings.teacher, random)
+        plain: PairScorer = MatchingScorer()
         figures = {
             "judge with labels": labels.precision(ranker(learnt)),
             "judge without": labels.precision(ranker(plain)),
@@ -192,13 +192,13 @@ def _ways(
     mutual = sp.csr_matrix((ones, (near[:, 0], near[:, 1])), (total, total))
     union = 0.0 if settings.identifiers == "ordinary" else settings.quantizer.union_weight
     if not settings.teacher_weight:
-        yield "labels", labels.soft(total, hop=0), Objective(teacher=0.0, union=union, labelled=True)
+        yield "labels", labels.affinity(total, hop=0), Objective(teacher=0.0, union=union, labelled=True)
         return
-    if len(labels.held) or not labels:  # else nothing could choose between the two
+    if len(labels.validation) or not labels:  # else nothing could choose between the two
         yield "teacher", mutual, Objective(union=union)
     if labels:
         led = Objective(teacher=0.3, union=1.0, union_coded=1.0, labelled=True)
-        yield "labels", labels.soft(total), led
+        yield "labels", labels.affinity(total), led
 
 
 def _soft(batches: Batches, labels: Labels) -> sp.csr_matrix:
@@ -206,7 +206,7 @@ def _soft(batches: Batches, labels: Labels) -> sp.csr_matrix:
     teacher = batches.scores.astype(np.float32)
     teacher.data[teacher.data < 1e-3] = 0  # the best of a row is 1
     if labels:
-        annotated = labels.soft(teacher.shape[0])
+        annotated = labels.affinity(teacher.shape[0])
         without = (np.diff(annotated.indptr) == 0).astype(np.float32)
         teacher = (sp.diags(without) @ teacher + annotated).tocsr()
     teacher.eliminate_zeros()

@@ -42,7 +42,7 @@ from gentus.lake import (
     read_path,
 )
 from gentus.search.beam import Decoder
-from gentus.search.overlay import lay_over
+from gentus.search.overlay import apply_delta
 from gentus.search.trie import Tree, Trie, build_trie
 from gentus.settings import EncoderSettings
 from gentus.table import Table
@@ -175,7 +175,7 @@ class Index:
             if self.catalogue.config() != config:
                 raise IndexFolderError(f"{self.layout.root} is being changed without end; try again.")
             serial, known_tables = self.catalogue.serial(), self.catalogue.identified()
-        tree = lay_over(base, added, gone)
+        tree = apply_delta(base, added, gone)
         whole = config["settings"]["identifiers"] != "no-suffix"  # which leads to one table a code
         if whole and len(tree) != known_tables:
             reason = f"it leads to {len(tree):,} tables, and {known_tables:,} were written"
@@ -632,7 +632,7 @@ def _rounded(part: float | None) -> float | None:
 
 def sids_of(trie: Tree, rows: I64) -> list[str]:
     """The identifiers of some rows, as people see them."""
-    return format_sids(trie.written(rows), trie.suffix(rows))
+    return format_sids(trie.codes_of(rows), trie.suffix(rows))
 
 
 def _damaged(layout: Layout, path: Path, reason: object) -> IndexFolderError:
@@ -667,7 +667,7 @@ def skipped(path: str | os.PathLike[str]) -> list[tuple[str, str]]:
 
 def save_model(path: Path, encoder: ClosedForm | Encoder, codebooks: Codebooks) -> None:
     """Write everything learnt; the fit has rounded it already."""
-    arrays = {**encoder.arrays(), "codebooks": codebooks.words.astype(np.float16)}
+    arrays = {**encoder.arrays(), "codebooks": codebooks.codewords.astype(np.float16)}
     write_file(path, save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
 
 

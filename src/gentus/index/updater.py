@@ -31,7 +31,7 @@ from gentus.lake import Limits, Location, Remote, Skipped, Source, locate
 from gentus.progress import Progress
 from gentus.search.trie import build_trie
 
-GROWING = ("shaped", "ordinary")  # identifiers that a new table can be given
+GROWING = ("semantic", "ordinary")  # identifiers that a new table can be given
 NAMED = 10_000  # tables of each kind of change that are told by name; memory does not grow with the others
 Kind = Literal["added", "replaced", "removed", "unreadable"]
 _KINDS: tuple[tuple[Kind, What], ...] = (

@@ -20,7 +20,7 @@ class Labels:
     """(query, unionable table) pairs as positions in the lake; no query is in both parts."""
 
     pairs: I64  # (P, 2) to learn from
-    held: I64  # (H, 2) to choose by
+    validation: I64  # (H, 2) to choose by
     unknown: int = 0  # pairs that name a table which is not there
     k: int = 20  # answers that count when choosing
 
@@ -54,7 +54,7 @@ class Labels:
 
     def queries(self) -> I64:
         """Queries held out."""
-        return np.unique(self.held[:, 0])
+        return np.unique(self.validation[:, 0])
 
     def precision(self, rank: Ranker) -> float:
         """MAP of a ranking of the queries held out; 0 if there are none."""
@@ -64,13 +64,13 @@ class Labels:
     def precisions(self, rank: Ranker) -> NDArray[np.float64]:
         """(Q,) average precision of a ranking, for each of the queries held out."""
         truth: dict[int, list[int]] = {}
-        for query, table in self.held.tolist():
+        for query, table in self.validation.tolist():
             truth.setdefault(query, []).append(table)
         queries = self.queries()
         found = zip(queries.tolist(), rank(queries), strict=True) if len(queries) else ()
         return np.array([score({q: list(best)}, {q: truth[q]}, self.k).map for q, best in found])
 
-    def soft(self, total: int, hop: float = 1.0) -> sp.csr_matrix:
+    def affinity(self, total: int, hop: float = 1.0) -> sp.csr_matrix:
         """(T, T) how likely two tables are unionable by the labels alone.
 
         Annotated together: sure. Annotated with the same third table: likely, the more of those there are.

@@ -28,7 +28,7 @@ class Columns:
 
     evidence: F32  # (C, W)
     starts: I64  # (T + 1,)
-    places: NDArray[np.uint16]  # (C, 2) columns before and behind, empty ones too
+    positions: NDArray[np.uint16]  # (C, 2) columns before and behind, empty ones too
 
     def __len__(self) -> int:
         """How many tables these are."""
@@ -36,10 +36,10 @@ class Columns:
 
     def widths(self, tables: NDArray[np.integer[Any]] | slice = slice(None)) -> I64:
         """(n,) how many columns some tables have, or all, empty ones too."""
-        return np.asarray(self.places[self.starts[:-1][tables]].astype(np.int64).sum(1) + 1, np.int64)
+        return np.asarray(self.positions[self.starts[:-1][tables]].astype(np.int64).sum(1) + 1, np.int64)
 
 
-class Judging(Protocol):
+class PairScorer(Protocol):
     """Anything that finds an anchor's candidates and scores them."""
 
     def vectors(self, columns: Columns) -> F32:
@@ -49,7 +49,7 @@ class Judging(Protocol):
         """(n,) how unionable an anchor and its candidates are."""
 
 
-class Unlabelled:
+class MatchingScorer:
     """The judge without labels: all evidence in one, columns matched wherever they stand."""
 
     def vectors(self, columns: Columns) -> F32:
@@ -89,8 +89,8 @@ def match_columns(similarity: F32, counts: NDArray[np.int64]) -> F32:
     return scores
 
 
-def judged_neighbours(
-    columns: Columns, anchors: I32, settings: TeacherSettings, judge: Judging
+def scored_candidates(
+    columns: Columns, anchors: I32, settings: TeacherSettings, judge: PairScorer
 ) -> Iterator[tuple[int, I32, F32]]:
     """Every anchor with its candidates, best first, and their scores."""
     found = nearest(judge.vectors(columns), settings.width(len(columns)), anchors)
@@ -101,14 +101,14 @@ def judged_neighbours(
 
 
 def find_neighbours(
-    columns: Columns, settings: TeacherSettings, judge: Judging | None = None, tick: Tick = lambda n: None
+    columns: Columns, settings: TeacherSettings, judge: PairScorer | None = None, tick: Tick = lambda n: None
 ) -> Graph:
-    """Judge every table's candidates."""
+    """Score every table's candidates."""
     total = len(columns)
     ids = np.zeros((total, settings.width(total)), np.int32)
     scores = np.zeros(ids.shape, np.float32)
     anchors = np.arange(total, dtype=np.int32)
-    for anchor, found, judged in judged_neighbours(columns, anchors, settings, judge or Unlabelled()):
+    for anchor, found, judged in scored_candidates(columns, anchors, settings, judge or MatchingScorer()):
         ids[anchor], scores[anchor] = found, judged
         tick(1)
     return Graph(ids, scores)

@@ -30,14 +30,14 @@ FEATURES = (
     "about as many filled columns",
 )
 PLACES = 32  # columns further right share their signs with those on the left
-Finder = Literal["anywhere", "in place", "both"]
+CandidateGenerator = Literal["anywhere", "in place", "both"]
 
 
 @dataclass(frozen=True, slots=True)
-class Judge:
+class LearnedScorer:
     """What labels said about this lake: where candidates are found, and what makes one unionable."""
 
-    finder: Finder
+    finder: CandidateGenerator
     weights: F32  # (FEATURES,)
 
     def vectors(self, columns: Columns) -> F32:
@@ -63,13 +63,13 @@ class Judge:
         return {name: round(float(weight), 3) for name, weight in zip(FEATURES, self.weights, strict=True)}
 
 
-def _vectors(columns: Columns, finder: Finder) -> F32:
+def _vectors(columns: Columns, finder: CandidateGenerator) -> F32:
     anywhere = table_vectors(columns.evidence, columns.starts)
     if finder == "anywhere":
         return anywhere
     # Signs drawn for every place: columns in different places hardly meet, those in the same place do.
     signs = np.random.Generator(np.random.PCG64(7)).choice([-1, 1], (PLACES, columns.evidence.shape[1]))
-    signed = columns.evidence * signs.astype(np.float32)[columns.places[:, 0] % PLACES]
+    signed = columns.evidence * signs.astype(np.float32)[columns.positions[:, 0] % PLACES]
     placed = table_vectors(signed, columns.starts)
     width = np.minimum(columns.widths(), PLACES - 1)
     same_width = 0.7 * np.eye(PLACES, dtype=np.float32)[width]
@@ -85,7 +85,7 @@ def pair_features(columns: Columns, anchor: int, candidates: I32) -> F32:
     kinds = np.stack([mine[:, block] @ theirs[:, block].T for block in BLOCKS.values()])  # (kinds, q, C)
     scale = np.sqrt(len(mine) * counts)
     begins = np.cumsum(counts) - counts
-    same = columns.places[own, 0][:, None] == columns.places[at, 0]  # (q, C)
+    same = columns.positions[own, 0][:, None] == columns.positions[at, 0]  # (q, C)
     placed = np.add.reduceat((kinds * same).sum(1), begins, axis=1) / scale
     total = kinds.sum(0)
     matched = np.empty((len(kinds), len(counts)), np.float32)
@@ -98,18 +98,18 @@ def pair_features(columns: Columns, anchor: int, candidates: I32) -> F32:
     return np.stack([*matched, *placed, *apart], 1).astype(np.float32)
 
 
-def learn_judge(
+def learn_scorer(
     columns: Columns,
     pairs: I64,
     settings: TeacherSettings,
     random: np.random.Generator,
     most: int = 600,
-) -> Judge:
+) -> LearnedScorer:
     """Fit finder and weights to (P, 2) annotated pairs; at most so many queries are looked at."""
     queries = np.unique(pairs[:, 0])
     queries = np.sort(random.choice(queries, min(most, len(queries)), replace=False))
     positives = {int(q): pairs[(pairs[:, 0] == q) & (pairs[:, 1] != q), 1] for q in queries}
-    finders: tuple[Finder, ...] = ("anywhere", "in place", "both")
+    finders: tuple[CandidateGenerator, ...] = ("anywhere", "in place", "both")
     anchors, width = queries.astype(np.int32), settings.width(len(columns))
     found = {
         finder: dict(
@@ -118,7 +118,7 @@ def learn_judge(
         for finder in finders
     }
 
-    def recall(finder: Finder) -> float:
+    def recall(finder: CandidateGenerator) -> float:
         shares = [np.isin(p, found[finder][q]).mean() for q, p in positives.items() if len(p)]
         return float(np.mean(shares)) if shares else 0.0
 
@@ -128,7 +128,7 @@ def learn_judge(
         candidates = np.union1d(found[best][query], right).astype(np.int32)
         lists.append(pair_features(columns, query, candidates))
         targets.append(np.isin(candidates, right))
-    return Judge(best, fit_listwise(lists, targets))
+    return LearnedScorer(best, fit_listwise(lists, targets))
 
 
 def fit_listwise(lists: list[F32], targets: list[NDArray[np.bool_]], steps: int = 300) -> F32:

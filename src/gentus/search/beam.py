@@ -75,8 +75,8 @@ class Decoder:
                 code, left = code[best], left[best]
             said = np.concatenate([said[parent], code[:, None]], axis=1)
             level += 1
-        parent, rows = trie.below(nodes, counts)  # few are left: no choice any more, so no beam
-        codes = trie.written(rows)  # (n, L)
+        parent, rows = trie.descendants(nodes, counts)  # few are left: no choice any more, so no beam
+        codes = trie.codes_of(rows)  # (n, L)
         left = left[parent]
         for ahead in range(level, min(level + ROUGHLY, levels)):
             if len(rows) <= beam:
@@ -89,7 +89,7 @@ class Decoder:
 
     def _enter(self, latent: F32, beam: int) -> tuple[I64, I64, I64, F32]:
         """The best nodes behind two codes: (B,) nodes, rows below, (B, 2) the codes, (B,) what is left."""
-        words, squared = self.codebooks.words, latent @ latent
+        words, squared = self.codebooks.codewords, latent @ latent
         if len(words) < 2:
             root, count = np.array([self.trie.root]), np.array([len(self.trie)])
             return root, count, np.zeros((1, 0), np.int64), np.array([squared])
@@ -107,7 +107,7 @@ class Decoder:
         Products with a rest are products with the latent, less those with codewords: the latter are known.
         """
         books, level = self.codebooks, said.shape[1]
-        book, squares = books.words[level], books.squares[level]
+        book, squares = books.codewords[level], books.squares[level]
         if level >= len(books.crossed):
             products = pair_products(latent - books.decode(said), parent, book, code)
         else:

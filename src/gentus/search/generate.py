@@ -46,7 +46,7 @@ class Prior:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Ranking:
     """What one query found, best first."""
 
     rows: I64  # (n,) rows of the tree
@@ -67,7 +67,7 @@ def generate(
     weight: float = 1.0,
     softmax: Softmax = "children",
     length_normalised: bool = False,
-) -> list[Found]:
+) -> list[Ranking]:
     """The `beam` best identifiers of each query, by weight * log-probability + prior.
 
     `softmax` is taken over the valid symbols, where a symbol without alternative costs nothing and a beam
@@ -133,7 +133,7 @@ def paths(trie: Trie, rows: I64, codes: int, suffixes: int, *, trim: bool = Fals
     """
     eos = _eos(trie, codes, suffixes)
     depth = trie.levels + 2
-    written = np.column_stack([trie.written(rows), trie.suffix(rows), trie.suffix(rows)]).astype(np.int64)
+    written = np.column_stack([trie.codes_of(rows), trie.suffix(rows), trie.suffix(rows)]).astype(np.int64)
     for late in range(2):
         written[:, trie.levels + late] = _symbols(written[:, trie.levels + late], late, codes, eos)
     valid = np.zeros((len(rows), depth, eos + 1), bool)
@@ -155,7 +155,7 @@ def paths(trie: Trie, rows: I64, codes: int, suffixes: int, *, trim: bool = Fals
 
 
 _NONE = np.zeros(0, np.float32)
-_NOTHING = Found(np.zeros(0, np.int64), _NONE, _NONE, _NONE)
+_NOTHING = Ranking(np.zeros(0, np.int64), _NONE, _NONE, _NONE)
 
 
 def _eos(trie: Tree, codes: int, suffixes: int) -> int:
@@ -213,13 +213,13 @@ def _best(scores: F32, owner: I64, queries: int, beam: int) -> I64:
     return np.flatnonzero(above | (equal & (earlier - earlier[begin][owner] < room[owner])))
 
 
-def _split(owner: I64, rows: I64, scores: F32, prior: F32, generator: F32, invalid: I64) -> list[Found]:
+def _split(owner: I64, rows: I64, scores: F32, prior: F32, generator: F32, invalid: I64) -> list[Ranking]:
     """Each query's entries, best first; of equals the lower row."""
     order = np.lexsort((rows, -scores, owner))
     ends = np.cumsum(np.bincount(owner, minlength=len(invalid)))
     parts = np.split(order, ends[:-1])
     return [
-        Found(rows[part], scores[part], prior[part], generator[part], int(count))
+        Ranking(rows[part], scores[part], prior[part], generator[part], int(count))
         for part, count in zip(parts, invalid, strict=True)
     ]
 

@@ -71,7 +71,7 @@ class Overlay:
         parent, edge = ranges(self.first[own], self.first[own + 1] - self.first[own])
         return Children(*(column[edge] for column in self.edges))._replace(parent=parent)
 
-    def below(self, nodes: I64, counts: I64) -> tuple[I64, I64]:
+    def descendants(self, nodes: I64, counts: I64) -> tuple[I64, I64]:
         """All rows below some nodes, and the entry each comes from."""
         entry = np.arange(len(nodes))
         while (made := nodes >= self._made).any():  # below all other nodes nothing has changed
@@ -93,7 +93,7 @@ class Overlay:
         """The code each row has at one level."""
         return self._of(rows, self.base.codes[:, level], self.added.codes[:, level])
 
-    def written(self, rows: I64) -> NDArray[np.unsignedinteger[Any]]:
+    def codes_of(self, rows: I64) -> NDArray[np.unsignedinteger[Any]]:
         """(n, L) all codes of each row."""
         return self._of(rows, self.base.codes, self.added.codes)
 
@@ -141,7 +141,7 @@ class Overlay:
         return found
 
 
-def lay_over(base: Trie, added: Trie, gone: Trie) -> Tree:
+def apply_delta(base: Trie, added: Trie, gone: Trie) -> Tree:
     """The snapshot `base` with identifiers `added`, none of which it has, and without `gone`, all of it.
 
     Goes down the three trees at once, level by level, along the prefixes that they share.

@@ -2,7 +2,7 @@
 
 A node is a run of rows that share a prefix: its first row, and how many there are. Its children are the runs
 of equal codes at the next level. Most runs are short, and looking at their rows is enough; where one is long,
-the rows at which its children begin are noted as marks. So the tree costs little more than the identifiers.
+the rows at which its children begin are noted as offsets. So the tree costs little more than the identifiers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from gentus.arrays import I64, U8
 from gentus.files import replacing
 
-SCANNED = 256  # rows of a run that are looked at sooner than marks are looked up
+SCANNED = 256  # rows of a run that are looked at sooner than offsets are looked up
 
 
 class Children(NamedTuple):
@@ -55,7 +55,7 @@ class Tree(Protocol):
         """All children of some nodes of one level; a node of one row leads to nothing but it."""
         ...
 
-    def below(self, nodes: I64, counts: I64) -> tuple[I64, I64]:
+    def descendants(self, nodes: I64, counts: I64) -> tuple[I64, I64]:
         """All rows below some nodes, and the entry each comes from."""
         ...
 
@@ -67,7 +67,7 @@ class Tree(Protocol):
         """The code each row has at one level."""
         ...
 
-    def written(self, rows: I64) -> NDArray[np.unsignedinteger[Any]]:
+    def codes_of(self, rows: I64) -> NDArray[np.unsignedinteger[Any]]:
         """(n, L) all codes of each row."""
         ...
 
@@ -91,9 +91,9 @@ class Trie:
     codes: U8  # (N, L) sorted
     tables: NDArray[np.int32]  # (N,) the table of each row
     suffixes: NDArray[np.unsignedinteger]  # (N,) 0 where codes alone say which table
-    marks: NDArray[np.int32]  # (M,) level by level, the rows where children of long runs begin
+    offsets: NDArray[np.int32]  # (M,) level by level, the rows where children of long runs begin
     symbols: U8  # (M,) the codes there, so that the rows themselves need no look
-    starts: NDArray[np.int64]  # (L + 1,) where the marks of each level begin
+    starts: NDArray[np.int64]  # (L + 1,) where the offsets of each level begin
     scanned: NDArray[np.int64]  # () rows up to which a run has none
 
     def __len__(self) -> int:
@@ -150,16 +150,16 @@ class Trie:
 
     def _look_up(self, nodes: I64, counts: I64, level: int) -> Children:
         here = slice(*self.starts[level : level + 2])
-        marks, ends = self.marks[here], nodes + counts
-        first, last = np.searchsorted(marks, np.stack([nodes, ends]).astype(np.int32))
+        offsets, ends = self.offsets[here], nodes + counts
+        first, last = np.searchsorted(offsets, np.stack([nodes, ends]).astype(np.int32))
         parent, at = ranges(first, last - first)
-        rows = marks.take(at).astype(np.int64)
+        rows = offsets.take(at).astype(np.int64)
         following = np.empty_like(rows)
         following[:-1] = rows[1:]
         following[np.cumsum(last - first) - 1] = ends
         return Children(parent, rows, following - rows, self.symbols[here].take(at).astype(np.int64))
 
-    def below(self, nodes: I64, counts: I64) -> tuple[I64, I64]:
+    def descendants(self, nodes: I64, counts: I64) -> tuple[I64, I64]:
         """All rows below some nodes, and the entry each comes from."""
         return ranges(nodes, counts)
 
@@ -172,7 +172,7 @@ class Trie:
         codes: NDArray[np.unsignedinteger[Any]] = self.codes.ravel().take(rows * self.levels + level)
         return codes
 
-    def written(self, rows: I64) -> NDArray[np.unsignedinteger[Any]]:
+    def codes_of(self, rows: I64) -> NDArray[np.unsignedinteger[Any]]:
         """(n, L) all codes of each row."""
         codes: NDArray[np.unsignedinteger[Any]] = self.codes.take(rows, 0)
         return codes
@@ -217,11 +217,11 @@ class Trie:
         lengths: list[tuple[NDArray[Any], NDArray[Any]]] = [
             (trie.codes, trie.tables),
             (trie.codes, trie.suffixes),
-            (trie.marks, trie.symbols),
+            (trie.offsets, trie.symbols),
         ]
         fit = trie.codes.ndim == 2 and trie.codes.dtype.kind == "u" and len(trie.starts) == trie.levels + 1
         fit = fit and all(len(one) == len(other) for one, other in lengths)
-        if not fit or trie.starts[0] != 0 or trie.starts[-1] != len(trie.marks):
+        if not fit or trie.starts[0] != 0 or trie.starts[-1] != len(trie.offsets):
             raise ValueError(f"the arrays in {folder} do not fit each other")
         return trie
 
@@ -254,7 +254,7 @@ def build_trie(
     parts = np.full(count, levels, np.uint16)
     for level in reversed(range(levels)):
         parts[1:][codes[1:, level] != codes[:-1, level]] = level
-    marks: list[I64] = []
+    offsets: list[I64] = []
     runs = np.zeros(min(count, 1), np.int64)  # where the runs of the level begin
     for level in range(levels):
         long = np.diff(runs, append=count) > scanned
@@ -264,14 +264,14 @@ def build_trie(
         begins[0] = True
         runs, before = np.flatnonzero(begins), runs
         inside = long[np.searchsorted(before, runs, "right") - 1]
-        marks.append(runs[inside])
-    widths = [len(some) for some in marks] + [0] * (levels - len(marks))
+        offsets.append(runs[inside])
+    widths = [len(some) for some in offsets] + [0] * (levels - len(offsets))
     return Trie(
         codes,
         tables.astype(np.int32),
         suffixes.astype(np.min_scalar_type(suffixes.max(initial=0))),
-        np.concatenate([np.zeros(0, np.int32), *marks]).astype(np.int32),
-        np.concatenate([np.zeros(0, codes.dtype), *(codes[rows, at] for at, rows in enumerate(marks))]),
+        np.concatenate([np.zeros(0, np.int32), *offsets]).astype(np.int32),
+        np.concatenate([np.zeros(0, codes.dtype), *(codes[rows, at] for at, rows in enumerate(offsets))]),
         np.concatenate([[0], np.cumsum(widths, dtype=np.int64)]),
         np.array(scanned, np.int64),
     )

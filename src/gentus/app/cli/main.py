@@ -86,8 +86,8 @@ def index(
         bool, typer.Option("--ship-generator", help="For ablations: even if the prior alone wins.")
     ] = False,
     identifiers: Annotated[
-        str, typer.Option(help="For ablations: shaped, ordinary, random, atomic or no-suffix.")
-    ] = "shaped",
+        str, typer.Option(help="For ablations: semantic, ordinary, random, atomic or no-suffix.")
+    ] = "semantic",
     codes: Annotated[
         int | None, typer.Option(min=2, max=256, help="Codewords a level (K). Default: by lake size.")
     ] = None,

@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from test_trained import TRAINED, all_pairs
 
 import gentus
-from gentus.generator.distributed import Team
+from gentus.generator.distributed import Workers
 from gentus.generator.model import Generator, Inputs
 from gentus.generator.training import Batch, batch_loss, train
 from gentus.settings import GeneratorSettings, TrainingSettings
@@ -27,13 +27,13 @@ SCRIPT = """
 import json, os, sys
 from pathlib import Path
 import gentus
-from gentus.generator.distributed import assist, leading
+from gentus.generator.distributed import serve_leader, launched_workers
 from test_team import LITTLE, trained
 
 lake, labels, folder = map(Path, sys.argv[1:])
 for name, budget in (("whole", None), ("short", 0.0)):
-    if not assist():
-        with leading() as team:
+    if not serve_leader():
+        with launched_workers() as team:
             trained(folder / name, budget, team)
 gentus.build(lake, folder / "two", labels, settings=LITTLE, workers=1).close()
 (folder / f"ended-{os.environ['RANK']}").touch()
@@ -92,7 +92,7 @@ def a_generator() -> Generator:
     return Generator.create(settings, words, 2, 8, sharpness=1.0)
 
 
-def trained(file: Path, budget: float | None, team: Team | None) -> None:
+def trained(file: Path, budget: float | None, team: Workers | None) -> None:
     """Train a generator whose every epoch is better than the one before, and write down what came of it."""
     generator, scores = a_generator(), count()
     settings = TrainingSettings(epochs=3, rate=1e-2, accumulate=2)
