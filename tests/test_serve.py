@@ -363,10 +363,10 @@ def test_plans_that_cannot_be(api: Served, lake: Path) -> None:
     assert "no table" in refused(lambda plan: plan["tables"][0].update(name=secret), 404)
     assert "no table" in refused(lambda plan: plan["tables"][0].update(name="../secret.csv"), 404)
     assert "lacks 'name'" in refused(lambda plan: plan["tables"][0].pop("name"))
-    assert "'tables' is to be a list" in refused(lambda plan: plan.update(tables=3))
+    assert "'tables' must be a list" in refused(lambda plan: plan.update(tables=3))
     assert "object in braces" in refused(lambda plan: plan.update(tables=["fish_0.csv"]))
     assert "at most" in refused(lambda plan: plan.update(tables=plan["tables"] * 51))
-    assert "there twice" in refused(lambda plan: plan.update(tables=plan["tables"] * 2))
+    assert "in the plan twice" in refused(lambda plan: plan.update(tables=plan["tables"] * 2))
     assert "version" in refused(lambda plan: plan.update(gentus_union_plan=9))
     assert "no column 'nothing'" in refused(
         lambda plan: plan["tables"][0]["columns"][0].update({"from": "nothing"})

@@ -35,7 +35,8 @@ from gentus.index.index import Index
 from gentus.index.union_plan import plan_union
 from gentus.lake import Limits, read
 from gentus.union import OutputColumn, Placement, PlanError, PlannedTable, Union, UnionPlan
-from gentus.union.outputs import Output, OutputError
+from gentus.union.errors import OutputError
+from gentus.union.outputs import Output
 
 __all__ = ["run"]
 
@@ -392,12 +393,12 @@ BAD: dict[str, Callable[[dict[str, Any]], None]] = {
     "it has version 2, this gentus reads 1": _change("gentus_union_plan", 2),
     "the plan lacks 'gentus_union_plan'": _change("gentus_union_plan", ...),
     "the plan lacks 'tables'": _change("tables", ...),
-    "'columns' is to be a list, not 7": _change("columns", 7),
+    "'columns' must be a list, not 7": _change("columns", 7),
     "it has no columns": _change("columns", []),
-    "'tabels', which means nothing; did you mean 'tables'": _change("tabels", []),
+    "an unknown key 'tabels'; did you mean 'tables'": _change("tabels", []),
     "there is no type 'INT); DROP TABLE x'": _change("columns", 0, "type", "INT); DROP TABLE x"),
     "two columns of the result are called 'a'": _change("columns", 1, "name", "a"),
-    "t1.csv: 'c' goes into 'A', which is no column of the result": _change(
+    "t1.csv: 'c' goes into 'A', which is not a column of the result": _change(
         "tables", 0, "columns", 0, "into", "A"
     ),
     "t1.csv: 'c' and 'd' both go into 'a'; only one can": _change("tables", 0, "columns", 1, "into", "a"),
@@ -405,10 +406,12 @@ BAD: dict[str, Callable[[dict[str, Any]], None]] = {
     "column 1 of table 1 (t1.csv) of the plan lacks 'from'": _change("tables", 0, "columns", 0, "from", ...),
     "t1.csv: it lacks 'path'": _change("tables", 0, "path", None),
     "t1.csv: it is no longer there": _change("tables", 0, "path", "gone.csv"),
-    "'path' is to be text, not 5": _change("tables", 0, "path", 5),
-    "'decimal' is one of '.', ',', not 'x'": _change("tables", 0, "columns", 0, "read", {"decimal": "x"}),
-    "'distinct' is to be true or false, not \"no\"": _change("distinct", "no"),
-    "t0.csv is there twice": lambda document: document["tables"].extend([document["query"]] * 2),
+    "'path' must be text, not 5": _change("tables", 0, "path", 5),
+    "'decimal' must be one of '.', ',', not 'x'": _change(
+        "tables", 0, "columns", 0, "read", {"decimal": "x"}
+    ),
+    "'distinct' must be true or false, not \"no\"": _change("distinct", "no"),
+    "t0.csv is in the plan twice": lambda document: document["tables"].extend([document["query"]] * 2),
 }
 
 
@@ -424,7 +427,7 @@ def test_bad_plans(run: Run, document: dict[str, Any], tmp_path: Path, said: str
 
 def test_plans_that_are_none(run: Run, tmp_path: Path) -> None:
     plan = tmp_path / "plan.json"
-    for data, said in ((b"{", "is not JSON"), (b"[]", "is to be an object"), (b"\xff", "no text in UTF-8")):
+    for data, said in ((b"{", "is not JSON"), (b"[]", "must be an object"), (b"\xff", "not text in UTF-8")):
         plan.write_bytes(data)
         ran = run("union", "--plan", plan, "-o", tmp_path / "out.csv")
         assert (ran.code, said in ran.err) == (1, True)

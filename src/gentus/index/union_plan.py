@@ -13,9 +13,10 @@ from gentus.lake import Remote, Source, Unreadable, as_location, name_in_errors,
 from gentus.lake.location import absolute, identity
 from gentus.progress import Progress
 from gentus.table import Table
+from gentus.union.errors import PlanError
 from gentus.union.opening import Opened, TableError, open_table
 from gentus.union.outputs import scratch_folder
-from gentus.union.plan import PlanError, PlannedTable, UnionPlan
+from gentus.union.plan import PlannedTable, UnionPlan
 from gentus.union.planning import draft, settle
 from gentus.union.session import Desk
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from gentus.lake import Limits, Source, Unreadable, as_location
 from gentus.lake.base import failure_reason
 from gentus.lake.full.rows import FullTable, open_full
-from gentus.union.plan import PlanError, PlannedTable, UnionPlan, hint
+from gentus.union.errors import PlanError, did_you_mean
+from gentus.union.plan import PlannedTable, UnionPlan
 from gentus.union.profile import Profile
 
 if TYPE_CHECKING:
@@ -67,8 +68,7 @@ def open_plan(plan: UnionPlan, duck: duckdb.DuckDBPyConnection, frame: Any, limi
             one = open_table(table, duck, frame, limits)
         for column in table.columns:
             if column.source not in one.whole.places:
-                raise PlanError(
-                    f"{table.name} has no column {column.source!r}{hint(column.source, one.whole.names)}"
-                )
+                near = did_you_mean(column.source, one.whole.names)
+                raise PlanError(f"{table.name} has no column {column.source!r}{near}")
         opened.append(one)
     return opened

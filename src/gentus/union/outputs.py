@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from gentus.lake.formats.typed import quoted
 from gentus.lake.kinds import is_database
 from gentus.lake.location import Location, as_location
+from gentus.union.errors import OutputError
 from gentus.union.macros import literal
 from gentus.union.plan import UnionPlan
 from gentus.union.running import provenance_names, result_sql
@@ -27,10 +28,6 @@ TABLE = "unioned"
 _LOCK = "lock"
 _FORMULA = r"^[=+\-@\t\r]"
 _NUMBER = r"[+-]?(?:\d[\d.,]*|\.\d+)(?:[eE][+-]?\d+)?\s?%?"
-
-
-class OutputError(ValueError):
-    """A union that cannot be written there; the message says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,35 +1,58 @@
-"""A union plan: which columns of which tables go where. Small, for a person to read, edit and run."""
+"""The union plan: which columns of which tables go into which columns of the result.
+
+A plan is small JSON that people can read, edit and run. Types and readings that it leaves out are found by
+`resolve` from the rows.
+"""
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from gentus.files import write_file
 from gentus.lake.location import is_url
+from gentus.union.errors import PlanError, did_you_mean
+from gentus.union.plan_reader import JsonObject
+from gentus.union.types import known_type
 
 VERSION = 1
 MONTH_FIRST, DAY_FIRST = "month first", "day first"
 AS_WRITTEN, FRACTION = "as written", "fraction"
 
-
-class PlanError(ValueError):
-    """A plan that cannot be run; the message says where and why."""
+_PLAN_KEYS = ("gentus_union_plan", "query", "columns", "tables", "provenance", "distinct", "notes")
+_COLUMN_KEYS = ("name", "type", "note")
+_TABLE_KEYS = ("name", "path", "part", "rows", "score", "columns", "left_out")
+_PLACEMENT_KEYS = ("from", "into", "score", "reason", "read", "note")
+_READING_KEYS = ("decimal", "dates", "percent", "booleans")
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How the text of a column is understood, where there are several ways."""
+    """How the text of a column is parsed where there are several ways."""
 
-    decimal: str = "."  # or ",": then 1.234 is a thousand and more
+    decimal: str = "."  # or ",": then 1.234 is one thousand two hundred and thirty-four
     dates: str = MONTH_FIRST  # or day first: what 3/4/2020 is
     percent: str = AS_WRITTEN  # 12 % is 12; as a fraction it is 0.12
     booleans: bool = False  # in a column of numbers, yes is 1 and no is 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON, without what is the default."""
+        usual = Reading()
+        return {key: getattr(self, key) for key in _READING_KEYS if getattr(self, key) != getattr(usual, key)}
+
+    @classmethod
+    def from_json(cls, read: JsonObject) -> Reading:
+        """From JSON; raises `PlanError`, as the other classes do."""
+        return cls(
+            read.choice("decimal", (".", ",")),
+            read.choice("dates", (MONTH_FIRST, DAY_FIRST)),
+            read.choice("percent", (AS_WRITTEN, FRACTION)),
+            read.get("booleans", bool, False),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +60,24 @@ class OutputColumn:
     """A column of the result."""
 
     name: str
-    type: str | None = None  # as DuckDB calls it; None: what the values are, of the query above all
-    note: str = ""  # why it is not simply the query's, or what could not be decided
+    type: str | None = None  # DuckDB's name; None: inferred from the values, the query's above all
+    note: str = ""  # why the type is not simply the query's, or what could not be decided
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON."""
+        return _filled({"name": self.name, "type": self.type, "note": self.note})
+
+    @classmethod
+    def from_json(cls, one: JsonObject) -> OutputColumn:
+        """From JSON; only types that a union can have are accepted."""
+        given = one.get("type", str, None)
+        kind = None if given is None else known_type(given)
+        if given is not None and kind is None:
+            raise PlanError(
+                f"{one.where}: there is no type {given!r}; use VARCHAR, BIGINT, DOUBLE, DECIMAL(10,2), "
+                "BOOLEAN, DATE, TIMESTAMP or another type of DuckDB's"
+            )
+        return cls(one.get("name", str), kind, one.get("note", str, ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +86,33 @@ class Placement:
 
     source: str
     into: str
-    read: Reading | None = None  # None: to be found out
+    read: Reading | None = None  # None: inferred
     score: float | None = None
     reason: str = ""
     note: str = ""
+
+    def to_dict(self, text: bool) -> dict[str, Any]:
+        """As JSON; text needs no reading."""
+        return {
+            "from": self.source,
+            "into": self.into,
+            **_filled({"score": self.score, "reason": self.reason}),
+            **({} if self.read is None or text else {"read": self.read.to_dict()}),
+            **_filled({"note": self.note}),
+        }
+
+    @classmethod
+    def from_json(cls, column: JsonObject) -> Placement:
+        """From JSON."""
+        given = column.values.get("read") is not None
+        return cls(
+            column.get("from", str),
+            column.get("into", str),
+            Reading.from_json(column.object("read", _READING_KEYS)) if given else None,
+            column.get("score", float, None),
+            column.get("reason", str, ""),
+            column.get("note", str, ""),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +120,40 @@ class PlannedTable:
     """A table whose rows are taken."""
 
     name: str
-    path: str | None  # None: a data frame, which no file holds
+    path: str | None  # None: a data frame, which is in no file
     part: str | None = None  # the table or sheet inside the file
     columns: tuple[Placement, ...] = ()
     rows: int | None = None  # how many it had when the plan was made
     score: float | None = None
-    left_out: tuple[str, ...] = ()  # columns that go nowhere
+    left_out: tuple[str, ...] = ()  # columns that are not taken
+
+    def to_dict(self, texts: set[str]) -> dict[str, Any]:
+        """As JSON, given the columns of the result that are text."""
+        return {
+            "name": self.name,
+            "path": self.path,
+            **_filled({"part": self.part, "rows": self.rows, "score": self.score}),
+            "columns": [column.to_dict(column.into in texts) for column in self.columns],
+            **({"left_out": list(self.left_out)} if self.left_out else {}),
+        }
+
+    @classmethod
+    def from_json(cls, one: JsonObject) -> PlannedTable:
+        """From JSON."""
+        return cls(
+            one.get("name", str),
+            one.get("path", str, None),
+            one.get("part", str, None),
+            tuple(map(Placement.from_json, one.objects("columns", "column", _PLACEMENT_KEYS))),
+            one.get("rows", int, None),
+            one.get("score", float, None),
+            one.strings("left_out"),
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class UnionPlan:
-    """The query, the tables whose rows come under its own, and the columns of the result."""
+    """The query, the tables whose rows are appended to its rows, and the columns of the result."""
 
     query: PlannedTable
     tables: tuple[PlannedTable, ...]
@@ -83,17 +168,36 @@ class UnionPlan:
         return (self.query, *self.tables)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
-        from gentus.union.plan_json import plan_to_dict
-
-        return plan_to_dict(self)
+        """As JSON."""
+        texts = {column.name for column in self.columns if column.type == "VARCHAR"}
+        return {
+            "gentus_union_plan": VERSION,
+            "query": self.query.to_dict(texts),
+            "columns": [column.to_dict() for column in self.columns],
+            "tables": [table.to_dict(texts) for table in self.tables],
+            "provenance": self.provenance,
+            "distinct": self.distinct,
+            **({"notes": list(self.notes)} if self.notes else {}),
+        }
 
     @classmethod
     def from_dict(cls, document: Any) -> UnionPlan:
-        """Take a plan from JSON; raises `PlanError` that says what is wrong with it, and where."""
-        from gentus.union.plan_json import plan_from_dict
-
-        return plan_from_dict(document)
+        """From JSON; raises `PlanError` that says what is wrong, and where."""
+        version = document.get("gentus_union_plan") if isinstance(document, dict) else None
+        if isinstance(version, int) and version != VERSION:
+            raise PlanError(f"it has version {version}, this gentus reads {VERSION}; make the plan again")
+        top = JsonObject(document, "the plan", _PLAN_KEYS)
+        top.get("gentus_union_plan", int)
+        plan = cls(
+            PlannedTable.from_json(top.object("query", _TABLE_KEYS)),
+            tuple(map(PlannedTable.from_json, top.objects("tables", "table", _TABLE_KEYS))),
+            tuple(map(OutputColumn.from_json, top.objects("columns", "column", _COLUMN_KEYS))),
+            top.get("provenance", bool, True),
+            top.get("distinct", bool, False),
+            top.strings("notes"),
+        )
+        plan.check()
+        return plan
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it as JSON, in one step."""
@@ -108,19 +212,19 @@ class UnionPlan:
         except json.JSONDecodeError as error:
             raise PlanError(f"{path} is not JSON: {error.msg} in line {error.lineno}") from error
         except UnicodeDecodeError as error:
-            raise PlanError(f"{path} is not a plan: it is no text in UTF-8") from error
+            raise PlanError(f"{path} is not a plan: it is not text in UTF-8") from error
         except PlanError as error:
             raise PlanError(f"{path}: {error}") from error
         folder = path.absolute().parent
-        query, *tables = (_at(folder, table) for table in plan.sources)
+        query, *tables = (_relative_to(folder, table) for table in plan.sources)
         return replace(plan, query=query, tables=tuple(tables))
 
     def check(self) -> None:
-        """See that everything in it fits together; whether files and columns exist shows when it is run."""
+        """Check that all of it fits together; whether files and columns exist is checked when it is run."""
         names = [column.name for column in self.columns]
         if not names:
             raise PlanError("it has no columns")
-        for name, other in _twice(names, str.casefold):
+        for name, other in _repeated(names, str.casefold):
             raise PlanError(
                 f"two columns of the result are called {name!r}"
                 if name == other
@@ -130,34 +234,32 @@ class UnionPlan:
             for column in table.columns:
                 if column.into not in names:
                     raise PlanError(
-                        f"{table.name}: {column.source!r} goes into {column.into!r}, which is no column of"
-                        f" the result{hint(column.into, names)}"
+                        f"{table.name}: {column.source!r} goes into {column.into!r}, which is not a column"
+                        f" of the result{did_you_mean(column.into, names)}"
                     )
-            for into, _ in _twice([column.into for column in table.columns]):
+            for into, _ in _repeated([column.into for column in table.columns]):
                 both = [repr(column.source) for column in table.columns if column.into == into]
                 raise PlanError(f"{table.name}: {' and '.join(both)} both go into {into!r}; only one can")
         for table in self.tables:
             if table.path is None:
                 raise PlanError(f"{table.name}: it lacks 'path', the file that it is in")
-        for (name, part), _ in _twice([(table.path, table.part) for table in self.tables]):
-            raise PlanError(f"the table {name}{f' ({part})' if part else ''} is there twice")
+        for (name, part), _ in _repeated([(table.path, table.part) for table in self.tables]):
+            raise PlanError(f"the table {name}{f' ({part})' if part else ''} is in the plan twice")
 
 
-def _at(folder: Path, table: PlannedTable) -> PlannedTable:
-    here = table.path is None or is_url(table.path)
-    return table if here else replace(table, path=str(folder / str(table.path)))
+def _filled(values: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value not in (None, "")}
 
 
-def _twice(items: Iterable[Any], key: Any = None) -> Iterable[tuple[Any, Any]]:
+def _relative_to(folder: Path, table: PlannedTable) -> PlannedTable:
+    absolute = table.path is None or is_url(table.path)
+    return table if absolute else replace(table, path=str(folder / str(table.path)))
+
+
+def _repeated(items: Iterable[Any], key: Callable[[Any], Any] = lambda item: item) -> Iterator[Any]:
+    """Items whose key an earlier one has, each with that one."""
     seen: dict[Any, Any] = {}
     for item in items:
-        own = key(item) if key else item
-        if own in seen:
-            yield item, seen[own]
-        seen[own] = item
-
-
-def hint(name: str, known: Iterable[str]) -> str:
-    """What may have been meant."""
-    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
-    return f"; did you mean {close[0]!r}?" if close else ""
+        if key(item) in seen:
+            yield item, seen[key(item)]
+        seen[key(item)] = item

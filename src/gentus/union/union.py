@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from gentus.lake import Limits
 from gentus.progress import Progress
+from gentus.union.errors import OutputError
 from gentus.union.opening import Opened, open_plan
-from gentus.union.outputs import TABLE, Output, OutputError, columns_of, put_in_place, scratch_folder, write
+from gentus.union.outputs import TABLE, Output, columns_of, put_in_place, scratch_folder, write
 from gentus.union.plan import UnionPlan
 from gentus.union.planning import settle
 from gentus.union.report import Report

@@ -9,8 +9,7 @@ from typing import Any
 from gentus.app.serve import schema
 from gentus.index.folder import IndexFolderError
 from gentus.lake import Unreadable
-from gentus.union.outputs import OutputError
-from gentus.union.plan import PlanError
+from gentus.union.errors import OutputError, PlanError
 from gentus.weights import WeightsMissingError
 
 WRONG: dict[int | str, dict[str, Any]] = {  # as every route may answer
