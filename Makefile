@@ -4,7 +4,7 @@ BIN := .venv/bin
 TOOLS := .venv/tools/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: help demo test test-page chromium screenshots fuzz fuzz-atheris lock audit sbom clean
+.PHONY: help demo test test-page chromium screenshots fuzz fuzz-atheris soak lock audit sbom clean
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
 
@@ -22,10 +22,13 @@ test-page: .venv/dev.stamp chromium  ## the page in a real browser, whole journe
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest tests/page
 
 fuzz: .venv/dev.stamp  ## read 100,000 damaged files in watched processes; INPUTS, SEED and PROCESSES can be set
-	$(BIN)/python tests/fuzz.py --inputs $(or $(INPUTS),100000) --seed $(or $(SEED),1) --processes $(or $(PROCESSES),1)
+	PYTHONPATH=tests $(BIN)/python -m stress.fuzz --inputs $(or $(INPUTS),100000) --seed $(or $(SEED),1) --processes $(or $(PROCESSES),1)
 
 fuzz-atheris: .venv/fuzz.stamp  ## look for bytes that the sniffing of text and JSON stumbles over, for SECONDS (300)
-	$(BIN)/python tests/fuzz_atheris.py $(or $(SECONDS),300)
+	PYTHONPATH=tests $(BIN)/python -m stress.fuzz_atheris $(or $(SECONDS),300)
+
+soak: .venv/dev.stamp  ## random changes and faults on a living index, for MINUTES (60)
+	PYTHONPATH=tests $(BIN)/python -m stress.soak --minutes $(or $(MINUTES),60)
 
 .venv/fuzz.stamp: .venv/dev.stamp requirements-fuzz.lock
 	$(PIP) install --require-hashes --no-deps -r requirements-fuzz.lock || { echo \

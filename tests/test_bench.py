@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import QUICK, make_lake, rows_of, subject_of, write_pairs, write_table
+from stress.files import make_files, measure_files
+from stress.files import markdown as files_markdown
 from test_cli import Run, run
 
 import gentus
@@ -25,8 +27,6 @@ from gentus_bench.baselines import MiniLMColumns, Retriever, TfidfChars, TfidfWo
 from gentus_bench.benchmarks import recognise
 from gentus_bench.cold import cold_search
 from gentus_bench.everything import Plan, run_all
-from gentus_bench.files import make_files, measure_files
-from gentus_bench.files import markdown as files_markdown
 from gentus_bench.incremental import incremental, labels_within
 from gentus_bench.main import compare
 from gentus_bench.methods import METHODS

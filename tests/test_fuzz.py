@@ -11,12 +11,12 @@ import string
 import time
 from pathlib import Path
 
-import fuzz
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from stress import fuzz
 
 from gentus.lake import Unreadable, read_path
 from gentus.lake.base import EMPTY

@@ -1,4 +1,4 @@
-"""A short soak: an index lives through random changes and faults. `gentus-bench soak` is the hour of it."""
+"""A short soak: an index lives through random changes and faults. `make soak` is the hour of it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import random
 from pathlib import Path
 
 import pytest
+from stress.soak import FAULTS, Life, growth, markdown, measure_soak
+from stress.soak_model import Model
+from stress.soak_processes import Processes, Reader
 
 import gentus
 from gentus_bench.results import Results
-from gentus_bench.soak import FAULTS, Life, growth, markdown, measure_soak
-from gentus_bench.soak_hands import Hands, Reader
-from gentus_bench.soak_world import World
 
 MINUTES = 2.0
 MOST_GROWTH = 0.15  # in so short a time; over an hour less is asked for
@@ -34,28 +34,28 @@ def test_two_minutes_of_changes_and_faults(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def life(tmp_path_factory: pytest.TempPathFactory) -> Life:
     """An index that is looked at, by nobody else than this process."""
-    from gentus_bench.soak import _build
+    from stress.soak import _build
 
-    world = World(tmp_path_factory.mktemp("soak"), random.Random(0))
-    world.fill()
-    _build(world)
-    reader = Reader(world.index)
-    return Life(world, Hands(), reader, gentus.open(world.index), "http://127.0.0.1:9", 0)
+    model = Model(tmp_path_factory.mktemp("soak"), random.Random(0))
+    model.fill()
+    _build(model)
+    reader = Reader(model.index)
+    return Life(model, Processes(), reader, gentus.open(model.index), "http://127.0.0.1:9", 0)
 
 
 def test_a_soak_notices_what_is_lost_and_what_is_wrong(life: Life) -> None:
     """It would be of no use if it could not fail."""
-    world, tally = life.world, life.tally
+    model, tally = life.model, life.tally
     for _ in range(4):
         life.look()
     assert (tally.lost, tally.wrong) == ([], [])
-    kept = world.make()  # which nobody tells the index
+    kept = model.make()  # which nobody tells the index
     life.look()
     assert tally.lost.pop().startswith(f"{kept} was not found")
     life.settle()
     life.look()
-    gone = next(iter(sorted(world.tables - {kept})))
-    world.drop(gone)
+    gone = next(iter(sorted(model.tables - {kept})))
+    model.drop(gone)
     life.look()
     assert tally.wrong.pop().startswith(f"{gone} was found")
     life.settle()
@@ -65,7 +65,7 @@ def test_a_soak_notices_what_is_lost_and_what_is_wrong(life: Life) -> None:
     assert tally.wrong.pop().startswith(f"{kept} had the identifier 1-2-3")
     life._by_http()
     assert tally.wrong.pop().startswith("over HTTP: ")
-    (world.index / "cache" / "features-000000.npz").write_bytes(b"")
+    (model.index / "cache" / "features-000000.npz").write_bytes(b"")
     life.check()
     assert tally.wrong.pop() == "check: cache/features-000000.npz: its features cannot be read"
     assert (tally.lost, tally.wrong) == ([], [])

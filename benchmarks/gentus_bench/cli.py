@@ -254,25 +254,6 @@ def cold(
 
 
 @bench_app.command()
-def page(
-    index: IndexPath,
-    query: Annotated[Path, typer.Argument(help="A table to drop on the page.")],
-    runs: Annotated[int, typer.Option(min=1, help="How many times.")] = 15,
-    as_json: AsJson = False,
-) -> None:
-    """Time the page in a real browser: until it shows something, and from a dropped file to its results."""
-    from gentus_bench.page import measure_page
-
-    facts = measure_page(index, query, runs)
-    if as_json:
-        emit(facts)
-        return
-    for name in ("first_contentful_paint_ms", "drop_to_results_ms"):
-        words, told = name.removesuffix("_ms").replace("_", " "), facts[name]
-        print(f"{words}: median {told['median']:.0f} ms, worst {told['worst']:.0f} ms of {runs}")
-
-
-@bench_app.command()
 def serve(
     index: IndexPath,
     queries: Annotated[Path, typer.Option(help="A folder of tables to search for.")],
@@ -421,54 +402,6 @@ def union(
         emit(document)
     else:
         print(markdown(document))
-
-
-@bench_app.command()
-def files(
-    count: Annotated[int, typer.Option(min=1000, help="How many files.")] = 10**6,
-    folder: Annotated[
-        Path | None, typer.Option("--dir", help="Where they go. Default: the folder for temporary files.")
-    ] = None,
-    out: Out = Path("results"),
-    as_json: AsJson = False,
-) -> None:
-    """Read a lake of very many small files, killed once: speed, memory, and how honest time left is."""
-    from gentus_bench.files import markdown, measure_files
-    from gentus_bench.results import Results
-
-    results = Results(out)
-    document = measure_files(results, count, folder)
-    results.write_table(document["name"], markdown(document))
-    if as_json:
-        emit(document)
-    else:
-        print(markdown(document))
-
-
-@bench_app.command()
-def soak(
-    minutes: Annotated[float, typer.Option(min=0.1, help="How long.")] = 60.0,
-    seed: Annotated[int, typer.Option(help="Which changes and faults.")] = 0,
-    folder: Annotated[
-        Path | None, typer.Option("--dir", help="Where lake and index go. Default: the temporary files'.")
-    ] = None,
-    out: Out = Path("results"),
-    as_json: AsJson = False,
-) -> None:
-    """Let an index live through random changes and faults, beside a model of what must be there."""
-    from gentus.progress import terminal_progress
-    from gentus_bench.results import Results
-    from gentus_bench.soak import markdown, measure_soak
-
-    results = Results(out, fresh=True)
-    document = measure_soak(results, minutes, seed, folder, terminal_progress())
-    results.write_table(document["name"], markdown(document))
-    if as_json:
-        emit(document)
-    else:
-        print(markdown(document))
-    if document["lost"] or document["wrong"]:
-        raise typer.Exit(1)
 
 
 @bench_app.command()

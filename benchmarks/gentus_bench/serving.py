@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import statistics
+import subprocess
+import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +17,6 @@ from urllib.parse import urlsplit
 from gentus.lake import Source, scan
 from gentus.table import evenly_spaced
 from gentus_bench.machine import sentence
-from gentus_bench.page import served
 from gentus_bench.results import Results, markdown_table
 
 MOST_QUERIES = 500
@@ -44,6 +46,29 @@ class Load:
             "ms_worst": round(ordered[-1], 1) if ordered else None,
             "a_second": round(len(ordered) / self.seconds, 1),
         }
+
+
+@contextmanager
+def served(index: Path, *options: str) -> Iterator[str]:
+    """Serve an index in a process of its own, at a free port; gives the address."""
+    with serving(index, *options) as (address, _):
+        yield address
+
+
+@contextmanager
+def serving(index: Path, *options: str) -> Iterator[tuple[str, int]]:
+    """The same, with the number of the process."""
+    command = [sys.executable, "-m", "gentus.app.cli.main", "serve", str(index), "-p", "0", *options]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        address = process.stdout.readline().strip()
+        if not address:
+            raise RuntimeError(f"the server did not start; try it: gentus serve {index}")
+        yield address.rstrip("/"), process.pid
+    finally:
+        process.terminate()
+        process.wait(20)
 
 
 def measure_serving(

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from conftest import QUICK, write_table
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect
+from stress.page import chromium
 
 import gentus
-from gentus_bench.page import chromium, served
+from gentus_bench.serving import served
 from page.lake import film_rows, page_lake
 
 PATIENCE = 20_000  # ms, for machines that are busy with other things

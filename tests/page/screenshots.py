@@ -9,8 +9,9 @@ from typing import Any
 
 from PIL import Image
 from playwright.sync_api import Browser, Page
+from stress.page import chromium
 
-from gentus_bench.page import chromium, served
+from gentus_bench.serving import served
 
 DESK: dict[str, Any] = {"viewport": {"width": 1280, "height": 800}}
 PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 800}, "is_mobile": True, "has_touch": True}

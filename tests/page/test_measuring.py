@@ -1,4 +1,4 @@
-"""The clock that `gentus-bench page` holds beside the page."""
+"""The clock of `stress.page`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser
-
-from gentus_bench import page
+from stress import page
 
 
 def test_paint_and_results_are_timed(

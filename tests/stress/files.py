@@ -1,6 +1,7 @@
-"""A lake of very many small files: how fast it is read, in how much memory, and how honest time left is.
+"""A lake of very many small files: speed and memory of reading it, and accuracy of the estimated time left.
 
-Reading runs in a process of its own, is killed after a third of the tables, and goes on.
+Reading runs in a process of its own, is killed after a third of the tables, and is resumed.
+`PYTHONPATH=tests python -m stress.files --count 1000000`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from argparse import ArgumentParser
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -93,9 +95,7 @@ def make_files(lake: Path, count: int) -> int:
 
 def _run(lake: Path, index: Path, killed_at: int | None = None) -> list[Look]:
     """Read the lake in a process of its own, all of it or so many tables; how things stood."""
-    command = [sys.executable, "-m", "gentus_bench.files", str(lake), str(index)]
-    if killed_at is not None:
-        command.append(str(killed_at))
+    command = [sys.executable, __file__, "--read", str(lake), str(index), str(killed_at or 0)]
     run = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if run.returncode != (0 if killed_at is None else -signal.SIGKILL):
         raise RuntimeError(f"reading ended with exit code {run.returncode}; what it said stands above")
@@ -174,10 +174,10 @@ def markdown(document: Mapping[str, Any]) -> str:
     )
 
 
-class _Telling(Progress):
+class _Report(Progress):
     """Writes on stdout how things stand; kills its process once so many tables are read.
 
-    Nobody outside could: on a fast machine a small lake would be read before the signal arrived.
+    Another process could be too late: on a fast machine a small lake is read before the signal arrives.
     """
 
     def __init__(self, killed_at: int | None) -> None:
@@ -215,7 +215,7 @@ class _Telling(Progress):
         tell()
 
 
-def _main(lake: Path, index: Path, killed_at: int | None) -> None:
+def _read(lake: Path, index: Path, killed_at: int) -> None:
     """The process that is measured: what a build does before it learns anything."""
     from gentus.index.engine import LocalEngine
     from gentus.index.folder import Layout
@@ -223,10 +223,26 @@ def _main(lake: Path, index: Path, killed_at: int | None) -> None:
     from gentus.index.writer import writer
     from gentus.lake import Limits
 
-    layout, telling = Layout(index), _Telling(killed_at)
+    layout, report = Layout(index), _Report(killed_at or None)
     with writer(layout, create=True) as catalogue:
-        read_lake(lake, layout, catalogue, Limits(), LocalEngine(len(os.sched_getaffinity(0))), telling)
+        read_lake(lake, layout, catalogue, Limits(), LocalEngine(len(os.sched_getaffinity(0))), report)
+
+
+def main() -> None:
+    """Measure, and print the tables."""
+    parser = ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=10**6, help="how many files")
+    parser.add_argument("--dir", type=Path, help="where they go; the folder for temporary files")
+    parser.add_argument("--out", type=Path, default=Path("results"), help="where the results go")
+    asked = parser.parse_args()
+    results = Results(asked.out)
+    document = measure_files(results, asked.count, asked.dir)
+    results.write_table(document["name"], markdown(document))
+    print(markdown(document))
 
 
 if __name__ == "__main__":
-    _main(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]) if sys.argv[3:] else None)
+    if sys.argv[1:2] == ["--read"]:
+        _read(Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4]))
+    else:
+        main()

@@ -1,12 +1,14 @@
-"""How long people wait for the page, in a real browser: for its first paint, and from drop to results."""
+"""The page in a real browser: time to its first paint, and from a dropped file to its results.
+
+`PYTHONPATH=tests python -m stress.page INDEX QUERY`.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
 import statistics
-import subprocess
-import sys
+from argparse import ArgumentParser
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -14,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gentus_bench.machine import describe
+from gentus_bench.serving import served
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -33,29 +36,6 @@ addEventListener("drop", () => {
 }, true);
 """
 _PAINT = "() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? null"
-
-
-@contextmanager
-def served(index: Path, *options: str) -> Iterator[str]:
-    """Serve an index in a process of its own, at a free port; gives the address."""
-    with serving(index, *options) as (address, _):
-        yield address
-
-
-@contextmanager
-def serving(index: Path, *options: str) -> Iterator[tuple[str, int]]:
-    """The same, with the number of the process."""
-    command = [sys.executable, "-m", "gentus.app.cli.main", "serve", str(index), "-p", "0", *options]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        address = process.stdout.readline().strip()
-        if not address:
-            raise RuntimeError(f"the server did not start; try it: gentus serve {index}")
-        yield address.rstrip("/"), process.pid
-    finally:
-        process.terminate()
-        process.wait(20)
 
 
 @contextmanager
@@ -112,3 +92,20 @@ def _soon(page: Any, expression: str, seconds: float = 20) -> float:
 
 def _summary(milliseconds: Sequence[float]) -> dict[str, float]:
     return {"median": round(statistics.median(milliseconds), 1), "worst": round(max(milliseconds), 1)}
+
+
+def main() -> None:
+    """Measure, and print medians."""
+    parser = ArgumentParser(description=__doc__)
+    parser.add_argument("index", type=Path)
+    parser.add_argument("query", type=Path, help="a table to drop on the page")
+    parser.add_argument("--runs", type=int, default=15)
+    asked = parser.parse_args()
+    facts = measure_page(asked.index, asked.query, asked.runs)
+    for name in ("first_contentful_paint_ms", "drop_to_results_ms"):
+        words, found = name.removesuffix("_ms").replace("_", " "), facts[name]
+        print(f"{words}: median {found['median']:.0f} ms, worst {found['worst']:.0f} ms of {asked.runs}")
+
+
+if __name__ == "__main__":
+    main()

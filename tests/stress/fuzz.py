@@ -1,8 +1,8 @@
 """Files that are nearly right, by the hundred thousand: each is read, or refused with a reason, in time.
 
-`python tests/fuzz.py --inputs 100000` makes them from good files by flipping, cutting, splicing and lying
-about lengths, and reads them in processes that are watched. What one died of, hung on or raised is kept. An
-input follows from the seed and its number: `--first 4711 --inputs 1` makes that one again.
+`make fuzz` makes them from good files by flipping, cutting, splicing and lying about lengths, and reads
+them in processes that are watched. What one died of, hung on or raised is kept. An input follows from the
+seed and its number: `--first 4711 --inputs 1` makes that one again.
 """
 
 from __future__ import annotations

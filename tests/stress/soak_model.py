@@ -27,7 +27,7 @@ class Operation:
 
 
 @dataclass(slots=True)
-class World:
+class Model:
     """A lake, and files beside it; `tables` are the names that an index has when it has followed."""
 
     root: Path

@@ -1,7 +1,7 @@
 """Atheris on the sniffing path: which encoding, delimiter and quotes, and where the records of JSON are.
 
-`python tests/fuzz_atheris.py SECONDS` looks for bytes that make it raise anything but `Unreadable`, or take
-longer than 10 seconds. Those found are kept in `fuzz-kept/`, as `crash-..` and `timeout-..`.
+`make fuzz-atheris` looks for bytes that make it raise anything but `Unreadable`, or take longer than 10
+seconds. Those found are kept in `fuzz-kept/`, as `crash-..` and `timeout-..`.
 """
 
 from __future__ import annotations

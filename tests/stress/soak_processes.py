@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gentus_bench.memory import resident_bytes
-from gentus_bench.soak_world import Operation
+from stress.soak_model import Operation
 
 _PATIENCE = 120.0  # seconds until a process is taken for hanging
 _NOBODY = 65534
@@ -24,9 +24,7 @@ _NOBODY = 65534
 def context() -> Any:
     """Processes are forked from one that has imported all they need and has done nothing yet."""
     made = multiprocessing.get_context("forkserver")
-    made.set_forkserver_preload(
-        ["gentus_bench.soak_hands", "gentus.index.updater", "gentus.lake.formats.text"]
-    )
+    made.set_forkserver_preload(["stress.soak_processes", "gentus.index.updater", "gentus.lake.formats.text"])
     return made
 
 
@@ -65,7 +63,7 @@ def _work(index: Path, operation: Operation, room: int | None, humble: bool, tol
         told.send(f"{type(error).__name__}: {error}")
 
 
-class Hands:
+class Processes:
     """Starts processes that change an index."""
 
     def __init__(self) -> None:

@@ -1,9 +1,9 @@
-"""An hour of an index's life: random changes and faults, beside a model of what must be there.
+"""Soak test: random changes and faults for an hour, beside a model of what the index must hold.
 
-After every step a search that finds everything is compared with the model, in this process or in another
-that has had the index open all the time; and a server is asked for tables by their content. A table that is
-missing is lost; one that should not be there, an identifier given twice or changed, an error that nobody
-expects, or damage that `check` finds, is wrong.
+After every step a search that finds all tables is compared with the model, in this process or in another
+that has had the index open all the time; and a server is searched with tables of the lake. A table that is
+missing is lost; one that should not be there, an identifier given twice or changed, an unexpected error, or
+damage that `check` finds, is wrong. `make soak` runs it.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ import http.client
 import json
 import os
 import random
+import sys
 import tempfile
 import time
+from argparse import ArgumentParser
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -25,13 +27,13 @@ from urllib.parse import urlsplit
 import gentus
 from gentus.index.check import check
 from gentus.index.folder import IndexFolderError
-from gentus.progress import Progress
+from gentus.progress import Progress, terminal_progress
 from gentus_bench.machine import sentence
 from gentus_bench.memory import resident_bytes
-from gentus_bench.page import serving
 from gentus_bench.results import Results, markdown_table
-from gentus_bench.soak_hands import Hands, Reader, sids
-from gentus_bench.soak_world import FEWEST, MOST, Operation, World
+from gentus_bench.serving import serving
+from stress.soak_model import FEWEST, MOST, Model, Operation
+from stress.soak_processes import Processes, Reader, sids
 
 CHANGES = {"add": 20, "replace": 14, "remove": 16, "rename": 6, "sync": 8, "compact": 4}
 FAULTS = {"kill": 5, "no room": 4, "no permission": 2, "two writers": 3, "cut while read": 3, "refit": 0.2}
@@ -76,15 +78,15 @@ def measure_soak(
 
 
 def _soak(root: Path, seconds: float, seed: int, progress: Progress) -> dict[str, Any]:
-    world = World(root, random.Random(seed))
-    world.fill()
-    _build(world)
+    model = Model(root, random.Random(seed))
+    model.fill()
+    _build(model)
     with ExitStack() as stack:
-        server = stack.enter_context(serving(world.index))
-        reader = Reader(world.index)
+        server = stack.enter_context(serving(model.index))
+        reader = Reader(model.index)
         stack.callback(reader.close)
-        opened = stack.enter_context(gentus.open(world.index))
-        life = Life(world, Hands(), reader, opened, *server)
+        opened = stack.enter_context(gentus.open(model.index))
+        life = Life(model, Processes(), reader, opened, *server)
         life.warm()
         begun, shown = time.monotonic(), 0
         with progress.stage("Soaking", round(seconds), unit="seconds") as tick:
@@ -99,26 +101,26 @@ def _soak(root: Path, seconds: float, seed: int, progress: Progress) -> dict[str
         life.check()
     return {
         "seconds": round(time.monotonic() - begun),
-        "tables": len(world.tables),
+        "tables": len(model.tables),
         "operations": sum(life.tally.done.values()),
         **life.tally.to_dict(),
     }
 
 
-def _build(world: World) -> None:
+def _build(model: Model) -> None:
     """So small that learning takes no time: how well it ranks is not the question here."""
     from gentus.settings import BuildSettings, QuantizerSettings
 
     settings = BuildSettings(quantizer=QuantizerSettings(levels=4))
-    gentus.build(world.lake, world.index, settings=settings, workers=1).close()
+    gentus.build(model.lake, model.index, settings=settings, workers=1).close()
 
 
 @dataclass(slots=True)
 class Life:
     """An index, all who use it, and what it has been through."""
 
-    world: World
-    hands: Hands
+    model: Model
+    processes: Processes
     reader: Reader
     opened: gentus.Index
     address: str
@@ -135,7 +137,7 @@ class Life:
 
     def step(self) -> None:
         """One thing that happens, and a look at everything afterwards."""
-        chance, many = self.world.chance, len(self.world.tables)
+        chance, many = self.model.chance, len(self.model.tables)
         weights = {**CHANGES, **FAULTS, **SEARCHES}
         weights["add"] *= 0.2 if many > MOST else 1
         weights["remove"] *= 0.2 if many < FEWEST else 1
@@ -157,9 +159,9 @@ class Life:
 
     def _change(self, kind: str) -> None:
         """Change the index here, while the reader searches: it sees what was, what is, or some of it."""
-        before = set(self.world.tables)
-        self.reader.ask(self.world.query)
-        operation = self.world.change(kind)
+        before = set(self.model.tables)
+        self.reader.ask(self.model.query)
+        operation = self.model.change(kind)
         try:
             if operation.kind == "add":
                 self.opened.add(operation.what)
@@ -171,52 +173,54 @@ class Life:
                 self.opened.compact()
         except Exception as error:
             self.tally.wrong.append(f"{kind}: {type(error).__name__}: {error}")
-        self._compare(self.reader.answer(), before & self.world.tables, before | self.world.tables, "beside")
+        self._compare(self.reader.answer(), before & self.model.tables, before | self.model.tables, "beside")
         self.look()
 
     def _refit(self) -> None:
         self.settle()
-        outcome = self.hands.start(self.world.index, Operation("refit"))(None)
+        outcome = self.processes.start(self.model.index, Operation("refit"))(None)
         self._expect("refit", outcome, "done")
         self.known.clear()
         self.look()
 
     def _suffer(self, fault: str) -> None:
         """Let another process change the index and come to harm; then follow the lake, as its owner would."""
-        world, chance = self.world, self.world.chance
-        before = set(world.tables)
+        model, chance = self.model, self.model.chance
+        before = set(model.tables)
         kind = chance.choice(["add", "replace", "rename", "sync", "compact"])
         if fault == "cut while read":
             kind = "replace"
-        operation = world.change(kind, inside=True)
+        operation = model.change(kind, inside=True)
         if fault == "kill":
-            outcome = self.hands.start(world.index, operation)(chance.uniform(0.1, 1.1) * self.hands.usual())
+            outcome = self.processes.start(model.index, operation)(
+                chance.uniform(0.1, 1.1) * self.processes.usual()
+            )
             self._expect(fault, outcome, "killed", "done")
         elif fault == "no room":
-            outcome = self.hands.start(world.index, operation, room=1 << chance.randint(9, 22))(None)
+            outcome = self.processes.start(model.index, operation, room=1 << chance.randint(9, 22))(None)
             self._expect(fault, outcome, "done", "IndexFolderError: Cannot write")
         elif fault == "no permission":
-            with _read_only(world.index):
-                outcome = self.hands.start(world.index, operation, humble=True)(None)
+            with _read_only(model.index):
+                outcome = self.processes.start(model.index, operation, humble=True)(None)
             self._expect(fault, outcome, "IndexFolderError: Cannot write", "IndexFolderError: ")
         elif fault == "two writers":
-            end = self.hands.start(world.index, operation)
-            other = world.change("add", inside=True)
+            end = self.processes.start(model.index, operation)
+            other = model.change("add", inside=True)
             try:
                 self.opened.add(other.what)
             except IndexFolderError as error:  # the other took more than five seconds
                 self.tally.outcomes[f"{fault}: told to wait"] += 1
-                self._expect(fault, str(error), f"{world.index} is being changed by another process")
+                self._expect(fault, str(error), f"{model.index} is being changed by another process")
             self._expect(fault, end(None), "done", "IndexFolderError: ")
         else:
             before -= self._cut(operation)
-        self._compare(self._everything(), before & world.tables, before | world.tables, fault)
+        self._compare(self._everything(), before & model.tables, before | model.tables, fault)
         self.settle()
         self.look()
 
     def _cut(self, operation: Operation) -> set[str]:
         """Files shrink and grow while they are read; returns whose. In the end they are whole."""
-        end = self.hands.start(self.world.index, operation)
+        end = self.processes.start(self.model.index, operation)
         paths = [Path(path) for path in operation.what]
         whole = {path: path.read_bytes() for path in paths}
         for share in (0.5, 0.0, 0.8):
@@ -226,7 +230,7 @@ class Life:
         self._expect("cut while read", end(None), "done", "IndexFolderError: ")
         for path, content in whole.items():
             path.write_bytes(content)
-        return {path.relative_to(self.world.lake).as_posix() for path in paths}
+        return {path.relative_to(self.model.lake).as_posix() for path in paths}
 
     def _expect(self, fault: str, outcome: str, *allowed: str) -> None:
         begins = next((one for one in allowed if outcome.startswith(one)), None)
@@ -245,27 +249,27 @@ class Life:
 
     def _everything(self) -> list[tuple[str, str]] | str:
         try:
-            return sids(self.opened, self.world.query)
+            return sids(self.opened, self.model.query)
         except Exception as error:
             return f"{type(error).__name__}: {error}"
 
     def look(self) -> None:
         """Everything must be found, nothing else, and by the identifiers that were given."""
-        if self.world.chance.random() < 0.5:
+        if self.model.chance.random() < 0.5:
             found, who = self._everything(), "here"
         else:
-            self.reader.ask(self.world.query)
+            self.reader.ask(self.model.query)
             found, who = self.reader.answer(), "another process"
-        tables = self.world.tables
+        tables = self.model.tables
         self._compare(found, tables, tables, who)
         if isinstance(found, str):
             return
         now = dict(found)
         for name, sid in now.items():
-            if name not in self.world.changed and self.known.get(name, sid) != sid:
+            if name not in self.model.changed and self.known.get(name, sid) != sid:
                 self.tally.wrong.append(f"{name} had the identifier {self.known[name]} and has {sid}")
         self.known = now
-        self.world.changed.clear()
+        self.model.changed.clear()
 
     def _compare(self, found: list[tuple[str, str]] | str, must: set[str], may: set[str], who: str) -> None:
         self.tally.looks[who] += 1
@@ -280,15 +284,15 @@ class Life:
 
     def _own_content(self) -> None:
         """A table is found by what it holds."""
-        name = self.world.some(1)[0]
-        hits = self.opened.search(self.opened.read(self.world.path(name)), k=100)
+        name = self.model.some(1)[0]
+        hits = self.opened.search(self.opened.read(self.model.path(name)), k=100)
         self._among(name, [hit.table for hit in hits], "by its content")
 
     def _by_http(self) -> None:
         """The same over HTTP."""
-        name = self.world.some(1)[0]
+        name = self.model.some(1)[0]
         try:
-            hits = _post(self.address, self.world.path(name))
+            hits = _post(self.address, self.model.path(name))
         except (OSError, http.client.HTTPException, ValueError, KeyError) as error:
             self.tally.wrong.append(f"over HTTP: {type(error).__name__}: {error}")
             return
@@ -298,11 +302,11 @@ class Life:
         self.tally.looks[who] += 1
         if name not in found:
             self.tally.lost.append(f"{name} was not among the first hundred ({who})")
-        self.tally.wrong += [f"{other} was found ({who})" for other in set(found) - self.world.tables]
+        self.tally.wrong += [f"{other} was found ({who})" for other in set(found) - self.model.tables]
 
     def check(self) -> None:
         """No damage anywhere."""
-        self.tally.wrong += [f"check: {one.file}: {one.what}" for one in check(self.world.index)]
+        self.tally.wrong += [f"check: {one.file}: {one.what}" for one in check(self.model.index)]
 
     def look_at_memory(self, seconds: float) -> None:
         """What the processes hold that live as long as the soak."""
@@ -396,3 +400,22 @@ def markdown(document: Mapping[str, Any]) -> str:
 
 def _sorted(counts: Mapping[str, int]) -> list[tuple[str, int]]:
     return sorted(counts.items(), key=lambda item: -item[1])
+
+
+def main() -> None:
+    """Run it, print the tables, and end with exit code 1 if something was lost or wrong."""
+    parser = ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=60.0, help="how long")
+    parser.add_argument("--seed", type=int, default=0, help="which changes and faults")
+    parser.add_argument("--dir", type=Path, help="where lake and index go; the folder for temporary files")
+    parser.add_argument("--out", type=Path, default=Path("results"), help="where the results go")
+    asked = parser.parse_args()
+    results = Results(asked.out, fresh=True)
+    document = measure_soak(results, asked.minutes, asked.seed, asked.dir, terminal_progress())
+    results.write_table(document["name"], markdown(document))
+    print(markdown(document))
+    sys.exit(1 if document["lost"] or document["wrong"] else 0)
+
+
+if __name__ == "__main__":
+    main()
