@@ -4,7 +4,7 @@ BIN := .venv/bin
 TOOLS := .venv/tools/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: help demo test test-page chromium screenshots fuzz fuzz-atheris soak lock audit sbom clean
+.PHONY: help demo test test-page chromium docs screenshots fuzz fuzz-atheris soak lock audit sbom clean
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
 
@@ -34,6 +34,10 @@ soak: .venv/dev.stamp  ## random changes and faults on a living index, for MINUT
 	$(PIP) install --require-hashes --no-deps -r requirements-fuzz.lock || { echo \
 	  'Atheris has no wheel for this Python and system: nothing is fuzzed with it.' >&2; exit 1; }
 	@touch $@
+
+docs: .venv/dev.stamp  ## write docs/COMMANDS.md and docs/pipeline.svg again
+	$(BIN)/python tools/write_commands.py
+	$(BIN)/python tools/draw_pipeline.py
 
 screenshots: .venv/dev.stamp chromium  ## take the pictures in docs/ anew; needs the index that `make demo` makes
 	$(BIN)/python tests/page/screenshots.py demo/index demo/films.csv docs
