@@ -135,7 +135,7 @@ def test_index_prints_one_document(run: Run, small: Path, tmp_path: Path) -> Non
     )
     facts = ran.json()
     assert facts["seconds"] > 0
-    assert (facts["tables"], facts["skipped"], facts["codes"], facts["levels"]) == (6, 3, 3, 2)
+    assert (facts["tables"], facts["skipped"], facts["codebook_size"], facts["levels"]) == (6, 3, 3, 2)
     assert (facts["labels"]["pairs"], facts["labels"]["pairs_outside_the_lake"]) == (1, 1)
     assert "1 labelled pairs name tables that are not in the lake" in ran.err
     assert "1 pairs" in run("info", tmp_path / "index").out

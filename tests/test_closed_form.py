@@ -292,8 +292,8 @@ def test_a_query_without_names_finds_its_tables_in_an_index_with_names(
     named_index: Path, tmp_path: Path
 ) -> None:
     with gentus.open(named_index) as index:
-        assert index.config["names"] > 0.5
-        assert index.config["evidence"]["name words"] > 0
+        assert (index.config.report.names or 0) > 0.5
+        assert index.config.report.vocabularies["name words"] > 0
         for subject in SUBJECTS:
             _, *rows = rows_of(subject, 70)
             made_up = write_table(tmp_path / f"{subject}.csv", [[f"column_{i}" for i in range(4)], *rows])
@@ -389,8 +389,8 @@ def test_a_table_that_comes_later_is_coded_by_the_model_alone(named_index: Path,
 def test_names_can_be_left_out(tmp_path: Path) -> None:
     lake = named_lake(tmp_path / "lake")
     with gentus.build(lake, tmp_path / "index", settings=QUICK, names=False, workers=1) as index:
-        assert index.config["names"] is None
-        assert not set(NAMES) & index.config["evidence"].keys()
+        assert index.config.report.names is None
+        assert not set(NAMES) & index.config.report.vocabularies.keys()
         _, *rows = rows_of("fish", 70)
         plain = write_table(tmp_path / "plain.csv", [["column_1", "column_2", "column_3", "column_4"], *rows])
         renamed = write_table(tmp_path / "renamed.csv", [list(CALLED["films"]), *rows])

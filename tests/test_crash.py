@@ -39,7 +39,7 @@ from gentus.search.trie import Tree
 KINDS = ("add", "remove", "sync", "compact", "index")
 KILLS = 200
 SEED = os.environ.get("CRASH_SEED", "0")  # which operations and moments; another one is another test
-LEFT = {"a writer that was stopped left it behind", "it is not of the same edition as the catalogue"}
+LEFT = {"a writer that was stopped left it behind", "it is not the same version as that of the catalogue"}
 VICTIM = Path(__file__).with_name("victim.py")
 Sid = tuple[int, ...]  # codes, then the suffix
 
@@ -52,7 +52,7 @@ class State:
     """What an index holds."""
 
     generation: int
-    edition: int
+    config_version: int
     sids: dict[str, Sid]  # by the table's name
     stamps: dict[str, int | None]  # the date of the file that each was read from
     waiting: set[str]  # read by a build that was stopped: their identifiers are to come, or of old content
@@ -96,13 +96,13 @@ def state_of(folder: Path, query: Path) -> State:
         assert subject_of(query.name) in {subject_of(name) for name in near}
         stamps = {name: stamp for _, name, _, _, stamp, *_ in rows}
         sids = {name: sid for name, (_, sid) in tables.items()}
-        return State(index.config["generation"], index.config["edition"], sids, stamps, waiting)
+        return State(index.config.generation, index.config.config_version, sids, stamps, waiting)
 
 
 def named_by_their_features(index: Index, tables: list[tuple[int, int, int]]) -> None:
     """The identifier of a table is that of the features which the cache has of it."""
     stored = dict(index.catalogue.db.execute("SELECT id, error FROM tables"))
-    identified = index.catalogue.identifiers(index.config["levels"])
+    identified = index.catalogue.identifiers(index.config.levels)
     codes = dict(zip(identified.tables.tolist(), identified.codes, strict=True))
     for features in stream_features(tables, index.layout):
         latents = index.encoder.encode(features)
@@ -317,7 +317,7 @@ def verify(
             holds_what_the_files_say(world.index, {world.name(path) for path in operation.what})
         elif operation.kind in ("sync", "index"):
             holds_what_the_files_say(world.index, world.in_lake())
-    return set(after.sids) != there or after.edition != before.edition
+    return set(after.sids) != there or after.config_version != before.config_version
 
 
 def test_a_first_build_that_is_killed(killer: Killer, tmp_path: Path) -> None:
@@ -433,7 +433,7 @@ def test_a_process_that_dies_at_the_worst_moment(
         with pytest.raises(DiedError):
             change(world, kind)
     then = state_of(world.index, world.query)
-    assert (then.edition != before.edition) == switched
+    assert (then.config_version != before.config_version) == switched
     if kind != "index" or not switched:
         assert then.sids == before.sids
     with gentus.open(world.index) as index:  # the next writer, whatever it does, clears away what was left

@@ -139,8 +139,8 @@ def test_two_processes_train_what_one_does(lake: Path, labels: Path, tmp_path: P
         torch.testing.assert_close(two[name], tensor, rtol=1e-3, atol=1e-4)
     assert not torch.allclose(one["bias"], untrained["bias"], atol=1e-2)
     with gentus.open(tmp_path / "two") as index:
-        assert index.config["generation"] == 1  # written once
-        assert index.config["generator"]["epochs"] == 2
+        assert index.config.generation == 1  # written once
+        assert index.info()["generator"]["epochs"] == 2
         assert len(index.search(lake / "fish_0.csv", k=5)) == 5
 
 

@@ -270,7 +270,7 @@ def test_tables_alike_are_told_apart_by_suffixes(tmp_path: Path) -> None:
         hits = index.search(tmp_path / "lake" / "0.csv")
         assert sorted(hit.table for hit in hits) == ["1.csv", "2.csv", "3.csv", "4.csv"]
         assert len({hit.sid for hit in hits}) == 4
-        assert index.info()["health"]["largest_bucket"] == 5
+        assert index.info()["codebook_statistics"]["largest_bucket"] == 5
 
 
 @pytest.mark.parametrize("junk", [False, True])
@@ -474,7 +474,7 @@ def test_a_reader_follows_a_switch_that_happens_while_it_opens(
         "gentus.index.index.read_config", lambda layout: answers.pop() if answers else read_config(layout)
     )
     with gentus.open(tmp_path / "index") as index:
-        assert index.config["generation"] == 2
+        assert index.config.generation == 2
 
 
 def test_the_same_seed_gives_the_same_identifiers(small: Path, tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def sids(index: Index) -> dict[str, str]:
     """Every table's identifier, as its catalogue has it."""
-    levels = index.config["levels"]
+    levels = index.config.levels
     found = index.catalogue.identifiers(levels)
     names = index.catalogue.names(found.tables.tolist())
     return {
@@ -173,13 +173,13 @@ def test_much_change_is_compacted_in_the_background(
 ) -> None:
     monkeypatch.setattr("gentus.index.index._most_changes", lambda snapshot: 2)
     with gentus.open(path) as index:
-        snapshot = index.config["snapshot"]
+        snapshot = index.config.snapshot
         index.remove(["fish_0.csv", "cities_0.csv", "films_0.csv"])
         deadline = time.monotonic() + 10
-        while index.config["snapshot"] == snapshot and time.monotonic() < deadline:
+        while index.config.snapshot == snapshot and time.monotonic() < deadline:
             time.sleep(0.01)
             index.refresh()
-        assert index.config["snapshot"] > snapshot
+        assert index.config.snapshot > snapshot
         index.add(lake / "fish_0.csv")
         assert "fish_0.csv" in index.tables()
 
@@ -269,7 +269,7 @@ def test_a_lake_that_moved_is_followed(lake: Path, path: Path, tmp_path: Path) -
         lake.rename(tmp_path / "moved")
         assert len(index.sync(tmp_path / "moved")) == 0
         assert sids(index) == before
-        assert index.config["lake"] == str(tmp_path / "moved")
+        assert index.config.lake == str(tmp_path / "moved")
         assert "fish_0.csv" not in tables(index, tmp_path / "moved" / "fish_0.csv")
 
 
@@ -376,7 +376,7 @@ def test_refit_learns_anew_without_reading(
         assert after != before
         assert "fish_40.csv" in tables(index, lake / "fish_0.csv")  # opened before the refit
         assert "cities_0.csv" not in index.tables()
-        assert index.config["settings"]["latent"] == read_config(Layout(path))["settings"]["latent"]
+        assert index.config.settings.latent == read_config(Layout(path)).settings.latent
         assert check(path) == []
 
 
@@ -398,9 +398,9 @@ def test_refit_keeps_the_labels_it_was_built_with(tmp_path: Path) -> None:
     gentus.build(lake, tmp_path / "index", labels, settings=QUICK).close()
     labels.unlink()
     with building.refit(tmp_path / "index", time_budget=1) as index:
-        assert index.config["labels"]["pairs"] == len(pairs)
-        assert index.config["generator"] is not None  # labels were given, and a build with them has one
-        assert index.config["feedback"] == 0  # labels say what was meant
+        assert index.info()["labels"]["pairs"] == len(pairs)
+        assert index.config.report.generator is not None  # labels were given, and a build with them has one
+        assert index.config.feedback == 0  # labels say what was meant
 
 
 # --- check and repair ----------------------------------------------------------------------------------

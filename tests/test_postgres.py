@@ -184,7 +184,7 @@ def test_the_password_is_never_stored_and_never_shown(
     typed = database.replace("me@", f"me:{PASSWORD}@")
     monkeypatch.setenv("PGPASSWORD", "")  # so that it is forgotten after the test
     with gentus.build(typed, tmp_path / "index", settings=QUICK, workers=1) as index:
-        assert index.config["lake"] == database
+        assert index.config.lake == database
         assert len(index) == len(SUBJECTS)
         assert subject_of(index.search(f"{typed}/fish_0", k=1)[0].table) in SUBJECTS
     stored = b"".join(file.read_bytes() for file in (tmp_path / "index").rglob("*") if file.is_file())

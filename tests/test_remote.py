@@ -160,7 +160,7 @@ def test_a_bucket_is_indexed_searched_followed_and_unioned(
     assert json.loads(done.stdout)["tables"] == 18
     with gentus.open(index) as opened:
         assert opened.tables() == names(scan(local))  # as in a folder
-        assert opened.config["lake"] == "s3://lake/my data"
+        assert opened.config.lake == "s3://lake/my data"
 
     query = "s3://lake/my data/fish_0.csv"
     done = RUN.invoke(app, ["search", str(index), query, "-k", "5", "--explain", "--json"])

@@ -70,7 +70,7 @@ def test_labels_train_a_generator_and_info_says_what_won(trained: Path, tmp_path
         generator = facts["generator"]
         figures = generator["held_out_map"]
         assert {"prior alone", "generator alone"} <= figures.keys()
-        assert facts["labels"]["queries_held_out"] == 3
+        assert len(facts["labels"]["validation_queries"]) == 3
         gain = max(figures.values()) - figures["prior alone"]
         assert generator["shipped"] == (gain > generator["standard_error"])
         assert (facts["bytes"]["generator"] > 0) == generator["shipped"]
@@ -95,7 +95,7 @@ def test_a_gain_within_the_noise_is_not_shipped(lake: Path, labels: Path, tmp_pa
             Supervision, "precisions", lambda self, _, weight: luck.get(weight, np.array([0.0, 1.0, 0.0]))
         )
         with gentus.build(lake, tmp_path / "index", labels, settings=TRAINED, workers=1) as index:
-            assert index.config["generator"]["chosen"] == "prior alone"
+            assert index.info()["generator"]["chosen"] == "prior alone"
             assert index.generator is None
 
 
@@ -130,7 +130,7 @@ def test_records_are_those_that_were_trained_on(trained: Path) -> None:
     assert result.exit_code == 0, result.output
     document = json.loads(result.stdout)
     with gentus.open(trained) as index:
-        held = set(index.config["labels"]["held_out"])
+        held = set(index.info()["labels"]["validation_queries"])
     assert len(held) == 3
     inputs = {r["input"]["table"] for r in document["shown"] if r["kind"] != "indexing"}
     assert inputs
@@ -171,10 +171,10 @@ def test_a_build_stopped_while_training_goes_on_there(
             gentus.build(lake, tmp_path / "index", labels, settings=settings, workers=1)
     monkeypatch.setattr(labelled, "fit_lake", again)
     with gentus.build(lake, tmp_path / "index", labels, settings=settings, workers=1) as index:
-        resumed = index.config["generator"]
+        resumed = index.info()["generator"]
     with gentus.open(trained) as index:
-        assert resumed["losses"] == index.config["generator"]["losses"]
-        assert resumed["held_out_map"] == index.config["generator"]["held_out_map"]
+        assert resumed["losses"] == index.info()["generator"]["losses"]
+        assert resumed["held_out_map"] == index.info()["generator"]["held_out_map"]
 
 
 @pytest.mark.parametrize("settings", [TRAINED, replace(QUICK, bert="minilm"), preset_settings("trained")])
@@ -202,8 +202,8 @@ def test_lesser_identifiers_can_be_had(variant: str, lake: Path, labels: Path, t
         assert index.info()["identifiers"] == variant
         assert len(index.search(lake / "fish_0.csv", k=5)) == 5
         if variant == "atomic":
-            assert index.config["levels"] == 1
-            assert index.config["codes"] == len(index)
+            assert index.config.levels == 1
+            assert index.config.codebook_size == len(index)
 
 
 def test_identifiers_that_say_nothing_need_a_generator(lake: Path, tmp_path: Path) -> None:

@@ -33,9 +33,9 @@ def measure_beams(
             rows.append(
                 {"beam": beam, **evaluate_index(index, groundtruth, k, queries, beam).metrics.to_dict()}
             )
-        return {"k": k, "rows": rows, "generator": bool((index.config["generator"] or {}).get("shipped"))}
+        return {"k": k, "rows": rows, "generator": index.config.generator is not None}
 
-    what = {"tables": len(index), "k": k, "beams": list(beams), "edition": index.config["edition"]}
+    what = {"tables": len(index), "k": k, "beams": list(beams), "config_version": index.config.config_version}
     document = results.measured(f"beam-{name}", what, measure)
     results.write_table(f"beam-{name}", markdown(document))
     plot({name: document}, results.folder / f"beam-{name}")

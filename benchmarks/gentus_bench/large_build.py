@@ -60,7 +60,7 @@ def measure_build(lake: Path, index: Path) -> dict[str, Any]:
         "peak_main_mb": _peak(samples, "main"),
         "stages": stage_facts(with_gaps(known, began, ended), samples),
         "levels": info["levels"],
-        "codes": info["codes"],
+        "codes": info["codebook_size"],
         "bytes": {**info["bytes"], "folder": size},
         "bytes_per_table": info["bytes_per_table"],
         "bytes_per_table_with_model": info["bytes_per_table_with_model"],

@@ -52,17 +52,18 @@ def measure_parts(index: Index, groundtruth: Path, k: int, beam: int | None = No
         return trie.table(found).tolist(), 0, len(found)
 
     def with_feedback(at: int) -> Answer:
-        feedback, itself = index.config["feedback"], {asked[at]}
+        feedback, itself = index.config.feedback, {asked[at]}
         found, _ = index.decoder.search_with_feedback(queries[at][2], beam, feedback, itself)
         return trie.table(found).tolist(), 0, len(found)
 
     ways: dict[str, Callable[[int], Answer]] = {"dense latents": dense, "prior": prior}
-    if index.config.get("feedback"):
+    if index.config.feedback:
         ways["prior, with feedback"] = with_feedback
     generator = index.generator
     if generator is not None:
-        softmax = index.config["settings"]["generation"]["softmax"]
-        weight = index.config["generator"]["weight"]
+        shipped = index.config.generator
+        assert shipped is not None
+        weight, softmax = shipped.weight, shipped.softmax
 
         def inputs(at: int) -> Inputs:
             return query_inputs(generator, *queries[at])
@@ -114,7 +115,7 @@ def _added(
 
 def _lake_latents(index: Index) -> tuple[np.ndarray[Any, Any], F32]:
     """Catalogue ids and latents of all tables, from the cache of features."""
-    if index.config["settings"]["bert"] is not None:
+    if index.config.settings.bert is not None:
         raise ValueError("parts are measured of indexes with the hybrid encoder only")
     tables = index.catalogue.featurized()
     latents = [index.encoder.encode(features) for features in stream_features(tables, index.layout)]

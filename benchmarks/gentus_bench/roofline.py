@@ -86,7 +86,7 @@ def _look(index: Index, source: Source, k: int) -> dict[str, tuple[float, float,
     encoder, decoder = index.encoder, index.decoder
     if not isinstance(encoder, ClosedForm):
         raise ValueError("The costs of a search are known of indexes without labels only.")
-    weight = index.config.get("feedback", 0.0)
+    weight = index.config.feedback
     taken = {part: float("inf") for part in PARTS}
 
     def timed(part: str, work: Callable[..., R], *given: Any) -> R:

@@ -6,8 +6,8 @@ Whether an index has labels decides which of them count. Without, they are those
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, is_dataclass, replace
-from typing import Any, Literal, get_args, get_type_hints
+from dataclasses import dataclass, field, replace
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -269,20 +269,3 @@ def preset_settings(preset: Preset, seed: int = 0, t5: str | None = None) -> Bui
             ),
         )
     raise ValueError(f"there is no preset {preset}; there are {', '.join(get_args(Preset))}")
-
-
-def settings_of(stored: dict[str, Any]) -> BuildSettings:
-    """Settings as they stand in `config.json`."""
-    settings: BuildSettings = _restore(BuildSettings, stored)
-    # What the fit found out about its input is for it to find out again.
-    return replace(settings, encoder=replace(settings.encoder, places=0, inputs=0))
-
-
-def _restore(kind: Any, stored: Any) -> Any:
-    """A value of a type made of dataclasses, from what `asdict` made of it."""
-    if stored is not None:
-        for choice in (kind, *get_args(kind)):  # `X | None` is X or None
-            if isinstance(choice, type) and is_dataclass(choice):
-                types = get_type_hints(choice)
-                return choice(**{name: _restore(types[name], value) for name, value in stored.items()})
-    return stored

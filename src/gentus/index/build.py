@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, replace
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,8 +26,9 @@ from gentus.identifiers.residual_kmeans import held_out_error, learn_codebooks
 from gentus.identifiers.variants import NON_SEMANTIC, make_identifiers
 from gentus.index.catalogue import Catalogue
 from gentus.index.coding import Chunk, Coder
+from gentus.index.config import FORMAT, FitReport, IndexConfig, ShippedGenerator
 from gentus.index.engine import Engine, EngineName, LocalEngine, open_engine
-from gentus.index.folder import FORMAT, IndexFolderError, Layout, next_generation, remove_other_chunks
+from gentus.index.folder import IndexFolderError, Layout, next_generation, remove_other_chunks
 from gentus.index.index import Index, save_model
 from gentus.index.ingest import read_lake, restore_features, stream_features
 from gentus.index.values import Given, Learnt, Sampled, narrowed
@@ -37,14 +38,14 @@ from gentus.metrics import load_groundtruth
 from gentus.neighbours.graph import find_neighbours, mutual_neighbours
 from gentus.progress import Progress
 from gentus.search.trie import build_trie
-from gentus.settings import BuildSettings, GenerationSettings, Preset, preset_settings, settings_of
+from gentus.settings import BuildSettings, GenerationSettings, Preset, preset_settings
 from gentus.threads import one_blas_thread
 
 if TYPE_CHECKING:
     from gentus.generator.distributed import Workers
 
 FEW = 20  # tables, of which a graph says less than their blocks do
-__all__ = ["BuildSettings", "Preset", "build", "preset_settings", "refit", "settings_of"]
+__all__ = ["BuildSettings", "Preset", "build", "preset_settings", "refit"]
 
 
 def build(
@@ -123,16 +124,17 @@ def refit(
     with writer(layout) as catalogue:
         config = catalogue.config()
         assert config is not None
-        settings = settings_of(config["settings"])
+        # The sizes of its input are for the fit to find out again.
+        settings = replace(config.settings, encoder=replace(config.settings.encoder, places=0, inputs=0))
         given = None if labels is None or truth is None else Given(str(Path(labels).resolve()), truth)
-        if given is None and config["labels"]:
+        if given is None and config.report.labels:
             require_training()
-            given = Given(config["labels"]["file"], catalogue.labels())
+            given = Given(config.report.labels.file, catalogue.labels())
         if given is not None and settings.generation is None:
             settings = replace(settings, generation=GenerationSettings())
         engine = LocalEngine() if workers is None else LocalEngine(workers)
         restore_features(layout, catalogue, settings.limits, engine, progress)
-        root = as_location(config["lake"])
+        root = as_location(config.lake)
         with _team(given) as team:
             fit(root, layout, catalogue, settings, given, time_budget, engine, team, progress)
     return Index(layout.root)
@@ -286,38 +288,53 @@ def _switch(
 ) -> None:
     """Write the next generation beside the current one, then switch."""
     named = learnt.named
-    generation = next_generation(layout)
-    save_model(layout.model(generation), learnt.encoder, named.codebooks)
-    learnt.trie.save(layout.trie(generation))
+    number = next_generation(layout)
+    save_model(layout.model(number), learnt.encoder, named.codebooks)
+    learnt.trie.save(layout.trie(number))
     if learnt.save_generator is not None:
-        learnt.save_generator(layout.generator(generation))
-    mean, usual = learnt.unseen or (None, None)
-    config = {
-        "format": FORMAT,
-        "version": __version__,
-        "lake": str(root.resolve()),
-        "settings": asdict(learnt.settings),
-        "levels": named.codebooks.levels,
-        "codes": named.codebooks.size,
-        "tables": len(sampled.tables),
-        "evidence": learnt.encoder.evidence.report(),
-        "names": learnt.encoder.name_trust,
-        "order": learnt.encoder.order,
-        "feedback": learnt.feedback,
-        "labels": learnt.labels,
-        "generator": learnt.generator,
-        "health": {
-            **asdict(codebook_statistics(learnt.codes, named.codebooks.size, learnt.distance)),
-            "unseen_error": mean,  # what to expect of tables that come later,
-            "unseen_usual": usual,  # and what 95 of 100 stay below
-        },
-    }
+        learnt.save_generator(layout.generator(number))
     ids = sampled.tables[:, 0].astype(np.int32)
+    report = _report(learnt, len(sampled.tables))
+    trained, generation = report.generator, learnt.settings.generation
+    generator = None
+    if trained is not None and trained.shipped and generation is not None:
+        generator = ShippedGenerator(trained.weight, generation.softmax)
     with catalogue.transaction():
-        serial = catalogue.put_sids(ids, named.codes, named.suffixes, learnt.distance)
+        sequence = catalogue.put_sids(ids, named.codes, named.suffixes, learnt.distance)
         catalogue.put_labels(given.truth if given else {})
         catalogue.purge()
-        numbers = {"generation": generation, "snapshot": generation, "serial": serial, "fitted": serial}
-        config = publish(layout, catalogue, {**config, **numbers})
+        config = IndexConfig(
+            format=FORMAT,
+            version=__version__,
+            config_version=0,  # `publish` sets it, and the files
+            generation=number,
+            snapshot=number,
+            change_sequence=sequence,
+            fit_sequence=sequence,
+            lake=str(root.resolve()),
+            settings=learnt.settings,
+            levels=named.codebooks.levels,
+            codebook_size=named.codebooks.size,
+            feedback=learnt.feedback,
+            generator=generator,
+            files={},
+            report=report,
+        )
+        config = publish(layout, catalogue, config)
     settle(layout, config)
     remove_other_chunks(layout, catalogue.chunks())
+
+
+def _report(learnt: Learnt, tables: int) -> FitReport:
+    mean, p95 = learnt.unseen or (None, None)
+    return FitReport(
+        tables=tables,
+        vocabularies=learnt.encoder.evidence.report(),
+        names=learnt.encoder.name_trust,
+        order=learnt.encoder.order,
+        codebook_statistics=codebook_statistics(learnt.codes, learnt.named.codebooks.size, learnt.distance),
+        held_out_error=mean,
+        held_out_error_p95=p95,
+        labels=learnt.labels,
+        generator=learnt.generator,
+    )

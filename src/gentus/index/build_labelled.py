@@ -7,8 +7,8 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
-from typing import Any
 
+import msgspec
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from gentus.identifiers.variants import NON_SEMANTIC, Identifiers, make_identifi
 from gentus.index.catalogue import Catalogue, Places
 from gentus.index.coding import Chunk, Coder
 from gentus.index.column_states import LakeStates
+from gentus.index.config import GeneratorReport, LabelReport
 from gentus.index.engine import Engine
 from gentus.index.fit_labelled import Fitted, fit_lake, recall_fit, remember_fit
 from gentus.index.folder import Layout
@@ -98,7 +99,7 @@ def learn_with_labels(
         )
         mark = hashlib.sha256(named.codes.tobytes() + lesson.labels.pairs.tobytes()).hexdigest()
         taught = train_generator(lesson, layout.cache, time_budget, mark, progress, settings.download, team)
-    shipped = taught is not None and taught.report["shipped"]
+    trained = None if taught is None else msgspec.convert(taught.report, GeneratorReport)
     report = _label_report(given, labels, fitted, sample, catalogue)
     return Learnt(
         encoder,
@@ -109,8 +110,8 @@ def learn_with_labels(
         fitted.unseen,
         replace(settings, encoder=encoder.settings),
         labels=report,
-        generator=None if taught is None else taught.report,
-        save_generator=taught.generator.save if taught is not None and shipped else None,
+        generator=trained,
+        save_generator=taught.generator.save if taught and trained and trained.shipped else None,
     )
 
 
@@ -173,17 +174,16 @@ def _fit_or_recall(
 
 def _label_report(
     given: Given, labels: Labels, fitted: Fitted, sample: _Sample, catalogue: Catalogue
-) -> dict[str, Any]:
-    """What became of the labels."""
-    held = catalogue.names(sample.ids[query] for query in labels.queries())
-    return {
-        "file": given.file,
-        "pairs": len(labels.pairs) + len(labels.validation),
-        "pairs_outside_the_lake": labels.unknown,
-        "queries_held_out": len(held),
-        "held_out": sorted(named.name for named in held.values()),
+) -> LabelReport:
+    """How the labels were used."""
+    validation = catalogue.names(sample.ids[query] for query in labels.queries())
+    return LabelReport(
+        given.file,
+        len(labels.pairs) + len(labels.validation),
+        labels.unknown,
+        sorted(named.name for named in validation.values()),
         **fitted.report,
-    }
+    )
 
 
 def _supervision(

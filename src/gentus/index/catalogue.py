@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from gentus.arrays import U8
 from gentus.index.catalogue_file import connect, has_log, is_settled, stamp
-from gentus.index.folder import require_keys
+from gentus.index.config import IndexConfig, from_document, to_document
 from gentus.index.row_checksums import AlteredError, sealed, sound
 from gentus.lake import Location, Source, as_location
 from gentus.lake.location import identity, is_url
@@ -522,19 +522,19 @@ class Catalogue:
         """Store a setting."""
         self.db.execute("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", (key, value))
 
-    def config(self) -> dict[str, Any] | None:
+    def config(self) -> IndexConfig | None:
         """Which files are current and how they were made; None while the first build is not finished."""
         text = self.get_meta("config")
         if text is None:
             return None
         try:
-            return require_keys(json.loads(text))
+            return from_document(json.loads(text))
         except ValueError as error:
             raise AlteredError(f"its configuration cannot be used: {error}") from error
 
-    def put_config(self, config: dict[str, Any]) -> None:
+    def put_config(self, config: IndexConfig) -> None:
         """Switch over to other files."""
-        self.put_meta("config", json.dumps(config))
+        self.put_meta("config", json.dumps(to_document(config)))
 
     def version(self) -> tuple[int, int]:
         """Changes whenever another connection has changed something; costs next to nothing."""

@@ -9,7 +9,7 @@ from contextlib import closing, suppress
 from functools import cache
 from pathlib import Path
 
-from gentus.index.folder import FORMAT
+from gentus.index.config import FORMAT
 from gentus.index.row_checksums import write_seals
 
 _SCHEMA = """

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from gentus.index.catalogue import Catalogue
+from gentus.index.config import IndexConfig
 from gentus.index.engine import LocalEngine
 from gentus.index.folder import (
     IndexFolderError,
@@ -26,7 +27,7 @@ from gentus.index.ingest import damaged_chunks, name_at, restore_features
 from gentus.index.row_checksums import altered
 from gentus.index.updater import GROWING, write_snapshot
 from gentus.index.writer import writer
-from gentus.lake import Limits, Location, as_location
+from gentus.lake import Location, as_location
 from gentus.progress import Progress
 from gentus.search.trie import Trie, build_trie
 
@@ -87,21 +88,21 @@ def _problems(layout: Layout) -> Iterator[Problem]:
             yield Problem(layout.catalogue.name, "its build was not finished", again)
             return
         yield from _config_problems(layout, config)
-        yield from _name_problems(layout, catalogue, as_location(config["lake"]))
+        yield from _name_problems(layout, catalogue, as_location(config.lake))
         sound = True
-        for name, told in config["files"].items():
+        for name, told in config.files.items():
             wrong = verify(layout, name, told)
             if wrong:
                 sound = sound and not name.startswith("trie")
                 cure = _REPAIR if name.startswith("trie") else f"gentus refit {layout.root}"
                 yield Problem(name, wrong, cure)
-        if config["settings"]["identifiers"] in GROWING:
+        if config.settings.identifiers in GROWING:
             yield from _tree_problems(layout, catalogue, config, sound)
         for chunk in damaged_chunks(layout, catalogue):
             if layout.chunk(chunk).exists():  # a cache may be deleted; what is there has to be right
                 name = layout.chunk(chunk).relative_to(layout.root).as_posix()
                 yield Problem(name, "its features cannot be read", _REPAIR)
-        for path in superseded(layout, config["generation"], config["snapshot"]):
+        for path in superseded(layout, config.generation, config.snapshot):
             yield Problem(path.name, "a writer that was stopped left it behind", _REPAIR)
     except sqlite3.Error as error:
         yield Problem(layout.catalogue.name, f"it cannot be read: {error}", again)
@@ -109,15 +110,14 @@ def _problems(layout: Layout) -> Iterator[Problem]:
         catalogue.close()
 
 
-def _config_problems(layout: Layout, config: dict[str, Any]) -> Iterator[Problem]:
+def _config_problems(layout: Layout, config: IndexConfig) -> Iterator[Problem]:
     name = layout.config.name
     try:
         told = read_config(layout)
-        told.pop("checksum")
-        if told["edition"] != config["edition"]:
-            yield Problem(name, "it is not of the same edition as the catalogue", _REPAIR)
+        if told.config_version != config.config_version:
+            yield Problem(name, "it is not the same version as that of the catalogue", _REPAIR)
         elif told != config:  # it is sealed; the catalogue is not
-            again = f"gentus index {told['lake']} -o {layout.root}"
+            again = f"gentus index {told.lake} -o {layout.root}"
             yield Problem(layout.catalogue.name, f"its configuration is not that of {name}", again)
     except IndexFolderError as error:
         yield Problem(name, str(error).split(". ")[0], _REPAIR)
@@ -133,10 +133,10 @@ def _name_problems(layout: Layout, catalogue: Catalogue, lake: Location) -> Iter
 
 
 def _tree_problems(
-    layout: Layout, catalogue: Catalogue, config: dict[str, Any], sound: bool
+    layout: Layout, catalogue: Catalogue, config: IndexConfig, sound: bool
 ) -> Iterator[Problem]:
     """Identifiers that are not unique, or a tree that does not hold what the catalogue says."""
-    levels, since = config["levels"], config["serial"]
+    levels, since = config.levels, config.change_sequence
     everything = catalogue.identifiers(levels)
     listed = np.column_stack([everything.codes, everything.suffixes])
     if len(np.unique(listed, axis=0)) != len(listed):
@@ -150,7 +150,7 @@ def _tree_problems(
         np.concatenate([old.suffixes, gone.suffixes]),
         np.concatenate([old.tables, gone.tables]),
     )
-    found = Trie.load(layout.trie(config["snapshot"]))
+    found = Trie.load(layout.trie(config.snapshot))
     known = expected.tables >= 0
     alike = all(
         np.array_equal(getattr(found, field.name), getattr(expected, field.name))
@@ -158,7 +158,7 @@ def _tree_problems(
         if field.name != "tables"
     )
     if not alike or not np.array_equal(found.tables[known], expected.tables[known]):
-        folder = layout.trie(config["snapshot"]).name
+        folder = layout.trie(config.snapshot).name
         yield Problem(folder, "it does not hold the identifiers that the catalogue has", _REPAIR)
 
 
@@ -175,5 +175,4 @@ def _repair(layout: Layout, problems: list[Problem], progress: Progress) -> None
         if any(name.startswith("trie") for name in broken):
             config = write_snapshot(layout, catalogue, config)
         if any(name.startswith(layout.cache.name) for name in broken):
-            limits = Limits(**config["settings"]["limits"])
-            restore_features(layout, catalogue, limits, LocalEngine(), progress)
+            restore_features(layout, catalogue, config.settings.limits, LocalEngine(), progress)

@@ -74,7 +74,7 @@ def fit_lake(
         words = torch.randn(*shape, encoder.latent, generator=generator).numpy() * 0.1
         books = Codebooks(words.astype(np.float16).astype(np.float32))
         network = Network(encoder, basis.shape[1])
-        return Fitted(network.export(basis), encoder, None, books, None, {"held_out_map": {}})
+        return Fitted(network.export(basis), encoder, None, books, None, {"validation_map": {}})
     judge, report = choose_scorer(columns, labels, settings, random, progress)
     with progress.stage("Scoring neighbours", total) as tick:
         graph = find_neighbours(columns, settings.teacher, judge, tick)
@@ -103,8 +103,8 @@ def fit_lake(
         codebooks = learn_codes(network, batches, quantizer, shape, generator, tick)
         latents = all_latents(network, batches).numpy()
         unseen = held_out_error(latents, latents, shape, settings.seed)
-    report["latents_by"] = "labels" if led else "teacher"
-    report["held_out_map"] |= {f"latents by {name}": figure for name, figure in figures.items()}
+    report["latents_by"] = "labels" if led else "neighbours"
+    report["validation_map"] |= {f"latents by {name}": figure for name, figure in figures.items()}
     return Fitted(network.export(basis), encoder, evidence, codebooks, soft, report, unseen)
 
 
@@ -160,7 +160,7 @@ def choose_scorer(
 ) -> tuple[PairScorer, dict[str, Any]]:
     """The judge that ranks the held-out queries better: one taught by labels, or the one without."""
     if not labels or not settings.teacher_weight:
-        return MatchingScorer(), {"held_out_map": {}}
+        return MatchingScorer(), {"validation_map": {}}
 
     def ranker(judge: PairScorer) -> Any:
         return lambda queries: (
@@ -177,8 +177,8 @@ def choose_scorer(
         }
     won = figures["judge with labels"] >= figures["judge without"]
     report = {
-        "judge": {"found": learnt.finder, **learnt.report()} if won else None,
-        "held_out_map": {name: round(figure, 4) for name, figure in figures.items()},
+        "scorer": {"found": learnt.finder, **learnt.report()} if won else None,
+        "validation_map": {name: round(figure, 4) for name, figure in figures.items()},
     }
     return (learnt if won else plain), report
 

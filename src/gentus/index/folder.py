@@ -22,26 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from gentus.files import write_file
-
-FORMAT = 8
-_NEEDED = (
-    "edition",
-    "generation",
-    "snapshot",
-    "serial",
-    "fitted",
-    "files",
-    "version",
-    "lake",
-    "settings",
-    "levels",
-    "codes",
-    "labels",
-    "generator",
-    "evidence",
-    "names",
-    "health",
-)
+from gentus.index.config import FORMAT, FileChecksum, IndexConfig, from_document, to_document
 
 
 class IndexFolderError(RuntimeError):
@@ -140,24 +121,25 @@ def write_lock(layout: Layout, wait: float = 0.0) -> Iterator[None]:
         yield
 
 
-def write_config(layout: Layout, config: dict[str, Any]) -> None:
-    """Replace `config.json` in one step, sealed by a checksum of its own."""
-    sealed = {**config, "checksum": _seal(config)}
+def write_config(layout: Layout, config: IndexConfig) -> None:
+    """Replace `config.json` in one step, with a checksum of its own."""
+    document = to_document(config)
+    sealed = {**document, "checksum": _seal(document)}
     write_file(layout.config, (json.dumps(sealed, indent=2) + "\n").encode())
 
 
-def _seal(config: dict[str, Any]) -> str:
-    text = json.dumps({key: value for key, value in config.items() if key != "checksum"}, sort_keys=True)
+def _seal(document: dict[str, Any]) -> str:
+    text = json.dumps(document, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def digests(layout: Layout, generation: int, snapshot: int) -> dict[str, dict[str, Any]]:
+def digests(layout: Layout, generation: int, snapshot: int) -> dict[str, FileChecksum]:
     """Size and SHA-256 of every file that the catalogue's current configuration stands on."""
     files = [layout.model(generation)]
     for folder in (layout.generator(generation), layout.trie(snapshot)):
         files += sorted(path for path in folder.glob("*") if path.is_file())
     return {
-        path.relative_to(layout.root).as_posix(): {"bytes": path.stat().st_size, "sha256": digest(path)}
+        path.relative_to(layout.root).as_posix(): FileChecksum(path.stat().st_size, digest(path))
         for path in files
     }
 
@@ -168,16 +150,16 @@ def digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def verify(layout: Layout, name: str, expected: dict[str, Any]) -> str | None:
+def verify(layout: Layout, name: str, expected: FileChecksum) -> str | None:
     """What is wrong with a file, in words; None if it is as it was written."""
     path = layout.root / name
     try:
         if foreign := _foreign(path):
             return foreign
         size = path.stat().st_size
-        if size != expected["bytes"]:
-            return f"it has {size:,} bytes instead of {expected['bytes']:,}"
-        if digest(path) != expected["sha256"]:
+        if size != expected.bytes:
+            return f"it has {size:,} bytes instead of {expected.bytes:,}"
+        if digest(path) != expected.sha256:
             return "its content is not what was written (the checksum differs)"
     except FileNotFoundError:
         return "it is missing"
@@ -186,7 +168,7 @@ def verify(layout: Layout, name: str, expected: dict[str, Any]) -> str | None:
     return None
 
 
-def read_config(layout: Layout) -> dict[str, Any]:
+def read_config(layout: Layout) -> IndexConfig:
     """Read `config.json`, or say what is wrong with it."""
     try:
         there = layout.root.is_dir()
@@ -206,26 +188,21 @@ def read_config(layout: Layout) -> dict[str, Any]:
         )
     repair = f"Mend it: gentus check {layout.root} --repair"
     try:
-        config: dict[str, Any] = json.loads(layout.config.read_text("utf-8"))
-        version = config["format"]
+        document: dict[str, Any] = json.loads(layout.config.read_text("utf-8"))
+        version, checksum = document["format"], document.pop("checksum", None)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise IndexFolderError(f"{layout.config} is damaged ({_reason(error)}). {repair}") from error
-    check_format(layout, version, config.get("lake"))
-    try:
-        require_keys(config)
-    except ValueError as error:
-        raise IndexFolderError(f"{layout.config} is damaged ({error}). {repair}") from error
-    if config.get("checksum") != _seal(config):
+    lake = document.get("lake")
+    check_format(layout, version, lake)
+    if checksum != _seal(document):
         raise IndexFolderError(f"{layout.config} was altered (its checksum differs). {repair}")
-    return config
-
-
-def require_keys(config: Any) -> dict[str, Any]:
-    """A configuration, if it has all that one needs; else `ValueError`."""
-    missing = [key for key in _NEEDED if key not in config] if isinstance(config, dict) else ["braces"]
-    if missing:
-        raise ValueError(f"it lacks {', '.join(missing)}")
-    return dict(config)
+    try:
+        return from_document(document)
+    except ValueError as error:
+        raise IndexFolderError(
+            f"{layout.config} is not of this version of gentus ({error}). "
+            f"Build the index again: gentus index {lake or 'LAKE'} -o {layout.root}"
+        ) from error
 
 
 def check_format(layout: Layout, version: object, lake: object) -> None:

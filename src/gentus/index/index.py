@@ -24,6 +24,7 @@ from gentus.embed.encoder import Encoder
 from gentus.files import write_file
 from gentus.identifiers.codebooks import Codebooks, format_sid, format_sids
 from gentus.index.catalogue import Catalogue, Named
+from gentus.index.config import IndexConfig
 from gentus.index.drift import drift
 from gentus.index.folder import IndexFolderError, Layout, check_format, read_config, verify
 from gentus.index.ingest import name_at
@@ -102,10 +103,8 @@ class Index:
             self._seen = self.catalogue.version()
             self._named: dict[int, Named] = {}  # names that were read since then
             self._now = self._load(None)
-        if told["edition"] > self.config["edition"]:  # the catalogue is always the first to know
-            raise _damaged(
-                self.layout, self.layout.catalogue, f"{self.layout.config.name} is of a later edition"
-            )
+        if told.config_version > self.config.config_version:  # the catalogue is always the first to know
+            raise _damaged(self.layout, self.layout.catalogue, f"{self.layout.config.name} is newer")
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
@@ -134,7 +133,7 @@ class Index:
                     f"{self.layout.catalogue} does not say which files are current. "
                     f"Build the index again: gentus index LAKE -o {self.layout.root}"
                 )
-            check_format(self.layout, config["format"], config["lake"])
+            check_format(self.layout, config.format, config.lake)
             try:
                 return self._loaded(config, known)
             except IndexFolderError:
@@ -142,19 +141,18 @@ class Index:
                 if config == before or tried > 5:
                     raise  # else a writer switched over between the two reads
 
-    def _loaded(self, config: dict[str, Any], known: Moment | None) -> Moment:
-        generation, snapshot = int(config["generation"]), int(config["snapshot"])
-        if known is not None and known.config["generation"] == generation:
+    def _loaded(self, config: IndexConfig, known: Moment | None) -> Moment:
+        generation, snapshot = config.generation, config.snapshot
+        if known is not None and known.config.generation == generation:
             encoder, codebooks = known.encoder, known.decoder.codebooks
         else:
             self._verify(config, self.layout.model(generation))
             try:
-                settings = EncoderSettings(**config["settings"]["encoder"])
-                encoder, codebooks = load_model(self.layout.model(generation), settings)
+                encoder, codebooks = load_model(self.layout.model(generation), config.settings.encoder)
             except Exception as error:
                 raise _damaged(self.layout, self.layout.model(generation), error) from error
         folder = self.layout.trie(snapshot)
-        if known is not None and known.config["snapshot"] == snapshot:
+        if known is not None and known.config.snapshot == snapshot:
             base = known.base
         else:
             self._verify(config, folder)
@@ -168,24 +166,24 @@ class Index:
             added, gone = (
                 build_trie(found.codes, found.suffixes, found.tables)
                 for found in (
-                    self.catalogue.identifiers(base.levels, since=config["serial"]),
-                    self.catalogue.gone(base.levels, since=config["serial"]),
+                    self.catalogue.identifiers(base.levels, since=config.change_sequence),
+                    self.catalogue.gone(base.levels, since=config.change_sequence),
                 )
             )
             if self.catalogue.config() != config:
                 raise IndexFolderError(f"{self.layout.root} is being changed without end; try again.")
             serial, known_tables = self.catalogue.serial(), self.catalogue.identified()
         tree = apply_delta(base, added, gone)
-        whole = config["settings"]["identifiers"] != "no-suffix"  # which leads to one table a code
+        whole = config.settings.identifiers != "no-suffix"  # which leads to one table a code
         if whole and len(tree) != known_tables:
             reason = f"it leads to {len(tree):,} tables, and {known_tables:,} were written"
             raise _damaged(self.layout, self.layout.catalogue, reason)
         return Moment(config, encoder, base, len(added) + len(gone), serial, Decoder(tree, codebooks))
 
-    def _verify(self, config: dict[str, Any], path: Path) -> None:
+    def _verify(self, config: IndexConfig, path: Path) -> None:
         """Compare a file, or the files of a folder, with their checksums."""
         name = path.relative_to(self.layout.root).as_posix()
-        files = {file: told for file, told in config["files"].items() if file.split("/")[0] == name}
+        files = {file: told for file, told in config.files.items() if file.split("/")[0] == name}
         if not files:
             raise _damaged(self.layout, self.layout.config, f"it lists no checksum of {name}")
         for file, told in files.items():
@@ -202,7 +200,7 @@ class Index:
                 self._seen, self._named = version, {}
 
     @property
-    def config(self) -> dict[str, Any]:
+    def config(self) -> IndexConfig:
         """How the index was made, and which files are current."""
         return self._now.config
 
@@ -219,7 +217,7 @@ class Index:
     @property
     def limits(self) -> Limits:
         """How much of a table is read."""
-        return Limits(**self.config["settings"]["limits"])
+        return self.config.settings.limits
 
     def close(self) -> None:
         """Close the catalogue; the index cannot be searched any more."""
@@ -271,7 +269,7 @@ class Index:
 
         `dry_run` only says what would happen; `force` removes even most of the index.
         """
-        root = as_location(self.config["lake"] if lake is None else lake)
+        root = as_location(self.config.lake if lake is None else lake)
         return self._changed(lambda updater: updater.sync(root, dry_run, force), progress)
 
     def compact(self) -> bool:
@@ -437,7 +435,7 @@ class Index:
 
     def _refuse_hidden(self, source: Source) -> None:
         """Whoever opens a table sees by its name that it lies elsewhere; one that hides it was made up."""
-        own = name_at(source.path, source.part, as_location(self.config["lake"]), self.layout)
+        own = name_at(source.path, source.part, as_location(self.config.lake), self.layout)
         if source.name != own or os.pardir in str(source.path).split(os.sep):
             raise AlteredError(f"the table {source.name} has the path {source.path}, which is that of {own}")
 
@@ -514,9 +512,9 @@ class Index:
         return self._generator_of(self._now)
 
     def _generator_of(self, now: Moment) -> Generator | None:
-        if not (now.config["generator"] or {}).get("shipped"):
+        if now.config.generator is None:
             return None
-        generation = int(now.config["generation"])
+        generation = now.config.generation
         with self._lock:
             if self._generator is None or self._generator[0] != generation:
                 from gentus.generator.model import Generator
@@ -533,7 +531,7 @@ class Index:
         """
         self.refresh()
         now = self._now
-        checkpoint = now.config["settings"]["bert"]
+        checkpoint = now.config.settings.bert
         if checkpoint is not None and isinstance(now.encoder, Encoder) and now.encoder.states is None:
             from gentus.features.bert import BertColumns
 
@@ -576,7 +574,8 @@ class Index:
     def info(self) -> dict[str, Any]:
         """What the index is made of, how large it is, and how healthy its identifiers are."""
         tables = len(self)
-        generation, snapshot = int(self.config["generation"]), int(self.config["snapshot"])
+        config, report = self.config, self.config.report
+        generation, snapshot = config.generation, config.snapshot
         trie = sum(path.stat().st_size for path in self.layout.trie(snapshot).iterdir())
         model = self.layout.model(generation).stat().st_size
         folder = self.layout.generator(generation)
@@ -584,21 +583,24 @@ class Index:
         cache = sum(path.stat().st_size for path in self.layout.cache.glob("*.npz"))
         return {
             "index": str(self.layout.root),
-            "lake": self.config["lake"],
+            "lake": config.lake,
             "tables": tables,
             "skipped": len(self.skipped()),
-            "levels": self.config["levels"],
-            "codes": self.config["codes"],
-            "labels": self.config["labels"],
-            "generator": self.config["generator"],
-            "encoder": self.config["settings"]["bert"]
-            or ("hybrid" if self.config["labels"] else "closed form"),
-            "names": self.config["names"],
-            "order": self.config["order"],
-            "identifiers": self.config["settings"]["identifiers"],
-            "evidence": self.config["evidence"],
-            "health": self.config["health"],
-            "drift": drift(self.config, self.catalogue),
+            "levels": config.levels,
+            "codebook_size": config.codebook_size,
+            "labels": None if report.labels is None else asdict(report.labels),
+            "generator": None if report.generator is None else asdict(report.generator),
+            "encoder": config.settings.bert or ("hybrid" if report.labels else "closed form"),
+            "names": report.names,
+            "order": report.order,
+            "identifiers": config.settings.identifiers,
+            "vocabularies": report.vocabularies,
+            "codebook_statistics": {
+                **asdict(report.codebook_statistics),
+                "held_out_error": report.held_out_error,
+                "held_out_error_p95": report.held_out_error_p95,
+            },
+            "drift": drift(config, self.catalogue),
             "bytes": {
                 "trie": trie,
                 "model": model,
@@ -608,8 +610,8 @@ class Index:
             },
             "bytes_per_table": round(trie / max(tables, 1), 1),
             "bytes_per_table_with_model": round((trie + model + shipped) / max(tables, 1), 1),
-            "format": self.config["format"],
-            "version": self.config["version"],
+            "format": config.format,
+            "version": config.version,
         }
 
 

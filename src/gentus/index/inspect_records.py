@@ -45,22 +45,22 @@ def inspect(
     """Say how many records an index and its labels give, and describe the first of them, for JSON."""
     if kind not in (None, *get_args(Kind)):
         raise ValueError(f"there are no {kind} records; there are {', '.join(get_args(Kind))}")
-    known_labels = index.config["labels"] or {}
-    held = set() if labels else set(known_labels.get("held_out", ()))  # they were never trained on
+    used = index.config.report.labels
+    validation = set() if labels or used is None else set(used.validation_queries)  # never trained on
     given = load_groundtruth(labels) if labels else index.catalogue.labels()
     if not given:
         raise ValueError(
             f"No labels are known to {index.layout.root}. Give a CSV of query_table,candidate_table: --labels"
         )
-    generation = index.config["settings"]["generation"]
-    settings = settings or RecordSettings(**(generation["records"] if generation else {}))
-    found = index.catalogue.identifiers(index.config["levels"])
+    generation = index.config.settings.generation
+    settings = settings or (generation.records if generation else RecordSettings())
+    found = index.catalogue.identifiers(index.config.levels)
     row_of = {table: row for row, table in enumerate(found.tables.tolist())}
     # A build that was interrupted may have read tables that have no identifier yet.
     tables = [table for table in index.catalogue.featurized().tolist() if table[0] in row_of]
     known = index.catalogue.names(table for table, _, _ in tables)
     names = [known[table].name for table, _, _ in tables]
-    truth = {query: right for query, right in given.items() if query not in held}
+    truth = {query: right for query, right in given.items() if query not in validation}
     pairs, outside = label_pairs(truth, {name: at for at, name in enumerate(names)})
     if not len(pairs):
         raise ValueError(f"{labels or 'labels'}: none of its {outside:,} pairs names two tables of the index")
@@ -106,7 +106,7 @@ def _features(
     if not all(layout.chunk(chunk).is_file() for chunk in {chunk for _, chunk, _ in tables}):
         raise IndexFolderError(
             f"Cached features are missing from {layout.cache}. "
-            f"Make them again: gentus index {index.config['lake']} -o {layout.root}"
+            f"Make them again: gentus index {index.config.lake} -o {layout.root}"
         )
     for features in stream_features(tables, layout):
         widths.append(np.diff(features.tables))

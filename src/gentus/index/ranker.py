@@ -13,6 +13,7 @@ from gentus.arrays import F32
 from gentus.embed.closed_form import ClosedForm
 from gentus.embed.encoder import Encoder
 from gentus.features.extract import featurize_all
+from gentus.index.config import IndexConfig
 from gentus.index.engine import LocalEngine
 from gentus.lake import Limits, Location, Skipped, Source, Unreadable, only_table
 from gentus.search.beam import Decoder
@@ -31,7 +32,7 @@ LEAST_PRIOR_BEAM = 200  # ... and can look wider
 class Moment:
     """What an index is at one moment: all of it fits together, and none of it ever changes."""
 
-    config: dict[str, Any]
+    config: IndexConfig
     encoder: ClosedForm | Encoder
     base: Trie  # the snapshot
     changes: int  # how much came and went since
@@ -152,7 +153,7 @@ def _latent(encoder: ClosedForm | Encoder, query: Seen) -> F32:
 
 
 def _by_prior(now: Moment, latent: F32, k: int, beam: int | None, itself: set[int]) -> list[Found]:
-    width, feedback = beam or max(2 * k, LEAST_PRIOR_BEAM), now.config.get("feedback", 0.0)
+    width, feedback = beam or max(2 * k, LEAST_PRIOR_BEAM), now.config.feedback
     rows, left = now.decoder.search_with_feedback(latent, width, feedback, itself)
     best = slice(k + len(itself))
     return list(map(Found, rows[best].tolist(), (1 - left[best] / 2).tolist()))
@@ -162,8 +163,9 @@ def _by_generator(now: Moment, generator: Generator, table: Table, k: int, beam:
     from gentus.generator.answer import decode, query_inputs
 
     inputs = query_inputs(generator, table, *now.encoder.read(table))
-    weight: float | None = now.config["generator"]["weight"]
-    softmax = now.config["settings"]["generation"]["softmax"]
+    shipped = now.config.generator
+    assert shipped is not None
+    weight, softmax = shipped.weight, shipped.softmax
     width = beam or max(2 * k, LEAST_BEAM)
     (found,) = decode(generator, inputs, now.decoder.trie, now.decoder.codebooks, weight, width, softmax)
     rows = found.rows.tolist()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -22,12 +22,13 @@ from gentus.identifiers.codebooks import Codebooks
 from gentus.index.catalogue import Catalogue, Entry
 from gentus.index.chunks import write_chunk
 from gentus.index.coding import Chunk, Coder
+from gentus.index.config import IndexConfig
 from gentus.index.diff import GONE, Plan, What, compare
 from gentus.index.engine import LocalEngine
 from gentus.index.folder import IndexFolderError, Layout, next_generation, remove_other_chunks
 from gentus.index.ingest import CHUNK, read_sources, refusals, stream_features, tables_of
 from gentus.index.writer import publish, settle, writer
-from gentus.lake import Limits, Location, Remote, Skipped, Source, locate
+from gentus.lake import Location, Remote, Skipped, Source, locate
 from gentus.progress import Progress
 from gentus.search.trie import build_trie
 
@@ -72,7 +73,7 @@ class Namer:
 
     layout: Layout
     catalogue: Catalogue
-    config: dict[str, Any]
+    config: IndexConfig
     encoder: ClosedForm | Encoder
     codebooks: Codebooks
     _states: Any = None  # of a language model, where one reads the columns
@@ -93,13 +94,13 @@ class Namer:
 
     def _columns(self, tables: Sequence[tuple[int, int, int]]) -> F32 | None:
         """(C, W) states of a language model, where one reads the columns."""
-        checkpoint = self.config["settings"]["bert"]
+        checkpoint = self.config.settings.bert
         if checkpoint is None:
             return None
         if self._states is None:
             from gentus.index.column_states import LakeStates
 
-            limits = Limits(**self.config["settings"]["limits"])
+            limits = self.config.settings.limits
             self._states = LakeStates(checkpoint, self.layout, self.catalogue, limits, download=False)
         self._states.read(tables, Progress())
         states: F32 = self._states.columns(tables)
@@ -111,14 +112,14 @@ class Updater:
     """An index folder that is to change, with the model that names its tables."""
 
     layout: Layout
-    config: dict[str, Any]
+    config: IndexConfig
     encoder: ClosedForm | Encoder
     codebooks: Codebooks
     progress: Progress = field(default_factory=Progress)
 
     def add(self, paths: Iterable[str | os.PathLike[str] | Remote]) -> Changes:
         """Add files, or whole folders of them; one that is there already and has changed is replaced."""
-        lake = self.config["lake"]
+        lake = self.config.lake
         return self.add_tables(item for path in paths for item in locate(path, lake))
 
     def add_tables(self, found: Iterable[Source | Skipped]) -> Changes:
@@ -169,9 +170,9 @@ class Updater:
                     with catalogue.transaction():
                         catalogue.remove(plan.names(*GONE))
                 changes = _told(plan)
-            if str(lake.resolve()) != namer.config["lake"]:
+            if str(lake.resolve()) != namer.config.lake:
                 with catalogue.transaction():
-                    config = publish(self.layout, catalogue, {**namer.config, "lake": str(lake.resolve())})
+                    config = publish(self.layout, catalogue, replace(namer.config, lake=str(lake.resolve())))
                 settle(self.layout, config)
         return changes
 
@@ -180,18 +181,18 @@ class Updater:
 
     def _namer(self, catalogue: Catalogue) -> Namer:
         config = catalogue.config()
-        if config is None or config["generation"] != self.config["generation"]:
+        if config is None or config.generation != self.config.generation:
             raise IndexFolderError(
                 f"{self.layout.root} was learnt anew meanwhile; run the same command again."
             )
-        kind = config["settings"]["identifiers"]
+        kind = config.settings.identifiers
         if kind not in GROWING:
             raise ValueError(f"{kind} identifiers are for ablations and cannot be given to new tables.")
         return Namer(self.layout, catalogue, config, self.encoder, self.codebooks)
 
     def _apply(self, plan: Plan, namer: Namer) -> None:
         """Read what is new or changed, and give it its identifiers."""
-        catalogue, limits = namer.catalogue, Limits(**namer.config["settings"]["limits"])
+        catalogue, limits = namer.catalogue, namer.config.settings.limits
 
         def stored(entries: list[Entry], features: Features) -> None:
             namer(entries, features)
@@ -218,23 +219,23 @@ class Updater:
         with writer(self.layout) as catalogue:
             config = catalogue.config()
             assert config is not None
-            if config["settings"]["identifiers"] not in GROWING:
+            if config.settings.identifiers not in GROWING:
                 return False
             tidied = tidy_cache(self.layout, catalogue)
-            if catalogue.serial() == config["serial"]:
+            if catalogue.serial() == config.change_sequence:
                 return tidied
             write_snapshot(self.layout, catalogue, config)
             return True
 
 
-def write_snapshot(layout: Layout, catalogue: Catalogue, config: dict[str, Any]) -> dict[str, Any]:
+def write_snapshot(layout: Layout, catalogue: Catalogue, config: IndexConfig) -> IndexConfig:
     """All identifiers as a new tree, switched to in one step; returns the configuration that names it."""
     serial = catalogue.serial()
-    everything = catalogue.identifiers(config["levels"])
+    everything = catalogue.identifiers(config.levels)
     snapshot = next_generation(layout)
     build_trie(everything.codes, everything.suffixes, everything.tables).save(layout.trie(snapshot))
     with catalogue.transaction():
-        config = publish(layout, catalogue, {**config, "snapshot": snapshot, "serial": serial})
+        config = publish(layout, catalogue, replace(config, snapshot=snapshot, change_sequence=serial))
     settle(layout, config)
     return config
 

@@ -16,6 +16,7 @@ from gentus.embed.closed_form import ClosedForm
 from gentus.embed.encoder import Encoder
 from gentus.identifiers.variants import Identifiers
 from gentus.index.catalogue import Catalogue, Places
+from gentus.index.config import GeneratorReport, LabelReport
 from gentus.search.trie import Trie
 from gentus.settings import BuildSettings
 from gentus.table import evenly_spaced
@@ -63,8 +64,8 @@ class Learnt:
     unseen: tuple[float, float] | None  # error to expect of new tables: mean, and of 95 in 100
     settings: BuildSettings  # as they turned out
     feedback: float = 0.0
-    labels: dict[str, Any] | None = None  # what became of them
-    generator: dict[str, Any] | None = None  # what came of training it
+    labels: LabelReport | None = None  # what became of them
+    generator: GeneratorReport | None = None  # what came of training it
     save_generator: Callable[[Path], None] | None = None  # where one is shipped
 
 

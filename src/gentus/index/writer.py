@@ -5,9 +5,10 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from typing import Any
+from dataclasses import replace
 
 from gentus.index.catalogue import Catalogue
+from gentus.index.config import IndexConfig
 from gentus.index.folder import (
     IndexFolderError,
     Layout,
@@ -58,10 +59,10 @@ def _finish(layout: Layout, catalogue: Catalogue) -> None:
     if config is None:
         return
     try:
-        told = read_config(layout)["edition"] == config["edition"]
+        told = read_config(layout).config_version == config.config_version
     except IndexFolderError:
         told = False
-    if not told or superseded(layout, config["generation"], config["snapshot"]):
+    if not told or superseded(layout, config.generation, config.snapshot):
         settle(layout, config)
 
 
@@ -74,17 +75,17 @@ def _refused(layout: Layout, opened: bool, reason: object) -> str:
     )
 
 
-def publish(layout: Layout, catalogue: Catalogue, config: dict[str, Any]) -> dict[str, Any]:
-    """The next edition of the configuration, with checksums; call it in the transaction that switches."""
+def publish(layout: Layout, catalogue: Catalogue, config: IndexConfig) -> IndexConfig:
+    """The next version of the configuration, with checksums; call it in the transaction that switches."""
     before = catalogue.config()
-    edition = 1 + (before["edition"] if before else 0)
-    files = digests(layout, config["generation"], config["snapshot"])
-    config = {**config, "edition": edition, "files": files}
+    version = 1 + (before.config_version if before else 0)
+    files = digests(layout, config.generation, config.snapshot)
+    config = replace(config, config_version=version, files=files)
     catalogue.put_config(config)
     return config
 
 
-def settle(layout: Layout, config: dict[str, Any]) -> None:
+def settle(layout: Layout, config: IndexConfig) -> None:
     """After the switch: let `config.json` say it too, and clear away what was replaced."""
     write_config(layout, config)
-    remove_superseded(layout, config["generation"], config["snapshot"])
+    remove_superseded(layout, config.generation, config.snapshot)

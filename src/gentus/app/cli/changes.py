@@ -44,7 +44,7 @@ def remove(
 
     started = time.perf_counter()
     with open_index(index) as opened:
-        lake = as_location(opened.config["lake"])
+        lake = as_location(opened.config.lake)
         changes = opened.remove(names)
     _report(changes, time.perf_counter() - started, as_json)
     if any((lake / name).exists() for name in changes.removed):

@@ -159,8 +159,8 @@ def index(
     seconds = time.perf_counter() - started
     info = built.info()
     say(
-        f"{info['tables']:,} tables indexed in {seconds:.1f} s: {info['levels']} codes of {info['codes']}, "
-        f"{info['bytes_per_table']:.0f} bytes a table."
+        f"{info['tables']:,} tables indexed in {seconds:.1f} s: "
+        f"{info['levels']} codes of {info['codebook_size']}, {info['bytes_per_table']:.0f} bytes a table."
     )
     for line in _learnt(info):
         say(line)
@@ -184,7 +184,7 @@ def _one_of(value: str, choices: Any, name: str) -> Any:
 def _learnt(info: dict[str, Any]) -> Iterator[str]:
     """What labels and generator came to, for people."""
     if info["labels"]:
-        held = info["labels"]["queries_held_out"]
+        held = len(info["labels"]["validation_queries"])
         yield f"{info['labels']['pairs']:,} labelled pairs; {held:,} queries held out to choose by."
     generator = info["generator"]
     if generator:
@@ -315,14 +315,14 @@ def info(
     if as_json:
         emit(facts)
         return
-    health = facts["health"]
-    known = ", ".join(f"{count:,} {kind}" for kind, count in facts["evidence"].items())
+    health = facts["codebook_statistics"]
+    known = ", ".join(f"{count:,} {kind}" for kind, count in facts["vocabularies"].items())
     size = facts["bytes"]
     see = ": see --skipped" if facts["skipped"] else ""
     lines = {
         "lake": facts["lake"],
         "tables": f"{facts['tables']:,} ({facts['skipped']:,} skipped{see})",
-        "identifiers": f"{facts['levels']} codes of {facts['codes']}",
+        "identifiers": f"{facts['levels']} codes of {facts['codebook_size']}",
         "vocabulary": known,
         "column names": _names_line(facts["names"]),
         "column order": f"counts {facts['order']:.0%}: as far as like tables have it in common",
@@ -355,11 +355,10 @@ def _drift_line(drift: dict[str, Any], health: dict[str, Any], index: str) -> st
 
 
 def _expected(drift: dict[str, Any], health: dict[str, Any]) -> str:
-    if health.get("unseen_error") is None:
+    if health.get("held_out_error") is None:
         return ""
-    return (
-        f" ({health['unseen_error']:.4f} expected; {drift['beyond_usual']:.0%} beyond the usual, expected 5%)"
-    )
+    expected = f"{health['held_out_error']:.4f} expected"
+    return f" ({expected}; {drift['beyond_usual']:.0%} beyond the usual, expected 5%)"
 
 
 def _generator_line(facts: dict[str, Any]) -> str:

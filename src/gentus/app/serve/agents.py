@@ -190,7 +190,7 @@ def make_tools(core: Core, folders: Sequence[Path]) -> MCPServer[Any]:
         """Write a planned union to a new file, and report what became of it."""
         file = inside(output)
         index = core.holder.index
-        for folder in (index.layout.root, as_location(index.config["lake"])):
+        for folder in (index.layout.root, as_location(index.config.lake)):
             if isinstance(folder, Path) and file.is_relative_to(folder.resolve()):
                 raise Refused(403, "lake and index are not written to; choose another folder")
         if file.suffix.lower() not in (".csv", ".tsv", ".parquet"):

@@ -90,7 +90,7 @@ def _added(server: Server, source: Source) -> dict[str, Any]:
         layout = opened.layout
         layout.added.mkdir(exist_ok=True)
         kept = layout.added.resolve() / source.name
-        name = name_at(kept, source.part, as_location(opened.config["lake"]), layout)
+        name = name_at(kept, source.part, as_location(opened.config.lake), layout)
         # Where case does not tell files apart, another one would be written over.
         other = kept.exists() and kept.name not in os.listdir(kept.parent)
         if other or opened.catalogue.entries([name]):

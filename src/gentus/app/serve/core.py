@@ -20,7 +20,7 @@ class Core:
     def scrubbed(self, text: str) -> str:
         """Words that say nothing of where files lie on this machine."""
         index = self.holder.index
-        for folder in (self.uploads.folder, index.config["lake"], index.layout.root, tempfile.gettempdir()):
+        for folder in (self.uploads.folder, index.config.lake, index.layout.root, tempfile.gettempdir()):
             text = text.replace(os.path.join(str(folder), ""), "")
         return text
 

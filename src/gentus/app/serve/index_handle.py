@@ -41,7 +41,7 @@ class Holder:
                 "%s: %d tables lie outside of the lake %s, such as %s; whoever asks this server can see them",
                 self.path,
                 len(others),
-                index.config["lake"],
+                index.config.lake,
                 others[0],
             )
 
@@ -84,8 +84,8 @@ class Holder:
             raise Refused(404, f"there is no table {name!r} in the index")
         if isinstance(source.path, Remote):
             return source  # URLs have no links
-        lake = os.path.realpath(index.config["lake"])
-        inside = source.path.is_relative_to(index.config["lake"]) or source.path.is_relative_to(lake)
+        lake = os.path.realpath(index.config.lake)
+        inside = source.path.is_relative_to(index.config.lake) or source.path.is_relative_to(lake)
         real = os.path.realpath(source.path)
         if inside and real != lake and not real.startswith(os.path.join(lake, "")):
             raise Refused(422, f"{name}: its file is now a link that leads out of the lake")

@@ -1,0 +1,129 @@
+"""The configuration of an index: what a search needs to know, and apart from it what the fit reported.
+
+It stands in the catalogue, which is authoritative, and in `config.json`. It is validated when it is loaded:
+a key that is missing, unknown or of another type is an error that names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import msgspec
+
+from gentus.identifiers.codebooks import CodebookStatistics
+from gentus.settings import BuildSettings, Softmax
+
+FORMAT = 9
+
+
+@dataclass(frozen=True, slots=True)
+class FileChecksum:
+    """Size and digest of a file, relative to the index folder."""
+
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class LabelReport:
+    """How the labels were used."""
+
+    file: str
+    pairs: int  # of two tables that the fit saw
+    pairs_outside_the_lake: int
+    validation_queries: list[str]  # left out of training, to choose by
+    validation_map: dict[str, float]  # MAP on them of each alternative
+    scorer: dict[str, Any] | None = None  # how the learned pair scorer weighs its views, where it was chosen
+    latents_by: Literal["labels", "neighbours"] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratorReport:
+    """How the generator was trained."""
+
+    weight: float | None  # of its log-probability beside the prior; None: it ranks alone, 0: it is not used
+    shipped: bool
+    chosen: str
+    standard_error: float
+    held_out_map: dict[str, float]
+    parameters: int
+    epochs: int
+    best_epoch: int
+    losses: list[float]
+    scores: list[float]
+    seconds: float
+    stopped_by: str
+    device: str
+    precision: str
+
+
+@dataclass(frozen=True, slots=True)
+class FitReport:
+    """What the fit found out about the lake; `gentus info` shows it, no search depends on it."""
+
+    tables: int  # in the lake at the time of the fit
+    vocabularies: dict[str, int]  # size of each
+    names: float | None  # how far column names agree with cells; None: they were not read
+    order: float  # how far the lake keeps the positions of columns
+    codebook_statistics: CodebookStatistics
+    held_out_error: float | None  # mean quantization error to expect of tables that are added later
+    held_out_error_p95: float | None  # and what 95 of 100 of them stay below
+    labels: LabelReport | None = None
+    generator: GeneratorReport | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShippedGenerator:
+    """A generator that takes part in ranking."""
+
+    weight: float | None  # of its log-probability beside the prior; None: it ranks alone
+    softmax: Softmax
+
+
+@dataclass(frozen=True, slots=True)
+class IndexConfig:
+    """Which files are current, and all that a search needs to know of them."""
+
+    format: int
+    version: str  # of gentus, which wrote it
+    config_version: int  # one more with each change of this configuration
+    generation: int  # of model and generator
+    snapshot: int  # of the prefix tree
+    change_sequence: int  # the last change that the snapshot contains
+    fit_sequence: int  # the change that the fit was
+    lake: str
+    settings: BuildSettings
+    levels: int
+    codebook_size: int
+    feedback: float  # how far a query moves to the mean of the first tables that it finds
+    generator: ShippedGenerator | None
+    files: dict[str, FileChecksum]
+    report: FitReport
+
+
+def to_document(config: IndexConfig) -> dict[str, Any]:
+    """As JSON has it."""
+    return asdict(config)
+
+
+def from_document(document: object) -> IndexConfig:
+    """A configuration from what JSON had; `ValueError` names the first key that is wrong."""
+    config = msgspec.convert(document, IndexConfig)  # its ValidationError is a ValueError
+    unknown = _unknown(document, to_document(config))
+    if unknown is not None:
+        raise ValueError(f"unknown key `{unknown}`")
+    return config
+
+
+def _unknown(given: Any, known: Any) -> str | None:
+    """The path of the first key that is given but not known. Msgspec passes over those of dataclasses."""
+    if not isinstance(given, Mapping) or not isinstance(known, Mapping):
+        return None
+    for key, value in given.items():
+        if key not in known:
+            return str(key)
+        if (below := _unknown(value, known[key])) is not None:
+            return f"{key}.{below}"
+    return None
