@@ -13,7 +13,7 @@ from torch import Tensor
 
 from gentus.identifiers.codebooks import Codebooks
 from gentus.search.beam import Decoder
-from gentus.search.generate import Prior, Ranking, generate, paths
+from gentus.search.generate import Decoding, Prior, Ranking, generate, paths
 from gentus.search.overlay import apply_delta
 from gentus.search.trie import Trie, build_trie
 from gentus.settings import Softmax
@@ -101,10 +101,8 @@ class World:
 
     def run(self, beam: int, softmax: Softmax, weight: float, prior: bool) -> list[Ranking]:
         given = self.prior if prior else None
-        return generate(
-            self.scorer(), self.trie, self.queries, beam,
-            codes=self.size, prior=given, weight=weight, softmax=softmax,
-        )  # fmt: skip
+        decoding = Decoding(beam, weight, softmax)
+        return generate(self.scorer(), self.trie, self.queries, self.size, decoding, given)
 
 
 def worlds() -> st.SearchStrategy[World]:
@@ -147,10 +145,8 @@ def test_a_query_is_answered_alike_alone_and_in_a_batch(
     world = World(seed, 200, 4, 4)
     for query, together in enumerate(world.run(beam, softmax, 0.3, prior)):
         given = Prior(world.prior.latents[[query]], world.prior.books) if prior else None
-        [alone] = generate(
-            world.scorer([query]), world.trie, 1, beam,
-            codes=world.size, prior=given, weight=0.3, softmax=softmax,
-        )  # fmt: skip
+        decoding = Decoding(beam, 0.3, softmax)
+        [alone] = generate(world.scorer([query]), world.trie, 1, world.size, decoding, given)
         assert alone.rows.tolist() == together.rows.tolist()
         assert np.allclose(alone.scores, together.scores, atol=1e-4)
         assert len(set(alone.rows.tolist())) == len(alone.rows) == min(beam, len(world.trie))
@@ -170,24 +166,22 @@ def test_without_weight_only_the_residual_counts(seed: int, softmax: Softmax, be
 
 def test_a_mean_log_probability_ranks_by_the_length_of_an_identifier() -> None:
     world = World(3, 40, 2, 3)
-    found = generate(
-        world.scorer(), world.trie, world.queries, 1000,
-        codes=world.size, softmax="vocabulary", length_normalised=True,
-    )  # fmt: skip
+    decoding = Decoding(1000, softmax="vocabulary", length_normalised=True)
+    found = generate(world.scorer(), world.trie, world.queries, world.size, decoding)
     for part in found:
         lengths = [len(world.names[row]) for row in part.rows]
         assert set(lengths) == {3, 4}
         assert np.allclose(part.scores, part.generator / lengths)
         assert (np.diff(part.scores) <= 0).all()
     with pytest.raises(ValueError, match="prior"):
-        generate(world.scorer(), world.trie, 3, 5, codes=3, prior=world.prior, length_normalised=True)
+        generate(world.scorer(), world.trie, 3, 3, decoding, world.prior)
 
 
 def test_a_beam_that_is_down_to_one_row_asks_no_more() -> None:
     codes = np.array([[0, 1, 2, 3, 0, 1], [1, 2, 0, 0, 3, 3], [1, 3, 1, 1, 1, 1]], np.uint8)
     trie = build_trie(codes, np.zeros(3, np.int64), np.arange(3))
     scorer = Recurrent(0, 4 + SUFFIXES + 1, [0])
-    [found] = generate(scorer, trie, 1, 10, codes=4)
+    [found] = generate(scorer, trie, 1, 4, Decoding(10))
     assert scorer.rows == 2  # the root, and the node of two rows
     assert np.exp(found.generator).sum() == pytest.approx(1)
 
@@ -195,43 +189,44 @@ def test_a_beam_that_is_down_to_one_row_asks_no_more() -> None:
 def test_trees_of_no_and_of_one_identifier() -> None:
     empty = build_trie(np.zeros((0, 2), np.uint8), np.zeros(0, np.int64), np.zeros(0, np.int64))
     scorer = Recurrent(0, 4 + SUFFIXES + 1, [0, 1])
-    assert [len(found.rows) for found in generate(scorer, empty, 2, 5, codes=4)] == [0, 0]
+    assert [len(found.rows) for found in generate(scorer, empty, 2, 4, Decoding(5))] == [0, 0]
     [first, _] = generate_unconstrained(scorer, empty, 2, 5, codes=4)
     assert (len(first.rows), first.invalid) == (0, 5)
     one = build_trie(np.array([[1, 2]], np.uint8), np.zeros(1, np.int64), np.zeros(1, np.int64))
-    [first, _] = generate(Recurrent(0, 4 + SUFFIXES + 1, [0, 1]), one, 2, 5, codes=4)
+    [first, _] = generate(Recurrent(0, 4 + SUFFIXES + 1, [0, 1]), one, 2, 4, Decoding(5))
     assert (first.rows.tolist(), first.scores.tolist()) == ([0], [0.0])
 
 
 def test_suffixes_beyond_the_symbols_share_the_last_one() -> None:
     """A lake may come to hold more tables of one code than the generator was made for."""
     trie = build_trie(np.zeros((3, 2), np.uint8), np.array([0, SUFFIXES, 9]), np.arange(3))
-    (found,) = generate(Recurrent(0, 4 + SUFFIXES + 1, [0]), trie, 1, 5, codes=4)
+    (found,) = generate(Recurrent(0, 4 + SUFFIXES + 1, [0]), trie, 1, 4, Decoding(5))
     assert sorted(found.rows.tolist()) == [0, 1, 2]
     score = dict(zip(found.rows.tolist(), found.scores.tolist(), strict=True))
     assert score[1] == score[2] != score[0]
     with pytest.raises(ValueError, match="suffixes up to 9"):
-        generate(Recurrent(0, 4 + 1, [0]), trie, 1, 5, codes=4)
+        generate(Recurrent(0, 4 + 1, [0]), trie, 1, 4, Decoding(5))
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10**6), st.integers(2, 40), st.sampled_from(["children", "vocabulary"]))
-def test_a_tree_with_changes_laid_over_it_generates_like_one_built_anew(
+def test_a_tree_with_a_delta_generates_like_one_that_is_rebuilt(
     seed: int, count: int, softmax: Softmax
 ) -> None:
     world = World(seed, count, 3, 4)
     trie = world.trie
-    kind = np.random.default_rng(seed).integers(0, 3, len(trie))  # old, new, gone
+    kind = np.random.default_rng(seed).integers(0, 3, len(trie))  # old, new, deleted
 
     def only(*kinds: int) -> Trie:
         rows = np.isin(kind, kinds)
         return build_trie(trie.codes[rows], trie.suffix(np.flatnonzero(rows)), trie.tables[rows], scanned=3)
 
-    now, anew = apply_delta(only(0, 2), only(1), only(2)), only(0, 1)
+    now, rebuilt = apply_delta(only(0, 2), only(1), only(2)), only(0, 1)
     for prior in (None, world.prior):
         answers = []
-        for tree in (now, anew):
-            found = generate(world.scorer(), tree, world.queries, 100, codes=4, prior=prior, softmax=softmax)
+        for tree in (now, rebuilt):
+            decoding = Decoding(100, softmax=softmax)
+            found = generate(world.scorer(), tree, world.queries, 4, decoding, prior)
             answers.append(
                 [dict(zip(tree.table(f.rows).tolist(), f.scores.tolist(), strict=True)) for f in found]
             )

@@ -18,7 +18,7 @@ from gentus.features.bert import CheckpointError
 from gentus.generator.model import DecodingSession, Generator, Inputs
 from gentus.generator.training import Batch, TrainingReport, batch_loss, train
 from gentus.identifiers.codebooks import assign_suffixes
-from gentus.search.generate import generate, paths
+from gentus.search.generate import Decoding, generate, paths
 from gentus.search.trie import build_trie
 from gentus.settings import GeneratorSettings, TrainingSettings
 from gentus.table import Column, Table
@@ -149,7 +149,8 @@ def test_beam_search_sums_what_targets_score() -> None:
         torch.nn.init.normal_(parameter)
     with torch.no_grad():
         memory = generator.encode(queries(generator))
-        for owner, found in enumerate(generate(DecodingSession(generator, memory), trie, 3, 40, codes=CODES)):
+        session = DecodingSession(generator, memory)
+        for owner, found in enumerate(generate(session, trie, 3, CODES, Decoding(40))):
             right = paths(trie, found.rows, CODES, suffixes)
             symbols, valid = torch.from_numpy(right.symbols), torch.from_numpy(right.valid)
             scores = generator.score(memory, torch.full((40,), owner), symbols, valid).sum(1)

@@ -45,7 +45,7 @@ def contents(tree: Tree) -> dict[Sid, int]:
         entry, below = tree.descendants(nodes, counts)
         assert np.array_equal(np.bincount(entry, minlength=len(nodes)), counts)
         assert len(below) == len(tree)
-        assert np.isin(rows, below).all()  # what stands for a node has not gone itself
+        assert np.isin(rows, below).all()  # the row of a node is not deleted
         for at in range(level + 1):  # and all that is below a node begins as it does
             assert at == LEVELS or np.array_equal(tree.code(below, at), written[entry, at])
     assert (counts == 1).all()
@@ -58,15 +58,14 @@ def contents(tree: Tree) -> dict[Sid, int]:
 @settings(max_examples=300, deadline=None)
 @given(sids, st.data())
 def test_the_overlay_is_the_tree_built_anew(everything: list[Sid], data: st.DataObject) -> None:
-    kinds = data.draw(
-        st.lists(st.sampled_from(["old", "new", "gone"]), min_size=len(everything), max_size=len(everything))
-    )
+    kind = st.sampled_from(["old", "new", "deleted"])
+    kinds = data.draw(st.lists(kind, min_size=len(everything), max_size=len(everything)))
     table = {sid: number for number, sid in enumerate(everything)}
     of = {
         kind: {s: table[s] for s, k in zip(everything, kinds, strict=True) if k in kind.split()}
-        for kind in ("old gone", "new", "gone", "old new")
+        for kind in ("old deleted", "new", "deleted", "old new")
     }
-    tree = apply_delta(tree_of(of["old gone"]), tree_of(of["new"]), tree_of(of["gone"]))
+    tree = apply_delta(tree_of(of["old deleted"]), tree_of(of["new"]), tree_of(of["deleted"]))
     now = of["old new"]
     assert len(tree) == len(now)
     assert contents(tree) == now
@@ -98,8 +97,8 @@ def test_one_change_makes_few_nodes_anew() -> None:
     ids = np.arange(len(codes))
     base = build_trie(codes[1:], none[1:], ids[1:])
     added = build_trie(codes[:1], none[:1], ids[:1])
-    gone = build_trie(codes[-1:], none[-1:], ids[-1:])
-    tree = apply_delta(base, added, gone)
+    deleted = build_trie(codes[-1:], none[-1:], ids[-1:])
+    tree = apply_delta(base, added, deleted)
     assert isinstance(tree, Overlay)
     assert len(tree.rows) < 20
     assert len(tree.edges.nodes) < 2_000  # a list of at most 256 children for each

@@ -16,6 +16,7 @@ from gentus.index.index import Index
 from gentus.index.ingest import stream_features
 from gentus.index.ranker import LEAST_BEAM, LEAST_PRIOR_BEAM
 from gentus.metrics import Metrics, load_groundtruth, score
+from gentus.search.generate import Decoding
 from gentus_bench.machine import describe, sentence
 from gentus_bench.unconstrained import generate_unconstrained
 
@@ -70,7 +71,7 @@ def measure_parts(index: Index, groundtruth: Path, k: int, beam: int | None = No
 
         def led(chosen: float | None) -> Callable[[int], Answer]:
             def by(at: int) -> Answer:
-                (found,) = decode(generator, inputs(at), trie, codebooks, chosen, beam, softmax)
+                (found,) = decode(generator, inputs(at), trie, codebooks, Decoding(beam, chosen, softmax))
                 return trie.table(found.rows).tolist(), 0, len(found.rows)
 
             return by

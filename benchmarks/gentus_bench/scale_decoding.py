@@ -99,8 +99,10 @@ def measure_decoding(
         decoder = Decoder(tree, codebooks)
         return lambda query: decoder.search(latents[query], beam)
 
+    decoding = generate.Decoding(beam, WEIGHT)
+
     def writing(tree: Trie, asked: Sequence[Inputs]) -> Callable[[int], object]:
-        return lambda query: decode(generator, asked[query], tree, codebooks, WEIGHT, beam, "children")
+        return lambda query: decode(generator, asked[query], tree, codebooks, decoding)
 
     queries = range(len(latents))
     document: dict[str, Any] = {"timing": conditions(), "generator": {}, "queries": len(latents)}
@@ -186,5 +188,5 @@ def write_alone(
     generator: Generator, inputs: Inputs, tree: Trie, codebooks: Codebooks, beam: int, softmax: Softmax
 ) -> generate.Ranking:
     """What a generator writes without a prior."""
-    (found,) = decode(generator, inputs, tree, codebooks, None, beam, softmax)
+    (found,) = decode(generator, inputs, tree, codebooks, generate.Decoding(beam, None, softmax))
     return found

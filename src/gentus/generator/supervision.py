@@ -26,7 +26,7 @@ from gentus.generator.training import Batch, Helping, train
 from gentus.identifiers.codebooks import Codebooks
 from gentus.neighbours.labels import Labels
 from gentus.progress import Progress
-from gentus.search.generate import paths
+from gentus.search.generate import Decoding, paths
 from gentus.search.trie import Trie
 from gentus.settings import GenerationSettings
 
@@ -168,20 +168,13 @@ class Supervision:
         """(Q,) average precision a query held out; weight 0 is the prior alone, None the generator alone."""
         position = -1 - np.arange(len(self.trie))  # what the fit did not see answers no query
         position[self.rows] = np.arange(len(self.rows))
+        decoding = Decoding(self.settings.beam, weight, self.settings.softmax)
 
         def rank(queries: I64) -> Iterable[list[int]]:
             for begin in range(0, len(queries), 16):
                 some = queries[begin : begin + 16]
                 inputs = self.reader.inputs([View(int(q)) for q in some])
-                found = decode(
-                    generator,
-                    inputs,
-                    self.trie,
-                    self.codebooks,
-                    weight,
-                    self.settings.beam,
-                    self.settings.softmax,
-                )
+                found = decode(generator, inputs, self.trie, self.codebooks, decoding)
                 yield from (position[f.rows].tolist() for f in found)
 
         return self.labels.precisions(rank)

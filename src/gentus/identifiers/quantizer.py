@@ -1,7 +1,7 @@
-"""The unionability-aware residual quantizer: latents and codebooks learnt together.
+"""The unionability-aware residual quantizer (section 4.2): latents and codebooks learnt together.
 
-Loss = reconstruction + residual quantization + unionability contrast, as in the paper, and one term of
-ours: the *quantized* tables must rank as the teacher ranks, because quantized is what they are at search.
+Loss = L_rec + L_rq + lambda_u L_union, as in the paper, and one term of ours: the *quantized* tables must
+rank as the teacher ranks, because a search compares quantized tables.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from gentus.arrays import half
 from gentus.embed.training import Batches, Network, ranking_loss
 from gentus.identifiers.codebooks import Codebooks
 from gentus.identifiers.residual_kmeans import residual_kmeans
@@ -23,14 +24,14 @@ def _nearest(points: Tensor, centres: Tensor) -> Tensor:
 
 
 def quantize(latents: Tensor, books: Tensor) -> tuple[Tensor, Tensor]:
-    """Sum of the nearest codewords (N, d), and the residual quantization terms of every level (L, N)."""
+    """Sums of the nearest codewords (N, d), and the residual quantization terms of every level (L, N)."""
     total = torch.zeros_like(latents)
     errors = []
     for book in books:
-        rest = latents.detach() - total.detach()
-        word = book[_nearest(rest, book.detach())]
-        errors.append(((rest - word) ** 2).sum(1))
-        total = total + word
+        residual = latents.detach() - total.detach()
+        codeword = book[_nearest(residual, book.detach())]
+        errors.append(((residual - codeword) ** 2).sum(1))
+        total = total + codeword
     return total, torch.stack(errors)
 
 
@@ -42,7 +43,7 @@ def learn_codes(
     generator: torch.Generator,
     tick: Tick = lambda n: None,
 ) -> Codebooks:
-    """Tune network and codebooks together, then fit the codebooks to where the latents came to rest."""
+    """Tune network and codebooks together, then fit the codebooks to the final latents."""
     temperature, objective = batches.settings.temperature, batches.objective
     latents = all_latents(network, batches)
     levels, size = shape
@@ -77,22 +78,22 @@ def learn_codes(
         if step % settings.reset_every == settings.reset_every - 1:
             _reset_dead(books, all_latents(network, batches), generator)
         tick(1)
-    rested = residual_kmeans(
-        all_latents(network, batches).numpy(), books.detach().numpy(), size, settings.rounds
-    )
-    return Codebooks(rested.astype(np.float16).astype(np.float32))
+    final = all_latents(network, batches).numpy()
+    return Codebooks(half(residual_kmeans(final, books.detach().numpy(), size, settings.rounds)))
 
 
 @torch.no_grad()
 def _reset_dead(books: Tensor, latents: Tensor, generator: torch.Generator) -> None:
-    """Put codewords that no table uses where residuals are."""
-    rest = latents
+    """Reset dead codewords to random residuals of their level."""
+    residual = latents
     for book in books:
-        nearest = _nearest(rest, book)
+        nearest = _nearest(residual, book)
         dead = torch.nonzero(torch.bincount(nearest, minlength=len(book)) == 0)[:, 0]
-        rest = rest - book[nearest]
+        after = residual - book[nearest]
         if len(dead):
-            book[dead] = (book[nearest] + rest)[torch.randint(len(rest), (len(dead),), generator=generator)]
+            some = torch.randint(len(residual), (len(dead),), generator=generator)
+            book[dead] = (book[nearest] + after)[some]
+        residual = after
 
 
 @torch.no_grad()

@@ -1,4 +1,4 @@
-"""Residual k-means: codebooks fitted level by level to what the levels before leave over. No torch."""
+"""Residual k-means: codebooks fitted level by level to the residuals of the levels before. No torch."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import scipy.sparse as sp
 
-from gentus.arrays import F32, I64
+from gentus.arrays import F32, I64, half
 from gentus.identifiers.codebooks import Codebooks
 from gentus.progress import Tick
 
-SAMPLE = 128  # tables a codeword is fitted to; more change nothing
-ENOUGH = 50  # tables, to say what to expect of new ones
+SAMPLE = 128  # tables per codeword in the fit; more change nothing
+ENOUGH = 50  # tables needed to estimate the error of new ones
 
 
 def learn_codebooks(
@@ -24,13 +24,13 @@ def learn_codebooks(
     if len(latents) > SAMPLE * size:
         latents = latents[np.sort(random.choice(len(latents), SAMPLE * size, replace=False))]
     books = residual_kmeans(latents, [None] * levels, size, rounds, tick)
-    return Codebooks(books.astype(np.float16).astype(np.float32))
+    return Codebooks(half(books))
 
 
 def residual_kmeans(
     latents: F32, books: Iterable[F32 | None], size: int, rounds: int, tick: Tick = lambda n: None
 ) -> F32:
-    """(L, K, d) codebooks; a level starts from the book given for it, or from some of the residuals."""
+    """(L, K, d) codebooks; a level starts from its entry in `books`, or from some of the residuals."""
     residual = latents.copy()
     fitted = []
     for book in books:
@@ -43,7 +43,7 @@ def residual_kmeans(
 
 
 def kmeans(points: F32, centres: F32, rounds: int) -> F32:
-    """(K, d) centres after some rounds; one that loses all its points goes to the worst-served one."""
+    """(K, d) centres after some rounds; a dead centre is reset to the point farthest from its own."""
     centres = centres.copy()
     for _ in range(rounds):
         nearest, distance = assign(points, centres)
@@ -53,13 +53,13 @@ def kmeans(points: F32, centres: F32, rounds: int) -> F32:
         centres = np.asarray(member @ points / np.maximum(counts, 1)[:, None], np.float32)
         dead = np.flatnonzero(counts == 0)
         if len(dead):
-            worst = np.argsort(-distance, kind="stable")[: len(dead)]
-            centres[dead[: len(worst)]] = points[worst]
+            farthest = np.argsort(-distance, kind="stable")[: len(dead)]
+            centres[dead[: len(farthest)]] = points[farthest]
     return centres
 
 
 def assign(points: F32, centres: F32) -> tuple[I64, F32]:
-    """(N,) the nearest centre of every point, and the squared distance to it."""
+    """(N,) the nearest centre of every point, and (N,) the squared distance to it."""
     squared = (centres**2).sum(1) - 2 * points @ centres.T
     nearest = squared.argmin(1)
     least = squared[np.arange(len(points)), nearest] + np.einsum("nd,nd->n", points, points)
@@ -73,11 +73,11 @@ def held_out_error(
     seed: int,
     place: Callable[[F32, F32], F32] | None = None,
 ) -> tuple[float, float] | None:
-    """How far tables lie from codewords not fitted to them: the mean, and what 95 of 100 stay below.
+    """Quantization error of tables that the codebooks were not fitted to: the mean, and the 95th percentile.
 
-    Codes know the tables they were learnt from nearly by heart, so their own error says little about those
-    to come. A tenth is left out of codebooks made for this only, fitted to where tables are `placed`; `place`
-    says where new tables go, by their latents and those that are there.
+    The error of tables in the fit is too low an estimate for new ones. So codebooks are fitted to nine tenths
+    of the tables, where smoothing `placed` them, and measured on the others; `place` smooths these, from
+    their latents and those of the fit.
     """
     if len(latents) < ENOUGH:
         return None

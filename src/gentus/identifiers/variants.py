@@ -12,16 +12,16 @@ from gentus.arrays import F32
 from gentus.identifiers.codebooks import Codebooks, assign_suffixes
 from gentus.settings import Variant
 
-NON_SEMANTIC: tuple[Variant, ...] = ("random", "atomic")  # only a generator can learn to write these
+NON_SEMANTIC: tuple[Variant, ...] = ("random", "atomic")  # only a generator can learn to write them
 
 
 @dataclass(frozen=True, slots=True)
 class Identifiers:
-    """What N tables are called."""
+    """The identifiers of N tables."""
 
     codes: NDArray[np.unsignedinteger[Any]]  # (N, L)
     suffixes: NDArray[np.int32]  # (N,)
-    reachable: NDArray[np.bool_]  # (N,) whether writing the identifier finds this very table
+    reachable: NDArray[np.bool_]  # (N,) whether the identifier leads to this table
     codebooks: Codebooks
 
 
@@ -39,16 +39,16 @@ def make_identifiers(
     their codes is reachable, drawn at random.
     """
     count, levels = codes.shape
-    everyone = np.ones(count, bool)
+    every = np.ones(count, bool)
     if variant == "atomic":
-        words = np.zeros((1, count, codebooks.codewords.shape[2]), np.float32)
+        blank = np.zeros((1, count, codebooks.codewords.shape[2]), np.float32)
         own = random.permutation(count)[:, None]
         small = np.uint8 if count <= 256 else np.uint32
-        return Identifiers(own.astype(small), np.zeros(count, np.int32), everyone, Codebooks(words))
+        return Identifiers(own.astype(small), np.zeros(count, np.int32), every, Codebooks(blank))
     if variant == "random":
         codes = random.integers(0, codebooks.size, (count, levels), dtype=np.uint8)
-        blank = Codebooks(np.zeros_like(codebooks.codewords))  # they say nothing
-        return Identifiers(codes, assign_suffixes(codes, distance), everyone, blank)
+        blank = np.zeros_like(codebooks.codewords)  # random codes have no meaning
+        return Identifiers(codes, assign_suffixes(codes, distance), every, Codebooks(blank))
     suffixes = assign_suffixes(codes, distance)
     if variant == "no-suffix":
         order = random.permutation(count)
@@ -56,4 +56,4 @@ def make_identifiers(
         reachable = np.zeros(count, bool)
         reachable[order[first]] = True
         return Identifiers(codes, np.zeros(count, np.int32), reachable, codebooks)
-    return Identifiers(codes, suffixes, everyone, codebooks)
+    return Identifiers(codes, suffixes, every, codebooks)

@@ -161,13 +161,15 @@ def _by_prior(now: Moment, latent: F32, k: int, beam: int | None, itself: set[in
 
 def _by_generator(now: Moment, generator: Generator, table: Table, k: int, beam: int | None) -> list[Found]:
     from gentus.generator.answer import decode, query_inputs
+    from gentus.search.generate import Decoding
 
     inputs = query_inputs(generator, table, *now.encoder.read(table))
     shipped = now.config.generator
     assert shipped is not None
     weight, softmax = shipped.weight, shipped.softmax
     width = beam or max(2 * k, LEAST_BEAM)
-    (found,) = decode(generator, inputs, now.decoder.trie, now.decoder.codebooks, weight, width, softmax)
+    decoding = Decoding(width, weight, softmax)
+    (found,) = decode(generator, inputs, now.decoder.trie, now.decoder.codebooks, decoding)
     rows = found.rows.tolist()
     if weight is None:
         return [

@@ -1,7 +1,7 @@
-"""Generation: beam search over the prefix tree, led by an autoregressive scorer and a residual prior.
+"""Constrained generation (section 5.1): beam search over the prefix tree by a scorer and a residual prior.
 
-The beams of all queries live in one flat list, ordered by query and then by row. Pruning keeps that order,
-so ties go to the lower row and a query is answered alike alone and in a batch.
+The beams of all queries are one flat list, ordered by query and then by row. Pruning keeps that order, so
+ties go to the lower row, and a query has the same ranking alone and in a batch.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ class Scorer(Protocol):
     """
 
     def begin(self) -> Tensor:
-        """(Q, V) logits of the first symbol, a row a query."""
+        """(Q, V) logits of the first symbol, one row per query."""
         ...
 
     def step(self, parent: Tensor, symbols: Tensor) -> Tensor:
-        """(n, V) logits of what follows `symbols` (n,), written by rows `parent` (n,) of the last step."""
+        """(n, V) logits after `symbols` (n,), which extend the beams `parent` (n,) of the last step."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Prior:
-    """What a query's latent says of an identifier: minus the squared distance to the sum of its codewords."""
+    """Scores an identifier by minus the squared distance of the latent to the sum of its codewords."""
 
     latents: F32  # (Q, d)
     books: F32  # (L, K, d)
@@ -47,119 +47,121 @@ class Prior:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """What one query found, best first."""
+    """The identifiers found for one query, best first."""
 
     rows: I64  # (n,) rows of the tree
     scores: F32  # (n,)
     prior: F32  # (n,) the prior's part of the score; 0 without a prior
-    generator: F32  # (n,) sum of the log-probabilities, before it is weighted
-    invalid: int = 0  # beams that ended as no identifier; never any when the tree constrains them
+    generator: F32  # (n,) sum of the log-probabilities, without the weight
+    invalid: int = 0  # beams that are no identifier; 0 where the tree constrains them
+
+
+@dataclass(frozen=True, slots=True)
+class Decoding:
+    """How identifiers are generated and ranked: by weight * log-probability + prior.
+
+    `softmax` is over the children of a node, where a symbol without alternative costs nothing and a beam that
+    is down to one row needs no more logits, or over the whole vocabulary, as in the paper. The paper ranks by
+    the mean log-probability per symbol (`length_normalised`); pruning always compares sums.
+    """
+
+    beam: int
+    weight: float | None = 1.0  # None: 1, and no prior
+    softmax: Softmax = "children"
+    length_normalised: bool = False
 
 
 def generate(
-    scorer: Scorer,
-    trie: Tree,
-    queries: int,
-    beam: int,
-    *,
-    codes: int,
-    prior: Prior | None = None,
-    weight: float = 1.0,
-    softmax: Softmax = "children",
-    length_normalised: bool = False,
+    scorer: Scorer, trie: Tree, queries: int, codes: int, decoding: Decoding, prior: Prior | None = None
 ) -> list[Ranking]:
-    """The `beam` best identifiers of each query, by weight * log-probability + prior.
-
-    `softmax` is taken over the valid symbols, where a symbol without alternative costs nothing and a beam
-    that is down to one row asks the scorer no more, or over the whole vocabulary, as in the paper. Its
-    ranking, by mean log-probability a symbol, is `length_normalised`; pruning always compares sums.
-    """
-    if length_normalised and prior is not None:
+    """The best identifiers of each query; `codes` is K."""
+    if decoding.length_normalised and prior is not None:
         raise ValueError("a mean log-probability cannot be added to a prior")
     if not len(trie) or not queries:
-        return [_NOTHING] * queries
-    levels = trie.levels
+        return [_EMPTY] * queries
+    levels, softmax = trie.levels, decoding.softmax
+    weight = 1.0 if decoding.weight is None else decoding.weight
     logits = scorer.begin()  # (Q, V)
     eos = _eos(trie, codes, logits.shape[1] - codes - 1)
     owner = np.arange(queries)  # (n,) the query of each beam
-    nodes, counts = np.full(queries, trie.root), np.full(queries, len(trie))  # (n,) and the rows below
+    nodes, counts = np.full(queries, trie.root), np.full(queries, len(trie))  # (n,) each
     slot = np.arange(queries)  # (n,) its row in the scorer, -1 once its log-probability is final
     generator = np.zeros(queries, np.float32)
-    rest = prior.latents if prior else np.zeros((queries, 0), np.float32)  # (n, d) not yet written
-    left = (rest**2).sum(1)  # (n,)
+    residual = prior.latents if prior else np.zeros((queries, 0), np.float32)  # (n, d)
+    norm = (residual**2).sum(1)  # (n,) squared
     for level in range(levels + 2):
         parent, nodes, counts, symbols = trie.expand(nodes, counts, level)
         symbols = _symbols(symbols, level - levels, codes, eos)
-        owner, slot, generator, left = owner[parent], slot[parent], generator[parent], left[parent]
-        asks = slot >= 0
-        generator[asks] += _log_probabilities(logits, slot[asks], symbols[asks], softmax)
-        # Beams that no longer ask follow level by level: a finished distance beats any partial one.
+        owner, slot, generator, norm = owner[parent], slot[parent], generator[parent], norm[parent]
+        active = slot >= 0
+        generator[active] += _log_probabilities(logits, slot[active], symbols[active], softmax)
+        # Beams with a final log-probability still go level by level: a full distance beats any partial one.
         book = prior.books[level] if prior and level < levels else None  # (K, d)
         if book is not None:
-            left = left - 2 * pair_products(rest, parent, book, symbols) + (book**2).sum(1)[symbols]
-        keep = _best(weight * generator - left, owner, queries, beam)
+            norm = norm - 2 * pair_products(residual, parent, book, symbols) + (book**2).sum(1)[symbols]
+        keep = _best(weight * generator - norm, owner, queries, decoding.beam)
         parent, nodes, counts, symbols = parent[keep], nodes[keep], counts[keep], symbols[keep]
-        owner, slot, generator, left = owner[keep], slot[keep], generator[keep], left[keep]
+        owner, slot, generator, norm = owner[keep], slot[keep], generator[keep], norm[keep]
         if book is not None:
-            rest = rest[parent] - book[symbols]
-        asks = (slot >= 0) & (symbols != eos if softmax == "vocabulary" else counts > 1)
-        if not asks.any():
+            residual = residual[parent] - book[symbols]
+        active = (slot >= 0) & (symbols != eos if softmax == "vocabulary" else counts > 1)
+        if not active.any():
             break
-        logits = scorer.step(_tensor(slot[asks], logits), _tensor(symbols[asks], logits))  # (n, V)
-        slot = np.where(asks, np.cumsum(asks) - 1, -1)
+        logits = scorer.step(_tensor(slot[active], logits), _tensor(symbols[active], logits))  # (n, V)
+        slot = np.where(active, np.cumsum(active) - 1, -1)
     rows = trie.row(nodes)
     if prior and level + 1 < levels:  # every beam is one row by now: its remaining codewords at once
         for later in range(level + 1, levels):
-            rest = rest - prior.books[later, trie.code(rows, later)]
-        left = (rest**2).sum(1)
-    length = levels + 1 + (trie.suffix(rows) > 0) if length_normalised else 1
-    scores = (weight * generator / length - left).astype(np.float32)
-    return _split(owner, rows, scores, 0 - left, generator, np.zeros(queries, np.int64))
+            residual = residual - prior.books[later, trie.code(rows, later)]
+        norm = (residual**2).sum(1)
+    length = levels + 1 + (trie.suffix(rows) > 0) if decoding.length_normalised else 1
+    scores = (weight * generator / length - norm).astype(np.float32)
+    return _split(owner, rows, scores, 0 - norm, generator, np.zeros(queries, np.int64))
 
 
 @dataclass(frozen=True, slots=True)
 class Paths:
-    """What a generator has to write for some rows, and what the tree would let it write."""
+    """The identifiers of some rows as symbols, and the symbols that the tree allows at each position."""
 
     symbols: I64  # (n, D) -1 after the end
     valid: Mask  # (n, D, V) none after the end
-    decisive: I64  # (n,) positions up to the last with a choice; what follows is certain
+    decisive: I64  # (n,) positions up to the last one with more than one valid symbol
 
 
 def paths(trie: Trie, rows: I64, codes: int, suffixes: int, *, trim: bool = False) -> Paths:
     """The symbols of some rows with their alternatives, for training.
 
-    D is L + 2, or with `trim` as far as any of the rows has a choice, but at least 1.
+    D is L + 2, or with `trim` the last position where any row has an alternative, but at least 1.
     """
     eos = _eos(trie, codes, suffixes)
     depth = trie.levels + 2
-    written = np.column_stack([trie.codes_of(rows), trie.suffix(rows), trie.suffix(rows)]).astype(np.int64)
+    target = np.column_stack([trie.codes_of(rows), trie.suffix(rows), trie.suffix(rows)]).astype(np.int64)
     for late in range(2):
-        written[:, trie.levels + late] = _symbols(written[:, trie.levels + late], late, codes, eos)
+        target[:, trie.levels + late] = _symbols(target[:, trie.levels + late], late, codes, eos)
     valid = np.zeros((len(rows), depth, eos + 1), bool)
     decisive = np.zeros(len(rows), np.int64)
     nodes, counts = np.full(len(rows), trie.root), np.full(len(rows), len(trie))
     for level in range(depth):
         if (counts == 1).all():
             break
-        parent, below, under, symbols = trie.expand(nodes, counts, level)
+        parent, children, sizes, symbols = trie.expand(nodes, counts, level)
         valid[parent, level, _symbols(symbols, level - trie.levels, codes, eos)] = True
         decisive[np.bincount(parent, minlength=len(rows)) > 1] = level + 1
-        own = (below <= rows[parent]) & (rows[parent] < below + under)  # the child that a row lies in
-        nodes, counts = below[own], under[own]
+        own = (children <= rows[parent]) & (rows[parent] < children + sizes)  # the child that a row lies in
+        nodes, counts = children[own], sizes[own]
     # Where a row has become the only one, its own symbol is the only valid one.
-    row, position = np.nonzero(written >= 0)
-    valid[row, position, written[row, position]] = True
+    row, position = np.nonzero(target >= 0)
+    valid[row, position, target[row, position]] = True
     shown = max(1, int(decisive.max(initial=0))) if trim else depth
-    return Paths(written[:, :shown], valid[:, :shown], decisive)
+    return Paths(target[:, :shown], valid[:, :shown], decisive)
 
 
 _NONE = np.zeros(0, np.float32)
-_NOTHING = Ranking(np.zeros(0, np.int64), _NONE, _NONE, _NONE)
+_EMPTY = Ranking(np.zeros(0, np.int64), _NONE, _NONE, _NONE)
 
 
 def _eos(trie: Tree, codes: int, suffixes: int) -> int:
-    """The symbol that ends an identifier, once it is sure that every suffix of the tree has a symbol."""
+    """The symbol that ends an identifier. Raises if the tree has suffixes and the generator no symbols."""
     if suffixes == 0 and trie.highest_suffix:
         raise ValueError(
             f"the tree has suffixes up to {trie.highest_suffix}, the generator no symbol for any"
@@ -168,10 +170,10 @@ def _eos(trie: Tree, codes: int, suffixes: int) -> int:
 
 
 def _symbols(symbols: I64, late: int, codes: int, eos: int) -> I64:
-    """(n,) what an identifier has at one position: its code, or `late` positions behind the last of these.
+    """(n,) symbols at one position: codes; or, `late` positions after the last code, those of the suffixes.
 
-    There its suffix is given. A lake that grows may come to suffixes that the generator never met: they share
-    its last symbol for one. -1 after the end.
+    As a lake grows, suffixes may exceed those the generator was trained with: they share its last suffix
+    symbol. -1 after the end.
     """
     if late < 0:
         return symbols
@@ -191,14 +193,14 @@ def _log_probabilities(logits: Tensor, row: I64, symbols: I64, softmax: Softmax)
 
 
 def _log_sum(table: F32) -> F32:
-    """(n,) log of the sum of exponentials of each row. In NumPy: as small as they are, threads only cost."""
+    """(n,) log of the sum of exponentials of each row. NumPy, as threads only cost at this size."""
     most = table.max(1)
     total: F32 = np.log(np.exp(table - most[:, None]).sum(1)) + most
     return total
 
 
 def _best(scores: F32, owner: I64, queries: int, beam: int) -> I64:
-    """The `beam` best entries of each owner, in the order they have; of equals the earlier ones."""
+    """Positions of the `beam` best entries of each owner, ascending; of equals the earlier ones."""
     width = np.bincount(owner, minlength=queries)
     widest = int(width.max())
     if widest <= beam:

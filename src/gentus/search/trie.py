@@ -1,8 +1,8 @@
 """The prefix tree of all identifiers: their codes, sorted, memory-mapped and never unpacked.
 
 A node is a run of rows that share a prefix: its first row, and how many there are. Its children are the runs
-of equal codes at the next level. Most runs are short, and looking at their rows is enough; where one is long,
-the rows at which its children begin are noted as offsets. So the tree costs little more than the identifiers.
+of equal codes at the next level. Short runs are scanned; of long ones the child offsets are stored, the rows
+at which children begin. So the tree costs little more than the identifiers.
 """
 
 from __future__ import annotations
@@ -17,34 +17,34 @@ from numpy.typing import NDArray
 from gentus.arrays import I64, U8
 from gentus.files import replacing
 
-SCANNED = 256  # rows of a run that are looked at sooner than offsets are looked up
+SCANNED = 256  # rows up to which scanning a run is faster than looking up its child offsets
 
 
 class Children(NamedTuple):
     """The n children of some nodes, in the order of the nodes and then of their symbols."""
 
-    parent: I64  # (n,) the entry each comes from
+    parent: I64  # (n,) position of the parent among the nodes that were expanded
     nodes: I64  # (n,)
-    counts: I64  # (n,) rows below each
-    symbols: I64  # (n,) the code that leads to each; behind the last code, the suffix
+    counts: I64  # (n,) descendant rows of each
+    symbols: I64  # (n,) the code that leads to each; after the last code, the suffix
 
 
 class Tree(Protocol):
-    """What decoding needs of a prefix tree: nodes with counts of rows lead to children, and to rows."""
+    """What decoding needs of a prefix tree; nodes are given with the count of their descendant rows."""
 
     @property
     def root(self) -> int:
-        """The node where every identifier begins."""
+        """The root node."""
         ...
 
     @property
     def levels(self) -> int:
-        """L, the codes of an identifier."""
+        """L, the number of codes of an identifier."""
         ...
 
     @property
     def highest_suffix(self) -> int:
-        """The highest suffix in use, or a bound of it."""
+        """The highest suffix in use, or an upper bound."""
         ...
 
     def __len__(self) -> int:
@@ -52,15 +52,15 @@ class Tree(Protocol):
         ...
 
     def expand(self, nodes: I64, counts: I64, level: int) -> Children:
-        """All children of some nodes of one level; a node of one row leads to nothing but it."""
+        """All children of some nodes of one level; the only child of a single-row node is its row."""
         ...
 
     def descendants(self, nodes: I64, counts: I64) -> tuple[I64, I64]:
-        """All rows below some nodes, and the entry each comes from."""
+        """(n,) the node each descendant comes from, by its position, and (n,) all descendant rows."""
         ...
 
     def row(self, nodes: I64) -> I64:
-        """A row below each node."""
+        """A descendant row of each node."""
         ...
 
     def code(self, rows: I64, level: int) -> NDArray[np.unsignedinteger[Any]]:
@@ -72,7 +72,7 @@ class Tree(Protocol):
         ...
 
     def suffix(self, rows: I64) -> I64:
-        """The suffix of each row, 0 where codes alone say which table."""
+        """The suffix of each row, 0 where no other row has its codes."""
         ...
 
     def table(self, rows: I64) -> I64:
@@ -90,11 +90,11 @@ class Trie:
 
     codes: U8  # (N, L) sorted
     tables: NDArray[np.int32]  # (N,) the table of each row
-    suffixes: NDArray[np.unsignedinteger]  # (N,) 0 where codes alone say which table
-    offsets: NDArray[np.int32]  # (M,) level by level, the rows where children of long runs begin
-    symbols: U8  # (M,) the codes there, so that the rows themselves need no look
+    suffixes: NDArray[np.unsignedinteger]  # (N,) 0 where no other row has the codes
+    offsets: NDArray[np.int32]  # (M,) child offsets of long runs, level by level
+    symbols: U8  # (M,) the codes at these rows
     starts: NDArray[np.int64]  # (L + 1,) where the offsets of each level begin
-    scanned: NDArray[np.int64]  # () rows up to which a run has none
+    scanned: NDArray[np.int64]  # () rows up to which a run has no offsets
 
     def __len__(self) -> int:
         """How many identifiers there are."""
@@ -102,12 +102,12 @@ class Trie:
 
     @property
     def root(self) -> int:
-        """The node where every identifier begins."""
+        """The root node."""
         return 0
 
     @property
     def levels(self) -> int:
-        """L, the codes of an identifier."""
+        """L, the number of codes of an identifier."""
         return int(self.codes.shape[1])
 
     @property
@@ -121,7 +121,7 @@ class Trie:
         return sum(getattr(self, field.name).nbytes for field in fields(self))
 
     def expand(self, nodes: I64, counts: I64, level: int) -> Children:
-        """All children of some nodes of one level; a node of one row leads to nothing but it."""
+        """All children of some nodes of one level; the only child of a single-row node is its row."""
         if level >= self.levels:  # only suffixes are left: every row is a child
             parent, rows = ranges(nodes, counts)
             return Children(parent, rows, np.ones_like(rows), self.suffix(rows))
@@ -139,7 +139,7 @@ class Trie:
     def _scan(self, nodes: I64, counts: I64, level: int) -> Children:
         parent, rows = ranges(nodes, counts)
         codes = self.code(rows, level)
-        begins = np.empty(len(rows) + 1, bool)  # a child, and at last the end of all
+        begins = np.empty(len(rows) + 1, bool)  # where a child begins, and at the end of all rows
         np.not_equal(codes[1:], codes[:-1], out=begins[1:-1])
         begins[np.cumsum(counts)] = begins[0] = True
         at = np.flatnonzero(begins)
@@ -160,11 +160,11 @@ class Trie:
         return Children(parent, rows, following - rows, self.symbols[here].take(at).astype(np.int64))
 
     def descendants(self, nodes: I64, counts: I64) -> tuple[I64, I64]:
-        """All rows below some nodes, and the entry each comes from."""
+        """(n,) the node each descendant comes from, by its position, and (n,) all descendant rows."""
         return ranges(nodes, counts)
 
     def row(self, nodes: I64) -> I64:
-        """The first row below each node."""
+        """The first descendant row of each node."""
         return nodes
 
     def code(self, rows: I64, level: int) -> NDArray[np.unsignedinteger[Any]]:
@@ -178,7 +178,7 @@ class Trie:
         return codes
 
     def suffix(self, rows: I64) -> I64:
-        """The suffix of each row, 0 where codes alone say which table."""
+        """The suffix of each row, 0 where no other row has its codes."""
         suffixes: I64 = self.suffixes[rows].astype(np.int64)
         return suffixes
 
@@ -188,7 +188,7 @@ class Trie:
         return tables
 
     def find(self, codes: U8, suffixes: NDArray[np.integer]) -> I64:
-        """(n,) the row of each identifier, -1 where there is none: by halving, all of them at once."""
+        """(n,) the row of each identifier, -1 where there is none: binary search, all at once."""
         wanted = np.column_stack([codes, suffixes]).astype(np.int64)
         low, high = np.zeros(len(codes), np.int64), np.full(len(codes), len(self))
         while (open_ := low < high).any():
@@ -204,7 +204,7 @@ class Trie:
         return np.column_stack([self.codes[rows].astype(np.int64), self.suffix(rows)])
 
     def save(self, folder: Path) -> None:
-        """Write one `.npy` an array."""
+        """Write one `.npy` per array."""
         folder.mkdir(parents=True, exist_ok=True)
         for field in fields(self):
             with replacing(folder / f"{field.name}.npy") as file:
@@ -236,7 +236,7 @@ def _before(some: I64, others: I64) -> NDArray[np.bool_]:
 
 def _load(path: Path) -> NDArray[Any]:
     try:
-        with np.errstate(over="raise"):  # a size that lies may be beyond all numbers
+        with np.errstate(over="raise"):  # a wrong size in the header may overflow
             array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False).view(np.ndarray)
     except (ValueError, EOFError, FloatingPointError) as error:
         raise ValueError(f"{path}: {error}") from error
@@ -246,21 +246,21 @@ def _load(path: Path) -> NDArray[Any]:
 def build_trie(
     codes: U8, suffixes: NDArray[np.integer], tables: NDArray[np.integer], scanned: int = SCANNED
 ) -> Trie:
-    """Sort identifiers and mark where the children of long runs begin, level by level."""
+    """The tree of (N, L) codes: rows sorted, and the child offsets of long runs, level by level."""
     count, levels = codes.shape
     order = np.lexsort((suffixes, *codes.T[::-1]))
     codes, suffixes, tables = np.ascontiguousarray(codes[order]), suffixes[order], tables[order]
-    # The level at which a row parts from the row before it; `levels` where only the suffix differs.
-    parts = np.full(count, levels, np.uint16)
+    # (N,) the first level at which a row differs from the row before it; `levels`: only in the suffix.
+    differs = np.full(count, levels, np.uint16)
     for level in reversed(range(levels)):
-        parts[1:][codes[1:, level] != codes[:-1, level]] = level
+        differs[1:][codes[1:, level] != codes[:-1, level]] = level
     offsets: list[I64] = []
     runs = np.zeros(min(count, 1), np.int64)  # where the runs of the level begin
     for level in range(levels):
         long = np.diff(runs, append=count) > scanned
         if not long.any():
             break
-        begins = parts <= level
+        begins = differs <= level
         begins[0] = True
         runs, before = np.flatnonzero(begins), runs
         inside = long[np.searchsorted(before, runs, "right") - 1]
@@ -278,13 +278,13 @@ def build_trie(
 
 
 def in_order(parts: list[Children]) -> Children:
-    """Children found in several ways, in the order of their parents."""
+    """Children of disjoint sets of nodes, in the order of their parents."""
     together = Children(*map(np.concatenate, zip(*parts, strict=True)))
     order = np.argsort(together.parent, kind="stable")
     return Children(*(column[order] for column in together))
 
 
 def ranges(first: I64, count: I64) -> tuple[I64, I64]:
-    """`first, first + 1, ..` of `count` numbers each, in one row, and the entry each comes from."""
-    entry = np.repeat(np.arange(len(first)), count)
-    return entry, np.arange(len(entry)) + np.repeat(first - np.cumsum(count) + count, count)
+    """All numbers of the ranges [first, first + count), and before them the range each is of."""
+    parent = np.repeat(np.arange(len(first)), count)
+    return parent, np.arange(len(parent)) + np.repeat(first - np.cumsum(count) + count, count)
