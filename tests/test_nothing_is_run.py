@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 import gentus
+import gentus_bench
 
-SOURCES = Path(gentus.__file__).parent
+SOURCES = [Path(str(package.__file__)).parent for package in (gentus, gentus_bench)]
 MODULES = {
     "cloudpickle",
     "code",
@@ -43,10 +44,10 @@ KEYWORDS = {"allow_pickle": False, "shell": False, "trust_remote_code": False, "
 SETTINGS = ("INSTALL ", "LOAD ", "autoinstall_known_extensions=true")  # in DuckDB's SQL
 EXCEPTED = {
     (
-        "bench/safe_pickle.py",
+        "gentus_bench/safe_pickle.py",
         "import pickle",
     ),  # it looks at every instruction first, and knows containers only
-    ("serve/run.py", "import_module()"),  # of two modules of our own, by name
+    ("gentus/app/serve/run.py", "import_module()"),  # of two modules of our own, by name
 }
 
 
@@ -88,8 +89,9 @@ def _keyword(name: str, value: ast.expr) -> Iterator[str]:
 
 def test_no_module_runs_what_a_file_says() -> None:
     found = {
-        (path.relative_to(SOURCES).as_posix(), what)
-        for path in SOURCES.rglob("*.py")
+        (path.relative_to(source.parent).as_posix(), what)
+        for source in SOURCES
+        for path in source.rglob("*.py")
         for what in runs_code(ast.parse(path.read_text("utf-8")))
     }
     assert found == EXCEPTED

@@ -117,7 +117,7 @@ def test_hashing_happens_once_a_process_and_no_code_of_a_package_runs() -> None:
     code = (
         "import hashlib, sys; real, seen = hashlib.file_digest, []\n"
         "hashlib.file_digest = lambda file, kind: seen.append(file.name) or real(file, kind)\n"
-        "from gentus import minilm, static\n"
+        "from gentus.features import minilm, static_vectors as static\n"
         "from gentus_bench.baselines import word_pieces\n"
         "for module in (static, word_pieces):\n"
         "    module.load_tokenizer(), module.load_vectors()\n"
