@@ -13,9 +13,10 @@ from typing import Any
 import httpx
 import uvicorn
 
-from gentus.app.serve.app import Server, make_app
-from gentus.app.serve.index_handle import Holder
-from gentus.app.serve.run import bound, configured
+from gentus.app.serve.app import make_app
+from gentus.app.serve.index_handle import IndexHandle
+from gentus.app.serve.run import listen, uvicorn_config
+from gentus.app.serve.server import Server
 from gentus.app.serve.settings import Settings
 
 TOKEN = "an öpen secret"
@@ -57,9 +58,9 @@ class Served(httpx.Client):
 @contextmanager
 def served(index: Path, **settings: Any) -> Iterator[Served]:
     """Serve an index."""
-    listening = bound("127.0.0.1", 0)
-    server = Server(Holder(index), Settings(**settings))
-    running = uvicorn.Server(configured(make_app(server), server.settings.behind_proxy))
+    listening = listen("127.0.0.1", 0)
+    server = Server(IndexHandle(index), Settings(**settings))
+    running = uvicorn.Server(uvicorn_config(make_app(server), server.settings.behind_proxy))
     thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]})
     thread.start()
     try:
@@ -73,4 +74,4 @@ def served(index: Path, **settings: Any) -> Iterator[Served]:
         running.should_exit = True
         thread.join()
         listening.close()
-        server.holder.index.close()
+        server.handle.index.close()

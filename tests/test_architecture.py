@@ -30,15 +30,10 @@ OPTION_LISTS = SOURCE / "app" / "cli"  # commands: a parameter there is an optio
 
 
 # What does not fit yet. A mended one has to be deleted here; nothing may be added.
-CIRCLES = ("gentus.app.serve", "gentus.index", "gentus.lake")
+CIRCLES = ("gentus.index", "gentus.lake")
 NOT_YET = [
     "gentus/app/cli/main.py",
     "gentus/app/demo.py",
-    "gentus/app/serve/agents.py: make_tools, lines",
-    "gentus/app/serve/agents.py: plan_union, parameters",
-    "gentus/app/serve/lake_routes.py: add_lake_routes, lines",
-    "gentus/app/serve/search_routes.py: add_search_routes, lines",
-    "gentus/app/serve/union_routes.py: add_union_routes, lines",
     "gentus/embed/training.py: __init__, parameters",
     "gentus/generator/model.py",
     "gentus/generator/model.py: __init__, parameters",

@@ -396,7 +396,7 @@ def test_a_path_out_of_the_lake_cannot_hide_behind_a_name(
     index: Path, home: Path, tmp_path: Path, run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A catalogue may come from others: what it opens elsewhere can be seen by the name."""
-    from gentus.app.serve.index_handle import Holder
+    from gentus.app.serve.index_handle import IndexHandle
 
     secret, lake = write_table(tmp_path / "secret.csv", rows_of("birds", 1)), home / "mine" / "lake"
     sneaky = lake / ".." / ".." / ".." / "secret.csv"
@@ -412,7 +412,7 @@ def test_a_path_out_of_the_lake_cannot_hide_behind_a_name(
     assert "birds" not in told.out
     forge(index, f"UPDATE tables SET name = '{secret}', path = '{secret}', real = '{secret}' WHERE id = 1")
     with caplog.at_level("WARNING", "gentus.app.serve"):
-        Holder(index).index.close()
+        IndexHandle(index).index.close()
     assert f"1 tables lie outside of the lake {lake}, such as {secret}" in caplog.text
 
 

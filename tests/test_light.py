@@ -77,10 +77,11 @@ for command in commands:
     ran = CliRunner().invoke(cli.app, command)
     assert ran.exit_code == 0, (command, ran.output, ran.exception)
 import gentus.app.serve.app, gentus.app.serve.run, gentus_bench.ours
-from gentus.app.serve.app import Server, make_app
-from gentus.app.serve.index_handle import Holder
+from gentus.app.serve.app import make_app
+from gentus.app.serve.server import Server
+from gentus.app.serve.index_handle import IndexHandle
 from gentus.app.serve.settings import Settings
-make_app(Server(Holder(folder), Settings()))
+make_app(Server(IndexHandle(folder), Settings()))
 loaded = LOADED
 assert not loaded, loaded
 """.replace("LOADED", LOADED)

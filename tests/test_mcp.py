@@ -14,9 +14,9 @@ import pytest
 from conftest import rows_of, subject_of, write_table
 from mcp import Client, StdioServerParameters
 
-from gentus.app.serve.agents import make_tools
-from gentus.app.serve.core import Core
-from gentus.app.serve.index_handle import Holder
+from gentus.app.serve.index_handle import IndexHandle
+from gentus.app.serve.mcp_tools import make_tools
+from gentus.app.serve.service import Service
 from gentus.app.serve.settings import Settings
 
 Ask = Callable[..., Any]
@@ -29,8 +29,8 @@ class ToolFailedError(Exception):
 @pytest.fixture
 def ask(index_path: Path, tmp_path: Path) -> Iterator[Ask]:
     """Call a tool, in this process; its folder is empty."""
-    core = Core(Holder(index_path), Settings(slow_seconds=30))
-    tools = make_tools(core, [tmp_path])
+    service = Service(IndexHandle(index_path), Settings(slow_seconds=30))
+    tools = make_tools(service, [tmp_path])
 
     def ask(name: str, **arguments: Any) -> Any:
         async def call() -> Any:
@@ -40,8 +40,8 @@ def ask(index_path: Path, tmp_path: Path) -> Iterator[Ask]:
         return answer_of(asyncio.run(call()))
 
     yield ask
-    core.close()
-    core.holder.index.close()
+    service.close()
+    service.handle.index.close()
 
 
 def answer_of(result: Any) -> Any:
@@ -110,8 +110,8 @@ def test_only_files_in_its_folders(ask: Ask, tmp_path: Path, lake: Path, index_p
 
 
 def test_lake_and_index_are_not_written_to(index_path: Path, lake: Path) -> None:
-    core = Core(Holder(index_path), Settings())
-    tools = make_tools(core, [lake.parent])
+    service = Service(IndexHandle(index_path), Settings())
+    tools = make_tools(service, [lake.parent])
 
     async def union(output: Path) -> Any:
         async with Client(tools) as client:
@@ -123,7 +123,7 @@ def test_lake_and_index_are_not_written_to(index_path: Path, lake: Path) -> None
     for folder in (lake, index_path):
         with pytest.raises(ToolFailedError, match="not written to"):
             answer_of(asyncio.run(union(folder / "new.csv")))
-    core.close()
+    service.close()
 
 
 @pytest.mark.parametrize(

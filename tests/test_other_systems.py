@@ -124,5 +124,5 @@ def test_what_a_killed_union_left_is_cleared_away_there_too(
 def test_no_two_servers_share_a_port(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
     monkeypatch.setattr(socket.socket, "setsockopt", lambda self, *option: asked.append(option))
-    run.bound("127.0.0.1", 0).close()
+    run.listen("127.0.0.1", 0).close()
     assert asked == []

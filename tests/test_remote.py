@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 
 import gentus
 from gentus.app.cli.main import app
-from gentus.app.serve.tables import first_rows
+from gentus.app.serve.table_preview import first_rows
 from gentus.lake import Limits, Remote, Skipped, Source, Unreadable, as_location, read, read_path, scan
 from gentus.lake.files import stream
 from gentus.lake.remote.storage import scrubbed

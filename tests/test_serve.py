@@ -23,7 +23,7 @@ from conftest import QUICK, make_lake, rows_of, subject_of, write_table
 from served import TOKEN, Served, served
 
 import gentus
-from gentus.app.serve.view import flattened
+from gentus.app.serve.overview import project_2d
 from gentus.index.check import check
 
 
@@ -138,11 +138,11 @@ def test_map_and_tree(api: Served, index_path: Path) -> None:
 def test_points_of_a_plane() -> None:
     chance = np.random.default_rng(0)
     vectors = (chance.normal(size=(500, 8)) * [9, 5, 1, 1, 1, 1, 1, 1]).astype(np.float32)
-    flat = flattened(vectors)
+    flat = project_2d(vectors)
     assert abs(np.corrcoef(flat[:, 0], vectors[:, 0])[0, 1]) > 0.99
     assert abs(np.corrcoef(flat[:, 1], vectors[:, 1])[0, 1]) > 0.98
-    assert flattened(vectors[:0]).shape == (0, 2)
-    assert np.allclose(flattened(np.ones((3, 1), np.float32)), 0)
+    assert project_2d(vectors[:0]).shape == (0, 2)
+    assert np.allclose(project_2d(np.ones((3, 1), np.float32)), 0)
 
 
 # --- searches ------------------------------------------------------------------------------------------

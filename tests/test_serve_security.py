@@ -25,9 +25,9 @@ from served import Served, served
 from test_serve import as_csv
 
 import gentus
-from gentus.app.serve.errors import Refused
-from gentus.app.serve.fair_queue import Lane, Stop
-from gentus.app.serve.guard import Hosts, who
+from gentus.app.serve.errors import ApiError
+from gentus.app.serve.fair_queue import Cancellation, FairQueue
+from gentus.app.serve.middleware import AllowedHosts, client_address
 from gentus.app.serve.uploads import clean_name, ending
 from gentus.index.index import Index
 
@@ -66,7 +66,7 @@ def test_a_file_that_brings_its_parser_down_costs_its_request(
     file = io.BytesIO()
     pq.write_table(pa.table({"name": ["trout", "pike"], "size": [1, 2]}), file)
     with monkeypatch.context() as patch:
-        patch.setattr("gentus.app.serve.uploads.look", bring_down)
+        patch.setattr("gentus.app.serve.uploads.read_upload", bring_down)
         answer = api.send_file("/api/upload", "bad.parquet", file.getvalue())
     assert answer.status_code == 422
     assert answer.json()["error"].startswith("bad.parquet: the process opening it died (exit code -11)")
@@ -78,7 +78,7 @@ def test_what_is_too_large_is_refused_there_too(api: Served) -> None:
     pq.write_table(pa.table({"name": [str(number) for number in range(2000)]}), file)
     answer = api.send_file("/api/upload", "long.parquet", file.getvalue())
     assert answer.status_code == 413
-    assert "more than the 1,000 rows" in answer.json()["error"]
+    assert "more than 1,000 rows" in answer.json()["error"]
 
 
 # --- who asks ------------------------------------------------------------------------------------------
@@ -100,13 +100,13 @@ def test_own_names_are_not(api: Served, host: str) -> None:
 
 
 def test_hosts_by_where_the_server_listens() -> None:
-    everywhere = Hosts("0.0.0.0", ["lake.example"])
+    everywhere = AllowedHosts("0.0.0.0", ["lake.example"])
     assert everywhere.allows("192.0.2.7:8420")  # numbers cannot be rebound
     assert everywhere.allows("lake.example")
     assert everywhere.allows(f"{socket.gethostname()}:8420")
     assert not everywhere.allows("evil.example")
-    assert not Hosts("127.0.0.1").allows("192.0.2.7")
-    assert Hosts("10.0.0.5").allows("10.0.0.5:1")
+    assert not AllowedHosts("127.0.0.1").allows("192.0.2.7")
+    assert AllowedHosts("10.0.0.5").allows("10.0.0.5:1")
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_headers_of_faults(api: Served, monkeypatch: pytest.MonkeyPatch) -> None
     def broken(*_: object) -> None:
         raise ZeroDivisionError("secret")
 
-    monkeypatch.setattr(api.server.holder, "source", broken)
+    monkeypatch.setattr(api.server.handle, "source", broken)
     answer = api.get("/api/search", params={"table": "fish_0.csv"})
     assert answer.status_code == 500
     assert "secret" not in answer.text
@@ -216,15 +216,19 @@ def test_nor_is_one_of_a_table_from_elsewhere(index_path: Path, tmp_path: Path) 
 
 
 def test_one_person_has_many_addresses() -> None:
-    assert who({"client": ("2001:db8:1:2:3::4", 1)}) == who({"client": ("2001:db8:1:2:9::9", 1)})
-    assert who({"client": ("2001:db8:1:3::4", 1)}) != who({"client": ("2001:db8:1:2::4", 1)})
-    assert who({"client": ("fe80::1%eth0", 1)}) == "fe80::/64"
-    assert who({"client": ("192.0.2.1", 1)}) == "192.0.2.1"
-    assert who({"client": None}) == "?"
+    assert client_address({"client": ("2001:db8:1:2:3::4", 1)}) == client_address(
+        {"client": ("2001:db8:1:2:9::9", 1)}
+    )
+    assert client_address({"client": ("2001:db8:1:3::4", 1)}) != client_address(
+        {"client": ("2001:db8:1:2::4", 1)}
+    )
+    assert client_address({"client": ("fe80::1%eth0", 1)}) == "fe80::/64"
+    assert client_address({"client": ("192.0.2.1", 1)}) == "192.0.2.1"
+    assert client_address({"client": None}) == "?"
 
 
 def test_errors_do_not_say_where_files_lie(damaged: Served) -> None:
-    folder = str(damaged.server.holder.path.parent)
+    folder = str(damaged.server.handle.path.parent)
     for name in ("typed/fish_3.parquet", "deep/er/fish_1.csv"):
         for answer in (
             damaged.get("/api/table", params={"name": name}),
@@ -254,7 +258,7 @@ def test_names_of_files(given: str, clean: str) -> None:
 def test_endings_of_files() -> None:
     assert ending("My.Data.CSV.gz") == ".csv.gz"
     assert ending("a.parquet") == ".parquet"
-    with pytest.raises(Refused):
+    with pytest.raises(ApiError):
         ending("a.db")
 
 
@@ -271,7 +275,7 @@ def test_what_is_too_large(api: Served) -> None:
     refused(api.send_file("/api/search", "a.csv", rows), 413, "1,000 rows")
     packed = gzip.compress(b"a,b\n" + b"1" * 2_000_000)
     assert len(packed) < 10_000
-    refused(api.send_file("/api/upload", "a.csv.gz", packed), 413, "unpacks to more than")
+    refused(api.send_file("/api/upload", "a.csv.gz", packed), 413, "decompresses to more than")
     wide = ",".join(f"c{at}" for at in range(30)) + "\n" + ",".join(["1"] * 30) + "\n"
     refused(api.send_file("/api/upload", "a.csv", wide.encode()), 422, "30 columns; at most 20")
     many = pa.table({"a": pa.array([1] * 5000)})
@@ -340,15 +344,15 @@ def test_long_work_does_not_block_others(index_path: Path) -> None:
     """While a union and searches hang, other routes answer, and so does another client's search."""
     gate = threading.Event()
     with served(index_path, slow_seconds=20) as api:
-        holder = api.server.holder
-        usual = type(holder).source
+        handle = api.server.handle
+        usual = type(handle).source
 
         def slow(name: str) -> Any:
             if name == "fish_0.csv":
                 assert gate.wait(20)
-            return usual(holder, name)
+            return usual(handle, name)
 
-        holder.source = slow  # type: ignore[method-assign]
+        handle.source = slow  # type: ignore[method-assign]
         waiting = [
             threading.Thread(
                 target=api.get, args=("/api/search",), kwargs={"params": {"table": "fish_0.csv"}}
@@ -357,11 +361,11 @@ def test_long_work_does_not_block_others(index_path: Path) -> None:
         ]
         for thread in waiting:
             thread.start()
-        while api.server.lanes["quick"].busy() < 2:
+        while api.server.queues["quick"].busy() < 2:
             time.sleep(0.01)
         assert api.get("/healthz", timeout=3).status_code == 200
         assert api.get("/metrics", timeout=3).status_code == 200
-        assert api.get("/api/map", timeout=3).status_code == 200  # in the other lane
+        assert api.get("/api/map", timeout=3).status_code == 200  # in the other queue
         gate.set()
         for thread in waiting:
             thread.join()
@@ -384,7 +388,7 @@ def test_searches_that_wait_are_done_together(index_path: Path, monkeypatch: pyt
             hits = index.search(index.sources()[names[0]].location)
         told = [(hit["table"], hit["score"]) for hit in alone[0]["hits"]]
         assert told == [(hit.table, hit.score) for hit in hits]
-        usual, find = Index.search_as, api.server.holder.source
+        usual, find = Index.search_as, api.server.handle.source
 
         def counted(self: Index, queries: Any, tables: Any, k: int) -> Any:
             sizes.append(len(queries))
@@ -392,17 +396,17 @@ def test_searches_that_wait_are_done_together(index_path: Path, monkeypatch: pyt
 
         monkeypatch.setattr(Index, "search_as", counted)
         monkeypatch.setattr(
-            api.server.holder, "source", lambda name: (name != "metals_0.csv" or gate.wait(20)) and find(name)
+            api.server.handle, "source", lambda name: (name != "metals_0.csv" or gate.wait(20)) and find(name)
         )
         with ThreadPoolExecutor(10) as pool:
             blocking = [pool.submit(ask, "metals_0.csv")]
-            while not api.server.lanes["quick"].busy():
+            while not api.server.queues["quick"].busy():
                 time.sleep(0.01)
             blocking.append(pool.submit(api.get, "/api/table", params={"name": "metals_0.csv"}))
-            while api.server.lanes["quick"].busy() < 2:  # as many as one client can have
+            while api.server.queues["quick"].busy() < 2:  # as many as one client can have
                 time.sleep(0.01)
             waiting = [pool.submit(ask, name) for name in names]
-            while api.server.lanes["quick"].depth() < len(names):
+            while api.server.queues["quick"].depth() < len(names):
                 time.sleep(0.01)
             gate.set()
             assert [one.result() for one in waiting] == alone
@@ -415,9 +419,9 @@ def test_nobody_works_for_those_who_are_gone(index_path: Path) -> None:
     begun, told = threading.Event(), threading.Event()
     with served(index_path, slow_seconds=20) as api:
 
-        def work(stop: Stop) -> None:
+        def work(cancel: Cancellation) -> None:
             begun.set()
-            while not stop.late():
+            while not cancel.requested():
                 time.sleep(0.01)
             told.set()
 
@@ -466,10 +470,10 @@ def test_who_asks_behind_a_proxy(index_path: Path) -> None:
             assert kept.client == expected
 
 
-def run_lane(lane: Lane, jobs: list[tuple[str, Any]], seconds: float = 10) -> list[Any]:
+def run_queue(queue: FairQueue, jobs: list[tuple[str, Any]], seconds: float = 10) -> list[Any]:
     async def all_of_them() -> list[Any]:
         return await asyncio.gather(
-            *(lane.run(client, seconds, work) for client, work in jobs), return_exceptions=True
+            *(queue.run(client, seconds, work) for client, work in jobs), return_exceptions=True
         )
 
     return asyncio.run(all_of_them())
@@ -480,108 +484,108 @@ def test_clients_take_turns() -> None:
     gate = threading.Event()
 
     def job(name: str) -> Any:
-        def work(stop: Stop) -> str:
+        def work(cancel: Cancellation) -> str:
             gate.wait(5)
             order.append(name)
             return name
 
         return work
 
-    lane = Lane("test", 1, 100, 100)
+    queue = FairQueue("test", 1, 100, 100)
     greedy = [("greedy", job(f"greedy {at}")) for at in range(10)]
     threading.Timer(0.1, gate.set).start()
-    answers = run_lane(lane, [*greedy, ("modest", job("modest 0")), ("modest", job("modest 1"))])
+    answers = run_queue(queue, [*greedy, ("modest", job("modest 0")), ("modest", job("modest 1"))])
     assert len(answers) == 12
     assert order.index("modest 0") <= 2
     assert order.index("modest 1") <= 4
-    assert lane.close()
+    assert queue.close()
 
 
 def test_no_client_has_all_threads() -> None:
     gate = threading.Event()
-    lane = Lane("test", 3, 100, 100)
+    queue = FairQueue("test", 3, 100, 100)
 
-    def hang(stop: Stop) -> None:
+    def hang(cancel: Cancellation) -> None:
         gate.wait(5)
 
     async def both() -> float:
-        hanging = [asyncio.create_task(lane.run("greedy", 10, hang)) for _ in range(6)]
+        hanging = [asyncio.create_task(queue.run("greedy", 10, hang)) for _ in range(6)]
         await asyncio.sleep(0.1)
-        assert lane.busy() == 2
+        assert queue.busy() == 2
         started = time.monotonic()
-        assert await lane.run("modest", 5, lambda stop: 7) == 7
+        assert await queue.run("modest", 5, lambda cancel: 7) == 7
         taken = time.monotonic() - started
         gate.set()
         await asyncio.gather(*hanging)
         return taken
 
     assert asyncio.run(both()) < 1
-    assert lane.close()
+    assert queue.close()
 
 
 def test_what_takes_too_long_is_stopped() -> None:
     ended = threading.Event()
-    lane = Lane("test", 1, 100, 100)
+    queue = FairQueue("test", 1, 100, 100)
 
-    def long(stop: Stop) -> None:
+    def long(cancel: Cancellation) -> None:
         try:
             while True:
-                stop.check()
+                cancel.check()
                 time.sleep(0.01)
         finally:
             ended.set()
 
     async def both() -> Any:
-        begun = asyncio.create_task(lane.run("a", 0.4, long))
+        begun = asyncio.create_task(queue.run("a", 0.4, long))
         await asyncio.sleep(0.05)
-        waits = lane.run("b", 0.1, lambda stop: None)
+        waits = queue.run("b", 0.1, lambda cancel: None)
         return await asyncio.gather(begun, waits, return_exceptions=True)
 
     first, second = asyncio.run(both())
-    assert isinstance(first, Refused)
+    assert isinstance(first, ApiError)
     assert (first.status, "0.4 s" in first.reason) == (422, True)
-    assert isinstance(second, Refused)  # it waited in vain
+    assert isinstance(second, ApiError)  # it waited in vain
     assert (second.status, second.headers["Retry-After"]) == (503, "5")
     assert ended.wait(2)
-    assert lane.close()
+    assert queue.close()
 
 
 def test_too_many_are_sent_away() -> None:
     gate = threading.Event()
-    lane = Lane("test", 1, 5, 3)
+    queue = FairQueue("test", 1, 5, 3)
     threading.Timer(0.2, gate.set).start()
 
-    def work(stop: Stop) -> str:
+    def work(cancel: Cancellation) -> str:
         gate.wait(5)
         return "done"
 
-    answers = run_lane(lane, [("a", work)] * 8 + [("b", work)])
-    refused = [answer for answer in answers if isinstance(answer, Refused)]
+    answers = run_queue(queue, [("a", work)] * 8 + [("b", work)])
+    refused = [answer for answer in answers if isinstance(answer, ApiError)]
     assert all(answer.status == 503 for answer in refused)
     assert 4 <= len(refused) <= 5
     assert answers[-1] == "done"
-    assert lane.close()
+    assert queue.close()
 
 
 def test_nobody_waits_any_more() -> None:
     """Work that was not begun is left out; work that has begun is told."""
-    lane = Lane("test", 1, 100, 100)
+    queue = FairQueue("test", 1, 100, 100)
     begun: list[str] = []
     stopped = threading.Event()
 
-    def first(stop: Stop) -> None:
+    def first(cancel: Cancellation) -> None:
         begun.append("first")
         while not stopped.is_set():
             try:
-                stop.check()
+                cancel.check()
             except BaseException:
                 stopped.set()
             time.sleep(0.005)
 
     async def leave() -> None:
         tasks = [
-            asyncio.create_task(lane.run("a", 10, first)),
-            asyncio.create_task(lane.run("a", 10, lambda stop: begun.append("second"))),
+            asyncio.create_task(queue.run("a", 10, first)),
+            asyncio.create_task(queue.run("a", 10, lambda cancel: begun.append("second"))),
         ]
         await asyncio.sleep(0.1)
         for task in tasks:
@@ -590,27 +594,27 @@ def test_nobody_waits_any_more() -> None:
 
     asyncio.run(leave())
     assert stopped.wait(2)
-    assert lane.close()
+    assert queue.close()
     assert begun == ["first"]
 
 
 def test_a_long_query_of_duckdb_is_interrupted() -> None:
     from gentus.union.session import Desk
 
-    lane = Lane("test", 1, 10, 10)
+    queue = FairQueue("test", 1, 10, 10)
     ended = threading.Event()
 
-    def work(stop: Stop) -> None:
+    def work(cancel: Cancellation) -> None:
         try:
             with Desk(Path("unused")).workshop("test") as duck:
                 duck.execute("SELECT sum(hash(a.range + b.range)) FROM range(100000) a, range(1000000) b")
         finally:
             ended.set()
 
-    (answer,) = run_lane(lane, [("a", work)], 0.3)
-    assert isinstance(answer, Refused)
+    (answer,) = run_queue(queue, [("a", work)], 0.3)
+    assert isinstance(answer, ApiError)
     assert ended.wait(5)
-    assert lane.close()
+    assert queue.close()
 
 
 def test_errors_are_json(api: Served) -> None:

@@ -77,7 +77,7 @@ def mcp(
     """Give an agent search, alignment and unions as tools, by the Model Context Protocol on stdio."""
     if find_spec("mcp") is None:
         raise ModuleNotFoundError("mcp is not installed. Run: pip install 'gentus[mcp]'")
-    from gentus.app.serve.agents import serve_tools
+    from gentus.app.serve.mcp_tools import serve_tools
 
     folders = folder or [Path.cwd()]
     for one in folders:

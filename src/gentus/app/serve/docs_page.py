@@ -1,4 +1,4 @@
-"""The API for people, from its OpenAPI document: a page without scripts and without anybody else's server."""
+"""The documentation of the API, from OpenAPI: one page without scripts or third-party requests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from fastapi.responses import HTMLResponse
 
-from gentus.app.serve.guard import CSP
+from gentus.app.serve.middleware import CSP
 
 _STYLE = """
 :root { color-scheme: light dark; }
@@ -28,7 +28,7 @@ _DEEPEST = 6
 
 
 def docs_page(document: dict[str, Any]) -> HTMLResponse:
-    """The page."""
+    """The documentation as HTML."""
     body = "\n".join(_page(document))
     html = (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>GenTUS API</title>'
@@ -46,38 +46,38 @@ def _page(document: dict[str, Any]) -> Iterator[str]:
     for tag in document.get("tags", []):
         yield f"<section><h2>{escape(tag['name'].capitalize())}</h2><p>{escape(tag['description'])}</p>"
         for path, methods in document["paths"].items():
-            for method, told in methods.items():
-                if tag["name"] in told.get("tags", []):
-                    yield from _operation(document, path, method, told)
+            for method, operation in methods.items():
+                if tag["name"] in operation.get("tags", []):
+                    yield from _operation(document, path, method, operation)
         yield "</section>"
 
 
-def _operation(document: dict[str, Any], path: str, method: str, told: dict[str, Any]) -> Iterator[str]:
+def _operation(document: dict[str, Any], path: str, method: str, operation: dict[str, Any]) -> Iterator[str]:
     yield f"<article><h3><b>{method.upper()}</b> <code>{escape(path)}</code></h3>"
-    yield f"<p>{escape(told.get('description', ''))}</p>"
-    if told.get("security"):
+    yield f"<p>{escape(operation.get('description', ''))}</p>"
+    if operation.get("security"):
         yield "<p>Needs <code>Authorization: Bearer TOKEN</code>.</p>"
-    parameters = told.get("parameters", [])
+    parameters = operation.get("parameters", [])
     if parameters:
         yield "<table><thead><tr><th>parameter</th><th>type</th><th></th></tr></thead><tbody>"
         for one in parameters:
             kind = _short(document, one["schema"])
-            words = one.get("description", "") or ("needed" if one.get("required") else "")
+            words = one.get("description", "") or ("required" if one.get("required") else "")
             cells = f"<code>{escape(one['name'])}</code>", escape(kind), escape(words)
             yield f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
         yield "</tbody></table>"
-    for kind, content in told.get("requestBody", {}).get("content", {}).items():
+    for kind, content in operation.get("requestBody", {}).get("content", {}).items():
         yield f"<p>Send {escape(kind)}:</p><pre>{escape(_shape(document, content['schema']))}</pre>"
-    for status, reply in told["responses"].items():
+    for status, reply in operation["responses"].items():
         for kind, content in reply.get("content", {}).items():
             if status.startswith("2") and content.get("schema"):
                 shape = escape(_shape(document, content["schema"]))
-                yield f"<p>Answers {escape(status)}, {escape(kind)}:</p><pre>{shape}</pre>"
+                yield f"<p>Returns {escape(status)}, {escape(kind)}:</p><pre>{shape}</pre>"
     yield "</article>"
 
 
 def _resolved(document: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
-    """A schema, found where a reference leads."""
+    """A schema, with references followed."""
     while "$ref" in schema:
         found: Any = document
         for part in schema["$ref"].lstrip("#/").split("/"):
@@ -97,7 +97,7 @@ def _short(document: dict[str, Any], schema: dict[str, Any]) -> str:
 
 
 def _shape(document: dict[str, Any], schema: dict[str, Any], depth: int = 0) -> str:
-    """What a document looks like."""
+    """The shape of a document, as JSON with types."""
     schema = _resolved(document, schema)
     if depth > _DEEPEST:
         return ".."

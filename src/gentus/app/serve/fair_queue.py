@@ -1,8 +1,7 @@
-"""Work in threads, so that nothing blocks the event loop, and clients take turns.
+"""A fair queue: work in threads, so that nothing blocks the event loop, and clients take turns.
 
-Each kind of work has a lane of a few threads. Within a lane the client whose turn it is comes next, however
-many requests another one has sent; and no client ever has all threads of a lane. Work of one kind that waits
-may be done together where that takes less time.
+Each queue has a few threads. Clients are served round-robin, however many requests one of them has sent, and
+no client ever has all threads. Waiting jobs of one kind may run as a batch where that takes less time.
 """
 
 from __future__ import annotations
@@ -16,102 +15,104 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from gentus.app.serve.errors import Refused
+from gentus.app.serve.errors import ApiError
 from gentus.union.session import WATCHED
 
 T = TypeVar("T")
 
 
-class Halted(BaseException):
-    """Work that was stopped, and why: no failure of the work, and nobody but the lane is to catch it."""
+class Cancelled(BaseException):
+    """Work was stopped. A BaseException, so that no handler of failures inside the work catches it."""
 
-    def __init__(self, refused: Refused) -> None:
-        super().__init__(refused.reason)
-        self.refused = refused
+    def __init__(self, error: ApiError) -> None:
+        super().__init__(error.reason)
+        self.error = error
 
 
-class Stop:
-    """Says to some work that nobody waits for its end any more."""
+class Cancellation:
+    """Tells work to end early: on request, or when its time is over."""
 
     def __init__(self, seconds: float) -> None:
-        self._asked = threading.Event()
+        self._requested = threading.Event()
         self.seconds, self.deadline = seconds, time.monotonic() + seconds
-        self.watched: list[Any] = []  # connections of DuckDB that are at work
+        self.watched: list[Any] = []  # DuckDB connections in use
 
-    def ask(self) -> None:
-        """Let the work end soon."""
-        self._asked.set()
+    def request(self) -> None:
+        """Ask the work to end soon."""
+        self._requested.set()
         for connection in list(self.watched):
-            with suppress(Exception):  # it may just be closed
+            with suppress(Exception):  # it may have been closed meanwhile
                 connection.interrupt()
 
-    def late(self) -> bool:
-        """Whether nobody waits any more."""
-        return self._asked.is_set() or time.monotonic() > self.deadline
+    def requested(self) -> bool:
+        """Whether the work is to end."""
+        return self._requested.is_set() or time.monotonic() > self.deadline
 
     def check(self) -> None:
-        """Raise `Halted` if the work is to end."""
-        if self.late():
-            raise Halted(too_long(self.seconds))
+        """Raise `Cancelled` if the work is to end."""
+        if self.requested():
+            raise Cancelled(took_too_long(self.seconds))
 
 
-def too_long(seconds: float) -> Refused:
-    """What is said of work that takes too long."""
-    return Refused(422, f"this takes longer than the {seconds:g} s that it may take here; ask for less")
+def took_too_long(seconds: float) -> ApiError:
+    """The error of work that was started and not finished in time."""
+    return ApiError(422, f"this takes longer than the limit of {seconds:g} s; ask for less")
 
 
-def too_busy() -> Refused:
-    """What is said of work whose turn has not come."""
-    return Refused(503, "the server is too busy just now; try again in a moment", {"Retry-After": "5"})
+def too_busy() -> ApiError:
+    """The error of work that was not started in time."""
+    return ApiError(503, "the server is too busy; try again in a moment", {"Retry-After": "5"})
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
-    """Work that can be done together with other work of its kind."""
+class Batchable:
+    """Work that can run as a batch with other work of its kind."""
 
     item: Any
     kind: Hashable
-    work: Callable[[list[Any]], list[Any]]  # items in, results out, or the exceptions that they come to
+    work: Callable[[list[Any]], list[Any]]  # items -> a result or an exception for each
 
 
 @dataclass(slots=True, eq=False)
 class _Job:
     client: str
-    work: Callable[[Stop], Any] | Shared
-    stop: Stop
+    work: Callable[[Cancellation], Any] | Batchable
+    cancel: Cancellation
     loop: asyncio.AbstractEventLoop
     future: asyncio.Future[Any]
     begun: bool = False
 
 
 @dataclass(slots=True)
-class Lane:
-    """Some threads, and the work that waits for them."""
+class FairQueue:
+    """A few threads, and the jobs of clients that wait for them."""
 
     name: str
     threads: int
     waiting: int  # jobs that may wait ...
     waiting_of_one: int  # ... of one client
-    together: int = 1  # jobs of one kind that are done at once
+    batch_size: int = 1  # jobs of one kind that run as one batch
     _ready: threading.Condition = field(default_factory=threading.Condition, init=False)
-    _queues: dict[str, deque[_Job]] = field(default_factory=dict, init=False)  # of clients, next one first
+    _queues: dict[str, deque[_Job]] = field(
+        default_factory=dict, init=False
+    )  # per client, in the order of their turns
     _running: Counter[str] = field(default_factory=Counter, init=False)
     _jobs: set[_Job] = field(default_factory=set, init=False)
     _started: list[threading.Thread] = field(default_factory=list, init=False)
     _closed: bool = field(default=False, init=False)
 
-    async def run(self, client: str, seconds: float, work: Callable[[Stop], T] | Shared) -> T:
+    async def run(self, client: str, seconds: float, work: Callable[[Cancellation], T] | Batchable) -> T:
         """Do some work in a thread when it is the client's turn; raises what the work raises."""
         loop = asyncio.get_running_loop()
-        job = _Job(client, work, Stop(seconds), loop, loop.create_future())
+        job = _Job(client, work, Cancellation(seconds), loop, loop.create_future())
         self._put(job)
-        timer = loop.call_later(seconds, self._late, job)
+        timer = loop.call_later(seconds, self._time_out, job)
         try:
             return await job.future  # type: ignore[no-any-return]
         finally:
             timer.cancel()
             if not job.future.done() or job.future.cancelled():
-                self._leave(job)
+                self._abandon(job)
 
     def depth(self) -> int:
         """How many jobs wait."""
@@ -119,7 +120,7 @@ class Lane:
             return sum(map(len, self._queues.values()))
 
     def busy(self) -> int:
-        """How many jobs are being done."""
+        """How many jobs are running."""
         with self._ready:
             return self._running.total()
 
@@ -128,7 +129,7 @@ class Lane:
         with self._ready:
             self._closed = True
             for job in (*self._jobs, *(job for own in self._queues.values() for job in own)):
-                job.stop.ask()
+                job.cancel.request()
             self._ready.notify_all()
         until = time.monotonic() + patience
         for thread in self._started:
@@ -141,7 +142,7 @@ class Lane:
         with self._ready:
             own = self._queues.get(job.client, ())
             if self._closed or len(own) >= self.waiting_of_one or self._waiting() >= self.waiting:
-                raise Refused(
+                raise ApiError(
                     503, "too many requests are waiting; try again in a moment", {"Retry-After": "2"}
                 )
             self._queues.setdefault(job.client, deque()).append(job)
@@ -155,14 +156,14 @@ class Lane:
     def _waiting(self) -> int:
         return sum(map(len, self._queues.values()))
 
-    def _late(self, job: _Job) -> None:
+    def _time_out(self, job: _Job) -> None:
         if not job.future.done():
-            waited = self._leave(job)
-            job.future.set_exception(too_busy() if waited else too_long(job.stop.seconds))
+            waited = self._abandon(job)
+            job.future.set_exception(too_busy() if waited else took_too_long(job.cancel.seconds))
 
-    def _leave(self, job: _Job) -> bool:
-        """Nobody waits for a job any more; returns whether it had not begun yet."""
-        job.stop.ask()
+    def _abandon(self, job: _Job) -> bool:
+        """Cancel a job; returns whether it was still waiting."""
+        job.cancel.request()
         with self._ready:
             if job.begun:
                 return False
@@ -191,18 +192,18 @@ class Lane:
                     self._jobs.discard(job)
                 self._ready.notify()
             try:
-                jobs[0].loop.call_soon_threadsafe(_tell, jobs, results)
+                jobs[0].loop.call_soon_threadsafe(_deliver, jobs, results)
             except RuntimeError:  # the loop has ended
                 return
 
     def _next(self) -> list[_Job]:
-        """The first job of the first client that may have another thread, and others that go with it."""
+        """The first job of the next client that may have another thread, and jobs that can join its batch."""
         most = max(1, self.threads - 1)
         first = next((client for client in self._queues if self._running[client] < most), None)
         if first is None:
             return []
         jobs = [self._take(first)]
-        while len(jobs) < self.together and isinstance(jobs[0].work, Shared):
+        while len(jobs) < self.batch_size and isinstance(jobs[0].work, Batchable):
             kind = jobs[0].work.kind
             client = next((client for client, own in self._queues.items() if _kind(own[0]) == kind), None)
             if client is None:
@@ -211,7 +212,7 @@ class Lane:
         return jobs
 
     def _take(self, client: str) -> _Job:
-        """A client's first job; then it is the next one's turn."""
+        """A client's first job; the client goes to the end of the round."""
         own = self._queues.pop(client)
         job = own.popleft()
         if own:
@@ -223,26 +224,28 @@ class Lane:
 
 
 def _kind(job: _Job) -> Hashable:
-    return job.work.kind if isinstance(job.work, Shared) else None
+    return job.work.kind if isinstance(job.work, Batchable) else None
 
 
 def _results(jobs: list[_Job]) -> list[Any]:
-    """What becomes of jobs that are done at once: results or exceptions, in their order."""
-    in_time = [job for job in jobs if not job.stop.late()]
+    """Run jobs as one batch: a result or an exception for each, in their order."""
+    in_time = [job for job in jobs if not job.cancel.requested()]
     results: list[Any] = []
     try:
-        if in_time and isinstance(in_time[0].work, Shared):
-            results = in_time[0].work.work([job.work.item for job in in_time if isinstance(job.work, Shared)])
-        elif in_time and not isinstance(in_time[0].work, Shared):
-            WATCHED.set(in_time[0].stop.watched)
-            results = [in_time[0].work(in_time[0].stop)]
+        if in_time and isinstance(in_time[0].work, Batchable):
+            results = in_time[0].work.work(
+                [job.work.item for job in in_time if isinstance(job.work, Batchable)]
+            )
+        elif in_time and not isinstance(in_time[0].work, Batchable):
+            WATCHED.set(in_time[0].cancel.watched)
+            results = [in_time[0].work(in_time[0].cancel)]
     except BaseException as failure:
-        results = [failure.refused if isinstance(failure, Halted) else failure] * len(in_time)
-    told = dict(zip(map(id, in_time), results, strict=True))
-    return [told[id(job)] if id(job) in told else too_busy() for job in jobs]
+        results = [failure.error if isinstance(failure, Cancelled) else failure] * len(in_time)
+    by_job = dict(zip(map(id, in_time), results, strict=True))
+    return [by_job[id(job)] if id(job) in by_job else too_busy() for job in jobs]
 
 
-def _tell(jobs: list[_Job], results: list[Any]) -> None:
+def _deliver(jobs: list[_Job], results: list[Any]) -> None:
     for job, result in zip(jobs, results, strict=True):
         if job.future.done():
             continue

@@ -1,112 +1,121 @@
-"""Routes of what there is: the index, its tables, their map and their tree. Each page has its twin."""
+"""Routes of the lake: the index, its tables, their map and their tree. Each page has a JSON twin."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
 
-from fastapi import FastAPI, Query, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from gentus import __version__
 from gentus.app.serve import schema
-from gentus.app.serve.answers import answer, client_of
-from gentus.app.serve.errors import WRONG, Refused
-from gentus.app.serve.queries import resolved
-from gentus.app.serve.tables import looked_at
+from gentus.app.serve.errors import ERROR_RESPONSES, ApiError
+from gentus.app.serve.query_input import resolve_query
+from gentus.app.serve.responses import json_response
+from gentus.app.serve.server import CurrentServer, client_of
+from gentus.app.serve.table_preview import describe_table
 
-if TYPE_CHECKING:
-    from gentus.app.serve.app import Server
+F = TypeVar("F", bound=Callable[..., Any])
+
+router = APIRouter(tags=["lake"], responses=ERROR_RESPONSES, default_response_class=Response)
 
 
-def add_lake_routes(app: FastAPI, server: Server) -> None:
-    """Let an application have them."""
+def _get(path: str, twin: str, model: Any) -> Callable[[F], F]:
+    """A route for GET, and the JSON twin of its page."""
+
+    def add(work: F) -> F:
+        router.get(path, responses={200: {"model": model}})(work)
+        router.get(twin, include_in_schema=False)(work)
+        return work
+
+    return add
+
+
+@_get("/api/index", "/index.json", schema.IndexAnswer)
+async def index(request: Request, server: CurrentServer) -> Response:
+    """The index that is served."""
     settings = server.settings
 
-    def get(path: str, twin: str, model: Any, work: Any) -> None:
-        """A route for GET, and the twin of its page."""
-        told = {**WRONG, 200: {"model": model}}
-        app.get(path, responses=told, response_class=Response, tags=["lake"])(work)
-        app.get(twin, include_in_schema=False)(work)
+    def work() -> dict[str, Any]:
+        opened = server.handle.index
+        return {
+            "name": opened.layout.root.name,
+            "tables": len(opened),
+            "read_only": settings.read_only or settings.token is None,
+            "levels": opened.decoder.codebooks.levels,
+            "limits": {
+                "upload_bytes": settings.upload_bytes,
+                "rows": settings.rows,
+                "columns": settings.columns,
+            },
+            "version": __version__,
+        }
 
-    async def index(request: Request) -> Response:
-        """What is served."""
+    return json_response(await server.quick(request, work))
 
-        def work() -> dict[str, Any]:
-            opened = server.holder.index
-            return {
-                "name": opened.layout.root.name,
-                "tables": len(opened),
-                "read_only": settings.read_only or settings.token is None,
-                "levels": opened.decoder.codebooks.levels,
-                "limits": {
-                    "upload_bytes": settings.upload_bytes,
-                    "rows": settings.rows,
-                    "columns": settings.columns,
-                },
-                "version": __version__,
-            }
 
-        return answer(await server.quick(request, work))
+@_get("/api/tables", "/tables.json", schema.TablesAnswer)
+async def tables(
+    request: Request,
+    server: CurrentServer,
+    filter: Annotated[str, Query(max_length=200, description="Words that are all in the name.")] = "",
+    offset: Annotated[int, Query(ge=0, le=2**53)] = 0,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 50,
+) -> Response:
+    """The tables of the lake, by name."""
+    page = await server.quick(request, lambda: server.handle.overview().page(filter, offset, limit))
+    return json_response(page)
 
-    get("/api/index", "/index.json", schema.IndexAnswer, index)
 
-    async def tables(
-        request: Request,
-        filter: Annotated[str, Query(max_length=200, description="Words that are all in the name.")] = "",
-        offset: Annotated[int, Query(ge=0, le=2**53)] = 0,
-        limit: Annotated[int, Query(ge=1, le=1000)] = 50,
-    ) -> Response:
-        """The tables of the lake, by name."""
-        return answer(await server.quick(request, lambda: server.holder.view().page(filter, offset, limit)))
+@_get("/api/table", "/table.json", schema.TableAnswer)
+async def table(
+    request: Request,
+    server: CurrentServer,
+    name: Annotated[str | None, Query(max_length=4096)] = None,
+    upload: Annotated[str | None, Query(max_length=100)] = None,
+    rows: Annotated[int, Query(ge=0, le=1000)] = 20,
+) -> Response:
+    """A table of the lake by its name, or an upload: its columns and its first rows."""
+    if (name is None) == (upload is None):
+        raise ApiError(422, "give either the name of a table or an upload")
+    wanted = schema.QueryRef.model_construct(table=name, upload=upload, rows=None)
 
-    get("/api/tables", "/tables.json", schema.TablesAnswer, tables)
+    def work() -> dict[str, Any]:
+        with resolve_query(server, client_of(request), wanted) as found:
+            return describe_table(server, found, rows)
 
-    async def table(
-        request: Request,
-        name: Annotated[str | None, Query(max_length=4096)] = None,
-        upload: Annotated[str | None, Query(max_length=100)] = None,
-        rows: Annotated[int, Query(ge=0, le=1000)] = 20,
-    ) -> Response:
-        """A table of the lake by its name, or an upload: its columns, and its first rows."""
-        if (name is None) == (upload is None):
-            raise Refused(422, "give either the name of a table or an upload")
-        query = schema.QueryRef.model_construct(table=name, upload=upload, rows=None)
-        client = client_of(request)
+    return json_response(await server.quick(request, work))
 
-        def work() -> dict[str, Any]:
-            with resolved(server, client, query) as asked:
-                return looked_at(server, asked, rows)
 
-        return answer(await server.quick(request, work))
+@_get("/api/map", "/map.json", schema.MapAnswer)
+async def map(request: Request, server: CurrentServer) -> Response:
+    """Every table as a point of a plane."""
+    most = server.settings.map_points
+    plain, packed = await server.slow(request, lambda cancel: server.handle.overview().map(most))
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        headers = {"content-encoding": "gzip", "vary": "accept-encoding"}
+        return Response(packed, headers=headers, media_type="application/json")
+    return Response(plain, media_type="application/json")
 
-    get("/api/table", "/table.json", schema.TableAnswer, table)
 
-    async def map(request: Request) -> Response:
-        """Every table as a point of a plane."""
-        plain, packed = await server.slow(request, lambda stop: server.holder.view().map(settings.map_points))
-        if "gzip" in request.headers.get("accept-encoding", ""):
-            headers = {"content-encoding": "gzip", "vary": "accept-encoding"}
-            return Response(packed, headers=headers, media_type="application/json")
-        return Response(plain, media_type="application/json")
+@_get("/api/tree", "/tree.json", schema.TreeAnswer)
+async def tree(
+    request: Request,
+    server: CurrentServer,
+    prefix: Annotated[
+        str,
+        Query(pattern=r"^(\d{1,10}(-\d{1,10})*)?$", max_length=600, description="Codes, such as 30-9."),
+    ] = "",
+) -> Response:
+    """The codes that follow a prefix of identifiers, and the tables below it."""
+    codes = [int(code) for code in prefix.split("-") if code]
 
-    get("/api/map", "/map.json", schema.MapAnswer, map)
+    def work() -> dict[str, Any]:
+        overview = server.handle.overview()
+        levels = overview.codes.shape[1]
+        if len(codes) > levels:
+            raise ApiError(422, f"identifiers have {levels} codes, not {len(codes)}")
+        return overview.tree(codes)
 
-    async def tree(
-        request: Request,
-        prefix: Annotated[
-            str,
-            Query(pattern=r"^(\d{1,10}(-\d{1,10})*)?$", max_length=600, description="Codes, such as 30-9."),
-        ] = "",
-    ) -> Response:
-        """The codes that follow a prefix of identifiers, and the tables below."""
-        codes = [int(code) for code in prefix.split("-") if code]
-
-        def work() -> dict[str, Any]:
-            view = server.holder.view()
-            if len(codes) > view.codes.shape[1]:
-                raise Refused(422, f"identifiers have {view.codes.shape[1]} codes, and not {len(codes)}")
-            return view.tree(codes)
-
-        return answer(await server.quick(request, work))
-
-    get("/api/tree", "/tree.json", schema.TreeAnswer, tree)
+    return json_response(await server.quick(request, work))

@@ -1,4 +1,4 @@
-"""What Prometheus wants to know: requests, how long they took, what waits, how large the index is."""
+"""Metrics for Prometheus: requests, their durations, queues, and the size of the index."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Metrics:
-    """Counts what happens; every application has its own."""
+    """The metrics of one server."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -21,24 +21,24 @@ class Metrics:
         )
         self._seconds = Histogram(
             "gentus_request_seconds",
-            "From the first byte of a request to the last of its answer.",
+            "From the first byte of a request to the last of its response.",
             ["route"],
             buckets=_BUCKETS,
             registry=self.registry,
         )
 
     def gauges(self, gauges: Mapping[str, tuple[str, Callable[[], float]]]) -> None:
-        """Have some figures read off whenever somebody asks."""
+        """Add gauges that are read at every scrape."""
         for name, (words, value) in gauges.items():
             Gauge(f"gentus_{name}", words, registry=self.registry).set_function(value)
 
     def request(self, scope: Scope, status: int, seconds: float) -> None:
-        """Count a request under the route that answered it, lest strangers invent names without end."""
+        """Count a request under its route; unknown paths share one label, so that labels stay few."""
         route = getattr(scope.get("route"), "path", "other")
         method = scope["method"] if scope["method"] in ("GET", "POST", "DELETE", "HEAD") else "other"
         self._requests.labels(route, method, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
     def text(self) -> bytes:
-        """All of it as Prometheus reads it."""
+        """All metrics in the text format of Prometheus."""
         return generate_latest(self.registry)

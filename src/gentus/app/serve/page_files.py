@@ -1,4 +1,4 @@
-"""The files of the page, as they come with the package. Only what lies there can be asked for."""
+"""The files of the page, as shipped with the package. Nothing else can be requested."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ SHELL = "index.html"
 
 @dataclass(frozen=True, slots=True)
 class PageFile:
-    """One of them."""
+    """A file of the page."""
 
     content: bytes
     type: str
     etag: str
-    stamp: int  # of the file that it was read from
+    stamp: int  # modification time of the file
 
 
 class PageFiles:
-    """Files by their names; one that changes is read again."""
+    """Files by name; one that has changed is read again."""
 
     def __init__(self, folder: Path = FOLDER) -> None:
         self.folder = folder
         self._known: dict[str, PageFile] = {}
 
     def get(self, name: str) -> PageFile | None:
-        """A file by its path in the folder; names are compared, never opened."""
+        """A file by its path in the folder; the name is looked up in a listing, never opened as a path."""
         path = self._paths().get(name)
         if path is None:
             return None

@@ -1,4 +1,4 @@
-"""Starting and stopping the server."""
+"""Start and stop the HTTP server."""
 
 from __future__ import annotations
 
@@ -18,31 +18,29 @@ if TYPE_CHECKING:
     import uvicorn
     from fastapi import FastAPI
 
-    from gentus.app.serve.index_handle import Holder
+    from gentus.app.serve.index_handle import IndexHandle
 
 log = logging.getLogger("gentus.app.serve")
 _MOST_CONNECTIONS = 2000
 
 
-def bound(host: str, port: int) -> socket.socket:
-    """A socket that listens; port 0 picks a free one."""
+def listen(host: str, port: int) -> socket.socket:
+    """A bound socket; port 0 picks a free one."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio only sends answers without delay (40 ms) over sockets that say that they are TCP.
-    made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    # asyncio sets TCP_NODELAY, which saves 40 ms per response, only on sockets whose protocol is TCP.
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        if os.name == "posix":  # on Windows it would let two servers have one port
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind((host, port))
+        if os.name == "posix":  # on Windows it would let two servers share a port
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((host, port))
     except OSError as error:
-        made.close()
-        raise OSError(
-            f"{host}:{port} cannot be listened on: {error.strerror}; -p 0 picks a free port"
-        ) from error
-    return made
+        bound.close()
+        raise OSError(f"cannot listen on {host}:{port}: {error.strerror}; -p 0 picks a free port") from error
+    return bound
 
 
-def configured(app: FastAPI, behind_proxy: bool = False) -> uvicorn.Config:
-    """How uvicorn serves it."""
+def uvicorn_config(app: FastAPI, behind_proxy: bool = False) -> uvicorn.Config:
+    """The settings of uvicorn."""
     import uvicorn
 
     return uvicorn.Config(
@@ -58,10 +56,10 @@ def configured(app: FastAPI, behind_proxy: bool = False) -> uvicorn.Config:
     )
 
 
-def _warm(holder: Holder) -> None:
-    """Load what first requests need, so that nobody waits for it."""
+def _warm_up(handle: IndexHandle) -> None:
+    """Load what the first requests need."""
     try:
-        holder.check()
+        handle.check()
         for module in ("gentus.align.aligner", "gentus.union.running"):
             import_module(module)
     except Exception as error:
@@ -71,14 +69,15 @@ def _warm(holder: Holder) -> None:
 def serve(
     path: Path, host: str, port: int, settings: Settings, ready: Callable[[str], None] = lambda url: None
 ) -> None:
-    """Serve an index until Ctrl-C; `ready` is told the address."""
+    """Serve an index until Ctrl-C; calls `ready` with the URL."""
     import uvicorn
 
-    from gentus.app.serve.app import Server, make_app
-    from gentus.app.serve.index_handle import Holder
+    from gentus.app.serve.app import make_app
+    from gentus.app.serve.index_handle import IndexHandle
+    from gentus.app.serve.server import Server
 
-    listening = bound(host, port)
-    shared = Server(Holder(path), settings)
+    listening = listen(host, port)
+    server = Server(IndexHandle(path), settings)
     name = f"[{host}]" if ":" in host else host
     url = f"http://{name}:{listening.getsockname()[1]}/"
 
@@ -87,14 +86,14 @@ def serve(
             await super().startup(sockets)
             if self.started:
                 ready(url)
-                threading.Thread(target=_warm, args=(shared.holder,), daemon=True).start()
+                threading.Thread(target=_warm_up, args=(server.handle,), daemon=True).start()
 
     try:
-        Announced(configured(make_app(shared, host), settings.behind_proxy)).run(sockets=[listening])
+        Announced(uvicorn_config(make_app(server, host), settings.behind_proxy)).run(sockets=[listening])
     except KeyboardInterrupt:
         pass
     finally:
-        if not shared.close():  # work in a thread that does not end
+        if not server.close():  # a thread does not end
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(0)

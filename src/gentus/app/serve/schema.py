@@ -1,4 +1,4 @@
-"""What goes in and out, as the OpenAPI document has it."""
+"""Requests and responses of the API, as in its OpenAPI document."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Name = Annotated[str, Field(min_length=1, max_length=4096)]
 
 
 class Strict(BaseModel):
-    """A request; what it does not know it refuses."""
+    """A request; unknown fields are errors."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -38,7 +38,7 @@ class SearchRequest(Strict):
 
 
 class AlignRequest(Strict):
-    """Which columns of a query and of a table belong together."""
+    """Match the columns of a query with those of a table."""
 
     query: QueryRef
     table: Name
@@ -46,7 +46,7 @@ class AlignRequest(Strict):
 
 
 class IndexLimits(BaseModel):
-    """What may be sent."""
+    """The limits of an upload."""
 
     upload_bytes: int
     rows: int
@@ -54,7 +54,7 @@ class IndexLimits(BaseModel):
 
 
 class IndexAnswer(BaseModel):
-    """What is served."""
+    """The index that is served."""
 
     name: str
     tables: int
@@ -65,7 +65,7 @@ class IndexAnswer(BaseModel):
 
 
 class TableEntry(BaseModel):
-    """A table of the lake; `more_rows`: rows are those sampled, and there may be more."""
+    """A table of the lake; `more_rows`: `rows` are those of the sample, and there may be more."""
 
     name: str
     rows: int
@@ -83,7 +83,7 @@ class TablesAnswer(BaseModel):
 
 
 class ColumnProfile(BaseModel):
-    """What a sample tells of a column."""
+    """A column, described from a sample."""
 
     name: str
     type: Literal["number", "date", "text", "empty"]
@@ -93,7 +93,7 @@ class ColumnProfile(BaseModel):
 
 
 class TableAnswer(BaseModel):
-    """A table, looked at closely."""
+    """A table with its columns and first rows."""
 
     name: str
     sid: str | None
@@ -104,7 +104,7 @@ class TableAnswer(BaseModel):
 
 
 class UploadAnswer(BaseModel):
-    """An upload, to be named in requests that follow."""
+    """An upload; later requests name it by its id."""
 
     upload: str
     name: str
@@ -114,14 +114,14 @@ class UploadAnswer(BaseModel):
 
 
 class ColumnRefAnswer(BaseModel):
-    """A column and its place."""
+    """A column and its position."""
 
     at: int
     name: str
 
 
 class PairAnswer(BaseModel):
-    """Two columns that belong together."""
+    """Two columns that match."""
 
     query: ColumnRefAnswer
     table: ColumnRefAnswer
@@ -130,7 +130,7 @@ class PairAnswer(BaseModel):
 
 
 class AlignmentAnswer(BaseModel):
-    """Which columns belong together, and why."""
+    """Which columns match, and why."""
 
     query: str
     table: str
@@ -142,7 +142,7 @@ class AlignmentAnswer(BaseModel):
 
 
 class AlignAnswer(AlignmentAnswer):
-    """The same, with all columns of both."""
+    """An alignment, with all columns of both tables."""
 
     query_columns: list[str]
     table_columns: list[str]
@@ -162,7 +162,7 @@ class HitAnswer(BaseModel):
 
 
 class QueryAnswer(BaseModel):
-    """The query, as it was understood."""
+    """The query of a search."""
 
     name: str
     columns: list[str]
@@ -170,7 +170,7 @@ class QueryAnswer(BaseModel):
 
 
 class SearchAnswer(BaseModel):
-    """What was found, best first."""
+    """The tables found, best first."""
 
     query: QueryAnswer
     hits: list[HitAnswer]
@@ -194,7 +194,7 @@ class TreeChild(BaseModel):
 
 
 class TreeAnswer(BaseModel):
-    """What lies below a prefix."""
+    """The codes that follow a prefix, and the tables below it."""
 
     prefix: list[int]
     tables: int
@@ -214,7 +214,7 @@ class PlanRequest(Strict):
 
 
 class PreviewRequest(Strict):
-    """A plan, as it came or edited, and how many rows to look at."""
+    """A plan, edited or not, and how many rows to show."""
 
     plan: dict[str, Any]
     query: QueryRef
@@ -222,7 +222,7 @@ class PreviewRequest(Strict):
 
 
 class DownloadRequest(Strict):
-    """A plan, as it came or edited, and the file that is wanted."""
+    """A plan, edited or not, and the file format."""
 
     plan: dict[str, Any]
     query: QueryRef
@@ -231,7 +231,7 @@ class DownloadRequest(Strict):
 
 
 class PlanAnswer(BaseModel):
-    """A plan as docs/UNION.md has it, without paths."""
+    """A plan as in docs/UNION.md, without paths."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -252,7 +252,7 @@ class PreviewColumn(BaseModel):
 
 
 class PreviewAnswer(BaseModel):
-    """Rows of a union; `total` is null where it takes a run to know."""
+    """Rows of a union; `total` is null where only a full run could tell."""
 
     columns: list[PreviewColumn]
     rows: list[list[str | None]]
@@ -262,7 +262,7 @@ class PreviewAnswer(BaseModel):
 
 
 class AddedAnswer(BaseModel):
-    """A table that was added, under the name it has now."""
+    """A table that was added, and its name in the index."""
 
     name: str
     sid: str | None

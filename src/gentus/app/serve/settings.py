@@ -1,4 +1,4 @@
-"""What a server allows, and to whom."""
+"""The settings of a server: who may change the index, and the limits of requests."""
 
 from __future__ import annotations
 
@@ -7,35 +7,35 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Limits, so that no request can take what others need."""
+    """Access and limits. The limits keep any request from taking what others need."""
 
-    token: str | None = None  # who has it may add and remove tables; without one, nobody may
+    token: str | None = None  # required to add and remove tables; without one, the index cannot be changed
     read_only: bool = False
-    hosts: tuple[str, ...] = ()  # names by which it may be called, beside its own
-    behind_proxy: bool = False  # a proxy on this machine says who asks
+    hosts: tuple[str, ...] = ()  # accepted Host names, in addition to its own
+    behind_proxy: bool = False  # a proxy on this machine sends X-Forwarded-For
     upload_bytes: int = 64 << 20
     unpacked_bytes: int = 1 << 30  # of an upload that is compressed
     json_bytes: int = 8 << 20
     rows: int = 1_000_000  # of an upload
     json_rows: int = 10_000
     columns: int = 1000  # of a query
-    hits: int = 100  # that can be asked for at once
+    hits: int = 100  # per search
     uploads: int = 400  # that are kept ...
-    uploads_of_one: int = 100  # ... of one client
+    uploads_of_one: int = 100  # ... per client
     uploads_bytes: int = 1 << 30
-    upload_seconds: float = 3600.0  # that an upload is kept since it was last used
-    bodies_bytes: int = 512 << 20  # of large requests that are being received or worked on
+    upload_seconds: float = 3600.0  # that an unused upload is kept
+    bodies_bytes: int = 512 << 20  # of large request bodies in progress
     body_seconds: float = 120.0  # that a client may take to send its request
     quick_seconds: float = 30.0  # that a search may take, waiting included
     slow_seconds: float = 120.0  # that a union may take, waiting included
     union_tables: int = 50
     union_rows: int = 5_000_000
-    downloads: int = 20  # that clients may be reading at once ...
-    downloads_of_one: int = 5  # ... one client
+    downloads: int = 20  # at the same time ...
+    downloads_of_one: int = 5  # ... per client
     quick_threads: int = 3
-    together: int = 8  # searches that are done at once, if they wait ...
-    shared_bytes: int = 256 << 10  # ... and are not larger than this
+    batch_size: int = 8  # waiting searches that run as one batch ...
+    batch_bytes: int = 256 << 10  # ... if their requests are not larger than this
     slow_threads: int = 3
     waiting: int = 2000  # requests that may wait ...
-    waiting_of_one: int = 500  # ... of one client
+    waiting_of_one: int = 500  # ... per client
     map_points: int = 50_000

@@ -6,123 +6,116 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, Request
 from fastapi.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from gentus.app.serve import schema
-from gentus.app.serve.answers import answer, client_of
-from gentus.app.serve.errors import WRONG, Refused
-from gentus.app.serve.fair_queue import Stop
-from gentus.app.serve.queries import resolved
-from gentus.app.serve.unions import TYPES, Written, plan_of, preview, with_paths, write
+from gentus.app.serve.client_union import (
+    TYPES,
+    ResultFile,
+    parse_plan,
+    plan_union,
+    preview_union,
+    write_union,
+)
+from gentus.app.serve.errors import ERROR_RESPONSES, ApiError
+from gentus.app.serve.fair_queue import Cancellation
+from gentus.app.serve.query_input import resolve_query
+from gentus.app.serve.responses import json_response
+from gentus.app.serve.server import CurrentServer, Server, client_of
+from gentus.lake import Source
 
-if TYPE_CHECKING:
-    from gentus.app.serve.app import Server
-
+T = TypeVar("T")
 _PIECE = 256 << 10
+_BINARY = {"type": "string", "format": "binary"}
+
+router = APIRouter(tags=["unions"], responses=ERROR_RESPONSES, default_response_class=Response)
 
 
-def add_union_routes(app: FastAPI, server: Server) -> None:
-    """Let an application have them."""
-    open_files: Counter[str] = Counter()  # of clients that are still reading
+@router.post("/api/union/plan", responses={200: {"model": schema.PlanAnswer}})
+async def union_plan(request: Request, server: CurrentServer, wanted: schema.PlanRequest) -> Response:
+    """Plan a union: which column of which table goes where. The plan can be edited and sent back."""
+    options = wanted.model_dump(include={"names", "keep_extra", "distinct", "provenance"})
 
-    @app.post(
-        "/api/union/plan",
-        responses={**WRONG, 200: {"model": schema.PlanAnswer}},
-        response_class=Response,
-        tags=["unions"],
-    )
-    async def union_plan(request: Request, asked: schema.PlanRequest) -> Response:
-        """Plan a union: which column of which table goes where. The plan can be edited and sent back."""
-        client = client_of(request)
-        options = {
-            "names": asked.names,
-            "keep_extra": asked.keep_extra,
-            "distinct": asked.distinct,
-            "provenance": asked.provenance,
-        }
+    def work(query: Source, cancel: Cancellation) -> dict[str, Any]:
+        return plan_union(server, query, wanted.tables, options, cancel)
 
-        def work(stop: Stop) -> dict[str, Any]:
-            with resolved(server, client, asked.query) as query:
-                return plan_of(server, query.source, asked.tables, options, stop)
+    return json_response(await _with_query(request, server, wanted.query, work))
 
-        return answer(await server.slow(request, work))
 
-    @app.post(
-        "/api/union/preview",
-        responses={**WRONG, 200: {"model": schema.PreviewAnswer}},
-        response_class=Response,
-        tags=["unions"],
-    )
-    async def union_preview(request: Request, asked: schema.PreviewRequest) -> Response:
-        """Some rows of a union, some of every table."""
-        client = client_of(request)
+@router.post("/api/union/preview", responses={200: {"model": schema.PreviewAnswer}})
+async def union_preview(request: Request, server: CurrentServer, wanted: schema.PreviewRequest) -> Response:
+    """Some rows of a union, some of every table."""
 
-        def work(stop: Stop) -> dict[str, Any]:
-            with resolved(server, client, asked.query) as query:
-                return preview(server, with_paths(server, asked.plan, query.source), asked.rows, stop)
+    def work(query: Source, cancel: Cancellation) -> dict[str, Any]:
+        return preview_union(server, parse_plan(server, wanted.plan, query), wanted.rows, cancel)
 
-        return answer(await server.slow(request, work))
+    return json_response(await _with_query(request, server, wanted.query, work))
 
-    @app.post(
-        "/api/union/download",
-        responses={
-            **WRONG,
-            200: {
-                "description": "The file",
-                "content": {kind.partition(";")[0]: {"schema": _BINARY} for kind in TYPES.values()},
-            },
+
+@router.post(
+    "/api/union/download",
+    responses={
+        200: {
+            "description": "The file",
+            "content": {kind.partition(";")[0]: {"schema": _BINARY} for kind in TYPES.values()},
         },
-        response_class=Response,
-        tags=["unions"],
-    )
-    async def union_download(request: Request, asked: schema.DownloadRequest) -> Response:
-        """All rows of a union as a file. It is written first, and sent when it is known to be right."""
-        client = client_of(request)
-        if (
-            open_files.total() >= server.settings.downloads
-            or open_files[client] >= server.settings.downloads_of_one
-        ):
-            raise Refused(
-                503, "too many downloads are under way; try again when some are done", {"Retry-After": "10"}
-            )
-        if asked.guard_formulas and asked.format != "csv":
-            raise Refused(422, "formulas are guarded in CSV only; Parquet knows text from formulas")
+    },
+)
+async def union_download(request: Request, server: CurrentServer, wanted: schema.DownloadRequest) -> Response:
+    """All rows of a union as a file. It is written completely before it is sent."""
+    client, downloads, settings = client_of(request), server.downloads, server.settings
+    if downloads.total() >= settings.downloads or downloads[client] >= settings.downloads_of_one:
+        raise ApiError(
+            503, "too many downloads are in progress; try again when some have ended", {"Retry-After": "10"}
+        )
+    if wanted.guard_formulas and wanted.format != "csv":
+        raise ApiError(422, "formulas are guarded in CSV only; Parquet keeps text and formulas apart")
 
-        def work(stop: Stop) -> tuple[Written, str]:
-            with resolved(server, client, asked.query) as query:
-                plan = with_paths(server, asked.plan, query.source)
-                return write(server, plan, asked.format, asked.guard_formulas, stop), query.source.name
+    def work(query: Source, cancel: Cancellation) -> tuple[ResultFile, str]:
+        plan = parse_plan(server, wanted.plan, query)
+        return write_union(server, plan, wanted.format, wanted.guard_formulas, cancel), query.name
 
-        open_files[client] += 1
-        try:
-            written, name = await server.slow(request, work)
-        except BaseException:
-            _less(open_files, client)
-            raise
-
-        headers = {
-            "content-disposition": disposition(f"{stem(name)}-union.{asked.format}"),
-            "content-length": str(written.size),
-        }
-        return Sent(written, headers, TYPES[asked.format], lambda: _less(open_files, client))
+    downloads[client] += 1
+    try:
+        result, name = await _with_query(request, server, wanted.query, work)
+    except BaseException:
+        _release(downloads, client)
+        raise
+    headers = {
+        "content-disposition": disposition(f"{stem(name)}-union.{wanted.format}"),
+        "content-length": str(result.size),
+    }
+    return ResultResponse(result, headers, TYPES[wanted.format], lambda: _release(downloads, client))
 
 
-class Sent(StreamingResponse):
-    """A file on its way, which is gone when it was sent, and when nobody takes it."""
+async def _with_query(
+    request: Request, server: Server, query: schema.QueryRef, work: Callable[[Source, Cancellation], T]
+) -> T:
+    """Do work with the file of a query, in a thread of the slow queue."""
+
+    def resolve_and_work(cancel: Cancellation) -> T:
+        with resolve_query(server, client_of(request), query) as resolved:
+            return work(resolved.source, cancel)
+
+    return await server.slow(request, resolve_and_work)
+
+
+class ResultResponse(StreamingResponse):
+    """A file that is deleted when it was sent, or when the client disconnects."""
 
     def __init__(
-        self, written: Written, headers: dict[str, str], kind: str, ended: Callable[[], None]
+        self, result: ResultFile, headers: dict[str, str], kind: str, ended: Callable[[], None]
     ) -> None:
         super().__init__(self._pieces(), headers=headers, media_type=kind)
-        self.written, self.ended = written, ended
+        self.result, self.ended = result, ended
 
     async def _pieces(self) -> AsyncIterator[bytes]:
-        while piece := await asyncio.to_thread(self.written.file.read, _PIECE):
+        while piece := await asyncio.to_thread(self.result.file.read, _PIECE):
             yield piece
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -130,17 +123,14 @@ class Sent(StreamingResponse):
         try:
             await super().__call__(scope, receive, send)
         finally:
-            self.written.close()
+            self.result.close()
             self.ended()
 
 
-_BINARY = {"type": "string", "format": "binary"}
-
-
-def _less(counts: Counter[str], client: str) -> None:
-    counts[client] -= 1
-    if counts[client] <= 0:
-        del counts[client]
+def _release(downloads: Counter[str], client: str) -> None:
+    downloads[client] -= 1
+    if downloads[client] <= 0:
+        del downloads[client]
 
 
 def stem(name: str) -> str:
@@ -150,6 +140,6 @@ def stem(name: str) -> str:
 
 
 def disposition(name: str) -> str:
-    """A header that names a file, in plain letters and in all letters."""
+    """A header that names a file, in ASCII and in UTF-8."""
     plain = "".join(char if char.isascii() and (char.isalnum() or char in "-_. ") else "_" for char in name)
     return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"

@@ -1,7 +1,7 @@
-"""Tables that clients have sent: in a private folder, few of them, and for a limited time.
+"""Uploads: tables from clients, kept in a private folder, limited in number and time.
 
-Nobody knows what they hold. What a native parser reads is looked at in another process first, so that a file
-that brings it down, or holds it, costs that request and not the server.
+They are not trusted. A file that needs a native parser is read in a sandbox first: if it crashes or blocks
+the parser, that request fails and the server goes on.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
-from gentus.app.serve.errors import Refused
+from gentus.app.serve.errors import ApiError
 from gentus.app.serve.settings import Settings
 from gentus.lake import Limits, Source, Unreadable, only_table, read
 from gentus.lake.files import magic, stream
@@ -31,81 +31,83 @@ from gentus.union.outputs import scratch_folder
 
 _NAME_BYTES = 200
 _PIECE = 1 << 20
-# What Windows takes for a device, in any folder and with any ending.
+# Names of devices on Windows, in any folder and with any ending.
 _DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]) *(\.|$)", re.IGNORECASE)
 
 
 @dataclass(slots=True, eq=False)
 class Upload:
-    """A table that a client has sent."""
+    """A table from a client."""
 
     id: str
-    source: Source  # under the name that the client has given it
+    source: Source  # under the client's name for it
     client: str
     used: float
-    pins: int = 0  # how much work is being done with it
+    pins: int = 0  # requests that are using it
 
 
 class Uploads:
-    """What is kept, oldest first. A client can push out its own uploads only, until all room is taken."""
+    """The uploads, least recently used first. A client evicts its own before those of others."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self._held = ExitStack()
-        # It goes in the end; that of a server that was killed goes when the next one starts.
-        self.folder = self._held.enter_context(scratch_folder(Path(tempfile.gettempdir()) / "gentus-serve"))
+        self._cleanup = ExitStack()
+        # Deleted at the end; that of a killed server is deleted when the next one starts.
+        self.folder = self._cleanup.enter_context(
+            scratch_folder(Path(tempfile.gettempdir()) / "gentus-serve")
+        )
         self._kept: dict[str, Upload] = {}
         self._lock = threading.Lock()
-        self._apart: SandboxProcess | None = None
-        self._one_at_a_time = threading.Lock()
+        self._sandbox: SandboxProcess | None = None
+        self._sandbox_lock = threading.Lock()
 
     def __len__(self) -> int:
         """How many are kept."""
         return len(self._kept)
 
     def close(self) -> None:
-        """Forget all of them."""
-        self._held.close()
-        if self._apart is not None:
-            self._apart.close()
+        """Delete all uploads."""
+        self._cleanup.close()
+        if self._sandbox is not None:
+            self._sandbox.close()
 
     def put(
         self, name: str, client: str, limits: Limits, write: Callable[[BinaryIO], None]
     ) -> tuple[Upload, Table]:
-        """Keep what `write` writes, if it is a table that is not too large; and give what was read of it."""
+        """Store what `write` writes if it is a table within the limits; returns it with its sample."""
         name = clean_name(name)
         key = secrets.token_urlsafe(18)
         path = self.folder / f"{key}{ending(name)}"
         try:
             with path.open("xb") as file:
                 write(file)
-            source, table = self._look(path, name, limits)
+            source, table = self._read(path, name, limits)
         except BaseException as error:
             path.unlink(missing_ok=True)
             if isinstance(error, Unreadable):
-                raise Refused(422, f"{name}: {error.reason}") from error
+                raise ApiError(422, f"{name}: {error.reason}") from error
             raise
         upload = Upload(key, source, client, time.monotonic())
         with self._lock:
             self._kept[key] = upload
-            self._make_room(upload)
+            self._evict(upload)
         return upload, table
 
-    def _look(self, path: Path, name: str, limits: Limits) -> tuple[Source, Table]:
+    def _read(self, path: Path, name: str, limits: Limits) -> tuple[Source, Table]:
         if is_plain_file(path):
-            return look(path, name, limits, self.settings)
-        with self._one_at_a_time:
-            self._apart = self._apart or SandboxProcess(limits)
-            return self._apart(look, path, name, limits, self.settings)
+            return read_upload(path, name, limits, self.settings)
+        with self._sandbox_lock:
+            self._sandbox = self._sandbox or SandboxProcess(limits)
+            return self._sandbox(read_upload, path, name, limits, self.settings)
 
     @contextmanager
     def using(self, key: str) -> Iterator[Upload]:
-        """An upload that stays as long as it is used."""
+        """An upload, which is not deleted inside the context."""
         with self._lock:
             upload = self._kept.pop(key, None)
             if upload is None:
-                raise Refused(404, "this upload is not there (any more); send the file again")
-            self._kept[key] = upload  # now the last one to go
+                raise ApiError(404, "there is no such upload (any more); send the file again")
+            self._kept[key] = upload  # now the most recently used
             upload.used = time.monotonic()
             upload.pins += 1
         try:
@@ -116,7 +118,7 @@ class Uploads:
                 if key not in self._kept and not upload.pins:
                     self._delete(upload)
 
-    def _make_room(self, newest: Upload) -> None:
+    def _evict(self, newest: Upload) -> None:
         settings, now = self.settings, time.monotonic()
         for one in [one for one in self._kept.values() if now - one.used > settings.upload_seconds]:
             self._drop(one)
@@ -132,7 +134,7 @@ class Uploads:
 
     def _drop(self, upload: Upload) -> None:
         del self._kept[upload.id]
-        if not upload.pins:  # else whoever uses it deletes it
+        if not upload.pins:  # else its last user deletes it
             self._delete(upload)
 
     def _delete(self, upload: Upload) -> None:
@@ -141,7 +143,7 @@ class Uploads:
 
 
 def clean_name(name: str, windows: bool = os.name == "nt") -> str:
-    """A file name as a client gives it, without folders and without what cannot be shown, or kept here."""
+    """A client's file name without folders, unprintable characters, and what this system does not allow."""
     last = name.replace("\\", "/").rsplit("/", 1)[-1]
     shown = "".join(char for char in last if char.isprintable()).strip()
     clean = shown.encode("utf-8", "replace")[-_NAME_BYTES:].decode("utf-8", "ignore").lstrip(". ") or "table"
@@ -152,17 +154,19 @@ def clean_name(name: str, windows: bool = os.name == "nt") -> str:
 
 
 def ending(name: str) -> str:
-    """How the name of a file ends if it is one of a table; others, and databases, are refused."""
+    """The file ending of a table; raises for other files, and for databases."""
     kind = format_of(name)
     if kind is None or kind is Format.DATABASE:
-        raise Refused(422, f"{name}: send a CSV, TSV, JSON, Parquet, Arrow or Excel file, and call it so")
+        raise ApiError(
+            422, f"{name}: send a CSV, TSV, JSON, Parquet, Arrow or Excel file, named with its ending"
+        )
     pieces = name.lower().split(".")
     packed = format_of(".".join(pieces[:-1])) if len(pieces) > 2 else None
     return f".{'.'.join(pieces[-2:] if packed is kind and len(pieces[-1]) <= 4 else pieces[-1:])}"
 
 
-def look(path: Path, name: str, limits: Limits, settings: Settings) -> tuple[Source, Table]:
-    """What a file holds, if it is a table that is not too large."""
+def read_upload(path: Path, name: str, limits: Limits, settings: Settings) -> tuple[Source, Table]:
+    """The source and sample of a file, if it is a table within the limits."""
     check_size(path, settings)
     source = replace(only_table(path, limits), name=name)
     table = read(source, limits)
@@ -171,7 +175,7 @@ def look(path: Path, name: str, limits: Limits, settings: Settings) -> tuple[Sou
 
 
 def check_size(path: Path, settings: Settings) -> None:
-    """Refuse a file with too many rows, or one that unpacks to too much."""
+    """Raise if a file has too many rows, or is too large when decompressed."""
     kind = detect_format(path, magic(path))
     if kind is Format.DATABASE:
         raise Unreadable("it is a database; send one table as a CSV or Parquet file")
@@ -189,25 +193,25 @@ def check_size(path: Path, settings: Settings) -> None:
             unpacked += len(piece)
             rows += piece.count(b"\n")
             if unpacked > settings.unpacked_bytes:
-                raise Refused(
+                raise ApiError(
                     413,
-                    f"it unpacks to more than the {settings.unpacked_bytes >> 20:,} MB that are taken here",
+                    f"it decompresses to more than {settings.unpacked_bytes >> 20:,} MB, the limit here",
                 )
             if rows > settings.rows:
                 break
     if rows > settings.rows:
-        raise Refused(413, f"it has more than the {settings.rows:,} rows that are taken here")
+        raise ApiError(413, f"it has more than {settings.rows:,} rows, the limit here")
 
 
 def check_columns(table: Table, settings: Settings) -> None:
-    """Refuse a query that is too wide."""
+    """Raise if a query has too many columns."""
     wide = len(table.columns)
     if wide > settings.columns:
-        raise Refused(422, f"{table.name} has {wide:,} columns; at most {settings.columns:,} are taken here")
+        raise ApiError(422, f"{table.name} has {wide:,} columns; the limit here is {settings.columns:,}")
 
 
-def copy(source: BinaryIO) -> Callable[[BinaryIO], None]:
-    """What writes a copy of an open file."""
+def copy_writer(source: BinaryIO) -> Callable[[BinaryIO], None]:
+    """A function that writes a copy of an open file."""
 
     def write(file: BinaryIO) -> None:
         source.seek(0)

@@ -1,4 +1,4 @@
-"""All tables of an index at a glance: the list, the map and the tree. Made once a state."""
+"""All tables of an index: the list, the map and the prefix tree. Made once per state of the index."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from gentus.identifiers.codebooks import Codebooks, format_sid
 from gentus.index.index import Index
 
 EXAMPLES = 3
-FEW = 50  # tables below a node that are listed
+FEW = 50  # a node with at most so many tables lists them
 
 
 @dataclass(slots=True)
-class View:
-    """N tables in the order of their names."""
+class Overview:
+    """N tables, sorted by name."""
 
     names: list[str]
-    folded: list[str]  # as they are compared
+    folded: list[str]  # case-folded names
     rows: list[int]  # as sampled
     columns: list[int]
     codes: NDArray[np.unsignedinteger[Any]]  # (N, L)
     suffixes: NDArray[np.int64]  # (N,)
     codebooks: Codebooks
-    sample_rows: int  # a table with so many rows may have more
+    sample_rows: int  # a sample of so many rows may be cut off
     _order: NDArray[np.int64] | None = field(default=None, init=False)
     _map: dict[int, tuple[bytes, bytes]] = field(default_factory=dict, init=False)
 
     @classmethod
-    def of(cls, index: Index) -> View:
+    def of(cls, index: Index) -> Overview:
         """Read the catalogue."""
         found = index.catalogue.listed(index.decoder.codebooks.levels)
         return cls(
@@ -53,7 +53,7 @@ class View:
         return len(self.names)
 
     def entry(self, at: int) -> dict[str, Any]:
-        """What is told of one table."""
+        """One table, as the list shows it."""
         return {
             "name": self.names[at],
             "rows": self.rows[at],
@@ -63,7 +63,7 @@ class View:
         }
 
     def page(self, words: str, offset: int, limit: int) -> dict[str, Any]:
-        """Some of the tables whose names have all words in them."""
+        """A page of the tables whose names contain all words."""
         wanted = words.casefold().split()
         if wanted:
             found = [at for at, name in enumerate(self.folded) if all(word in name for word in wanted)]
@@ -77,13 +77,13 @@ class View:
 
     @property
     def order(self) -> NDArray[np.int64]:
-        """(N,) tables in the order of their identifiers."""
+        """(N,) tables sorted by identifier."""
         if self._order is None:
             self._order = np.lexsort((self.suffixes, *self.codes.T[::-1]))
         return self._order
 
-    def below(self, prefix: list[int]) -> NDArray[np.int64]:
-        """The tables whose identifiers begin with a prefix, in the order of identifiers."""
+    def descendants(self, prefix: list[int]) -> NDArray[np.int64]:
+        """The tables whose identifiers begin with a prefix, sorted by identifier."""
         found = self.order
         for level, code in enumerate(prefix):
             column = self.codes[found, level].astype(np.int64)
@@ -91,8 +91,8 @@ class View:
         return found
 
     def tree(self, prefix: list[int]) -> dict[str, Any]:
-        """What lies below a prefix."""
-        found = self.below(prefix)
+        """The codes that follow a prefix, and the tables below it."""
+        found = self.descendants(prefix)
         children: list[dict[str, Any]] = []
         if len(prefix) < self.codes.shape[1] and len(found):
             codes, first, counts = np.unique(
@@ -109,12 +109,12 @@ class View:
     # --- the map ----------------------------------------------------------------------------------------
 
     def map(self, most: int) -> tuple[bytes, bytes]:
-        """All tables as points, in JSON and in JSON packed by gzip; of very many, some."""
+        """Tables as points, at most `most` of them: JSON, plain and compressed by gzip."""
         if most not in self._map:
             chosen = np.arange(len(self))
             if len(self) > most:
                 chosen = np.arange(most) * len(self) // most
-            flat = flattened(self.codebooks.decode(self.codes[chosen]))
+            flat = project_2d(self.codebooks.decode(self.codes[chosen]))
             points = flat.astype(np.float64).round(4).tolist()
             first = self.codes[chosen, 0].tolist()
             document = {
@@ -127,13 +127,13 @@ class View:
         return self._map[most]
 
 
-def flattened(vectors: F32) -> F32:
-    """(N, 2) the two directions in which vectors differ most, from -1 to 1; signs do not depend on luck."""
+def project_2d(vectors: F32) -> F32:
+    """(N, 2) the first two principal components, scaled to -1..1, with a fixed choice of signs."""
     if not len(vectors):
         return np.zeros((0, 2), np.float32)
     centred = vectors - vectors.mean(0)
-    _, directions = np.linalg.eigh(centred.T @ centred)
-    main = directions[:, ::-1][:, :2]
+    _, components = np.linalg.eigh(centred.T @ centred)
+    main = components[:, ::-1][:, :2]
     main = main * np.sign(main[np.abs(main).argmax(0), np.arange(main.shape[1])])
     flat = centred @ main
     if flat.shape[1] < 2:

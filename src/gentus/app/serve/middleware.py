@@ -1,7 +1,7 @@
-"""What every request passes first: is it meant for us, from our own page, and not too large.
+"""Checks before every request: Host, Origin, and the size and speed of its body.
 
-A browser will send requests from any page to a server on this machine. A page that is not ours is known by
-its Origin; one that has given our address another name (DNS rebinding) by the Host that it asks for.
+A browser sends requests from any page to a server on this machine. Pages of other sites are recognised by
+their Origin; a site whose name resolves to this machine (DNS rebinding) is recognised by its Host.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gentus.app.serve.errors import Refused, refusal_of
+from gentus.app.serve.errors import ApiError, as_api_error
 
 if TYPE_CHECKING:
     from gentus.app.serve.metrics import Metrics
@@ -42,62 +42,62 @@ HEADERS = {
     "cache-control": "no-store",
 }
 _MANY = 1 << 20
-_SPARE = 64 << 10  # bytes of a request with a file that are not of the file
+_SPARE = 64 << 10  # bytes of a multipart request beside its file
 
 
-class Guard:
-    """Stands before the application."""
+class RequestGuard:
+    """ASGI middleware: checks requests, adds security headers, turns failures into JSON, counts requests."""
 
     def __init__(
         self,
         app: ASGIApp,
         settings: Settings,
-        hosts: Hosts,
+        hosts: AllowedHosts,
         metrics: Metrics,
-        scrubbed: Callable[[str], str] = str,
+        redact_paths: Callable[[str], str] = str,
     ) -> None:
         self.app, self.settings, self.hosts, self.metrics = app, settings, hosts, metrics
-        self.scrubbed = scrubbed
-        self.under_way = _UnderWay(settings.bodies_bytes)
+        self.redact_paths = redact_paths
+        self.bodies = _BodyBudget(settings.bodies_bytes)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request pass, or answer it."""
+        """Pass a request on, or answer it with an error."""
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self.app(scope, receive, send)
             return
         started = time.perf_counter()
-        begun: list[int] = []
+        statuses: list[int] = []  # of the response, once it has begun
 
         async def sent(message: Message) -> None:
             if message["type"] == "http.response.start":
-                begun.append(message["status"])
+                statuses.append(message["status"])
                 message["headers"] = _with_headers(message["headers"])
             await send(message)
 
-        client = who(scope)
+        client = client_address(scope)
         body = _Body(receive, self.settings)
         try:
             headers = {key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]}
             self.hosts.check(scope["method"], scope["path"], headers)
-            self.under_way.enter(client, body.expect(headers))
+            self.bodies.enter(client, body.expect(headers))
             await self.app(scope, body.receive, sent)
-        except Exception as error:
-            refused = refusal_of(error)
-            if refused is None:
+        except Exception as failure:
+            error = as_api_error(failure)
+            if error is None:
                 log.exception("%s %s failed", scope["method"], scope["path"])
-                refused = Refused(500, "something went wrong here; the server's log says more")
-            if begun:  # a file that cannot be sent to its end
+                error = ApiError(500, "internal error; see the log of the server")
+            if statuses:  # the response is already being sent
                 raise
-            await _answer(sent, refused, self.scrubbed(refused.reason), close=not body.whole)
+            await _send_error(sent, error, self.redact_paths(error.reason), close=not body.whole)
         finally:
-            self.under_way.leave(client, body.expected)
-            status = begun[0] if begun else 500
+            self.bodies.leave(client, body.expected)
+            status = statuses[0] if statuses else 500
             self.metrics.request(scope, status, time.perf_counter() - started)
 
 
-def who(scope: Scope) -> str:
-    """Whom a request is from: an address, or of the sixth version the network, which one person has whole."""
+def client_address(scope: Scope) -> str:
+    """The client of a request: its IPv4 address, or its IPv6 /64 network, which one person may own whole."""
     address = str(scope["client"][0]) if scope.get("client") else "?"
     if ":" not in address:
         return address
@@ -107,29 +107,29 @@ def who(scope: Scope) -> str:
         return address
 
 
-class _UnderWay:
-    """Large bodies that are being received or worked on; no client has more than half of the room."""
+class _BodyBudget:
+    """The bytes of large bodies in progress; no client has more than half of what is allowed."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._sizes: Counter[str] = Counter()
 
     def enter(self, client: str, size: int) -> None:
-        """Note a body, or refuse it if there is no room for it now."""
+        """Count a body, or raise if there is no room for it now."""
         own = self._sizes[client] + size
         self._sizes[client] = own
         if size and (self._sizes.total() > self._most or own > max(size, self._most // 2)):
-            raise Refused(503, "too much is being sent just now; try again in a moment", {"Retry-After": "5"})
+            raise ApiError(503, "too much data is being sent; try again in a moment", {"Retry-After": "5"})
 
     def leave(self, client: str, size: int) -> None:
-        """Forget a body."""
+        """Stop counting a body."""
         self._sizes[client] -= size
         if self._sizes[client] <= 0:
             del self._sizes[client]
 
 
 class _Body:
-    """The body of a request, of which no more is taken than is allowed, nor for longer."""
+    """The body of a request, received within limits of size and time."""
 
     def __init__(self, receive: Receive, settings: Settings) -> None:
         self._receive, self._settings = receive, settings
@@ -139,7 +139,7 @@ class _Body:
         self.expected = 0  # bytes, if they are many
 
     def expect(self, headers: dict[str, str]) -> int:
-        """How many bytes may come, if they are many. One that says itself that it is too large is refused."""
+        """The announced bytes if they are many, else 0; raises if they are too many."""
         if headers.get("content-type", "").startswith("multipart/form-data"):
             self._most = self._settings.upload_bytes + _SPARE
         length = headers.get("content-length", "")
@@ -151,14 +151,16 @@ class _Body:
         return self.expected
 
     async def receive(self) -> Message:
-        """The next piece."""
+        """The next message."""
         if self.whole:
             return await self._receive()
         try:
             async with asyncio.timeout(max(0.01, self._until - time.monotonic())):
                 message = await self._receive()
         except TimeoutError as error:
-            raise Refused(408, f"it was not sent within {self._settings.body_seconds:g} s") from error
+            raise ApiError(
+                408, f"the request was not sent within {self._settings.body_seconds:g} s"
+            ) from error
         if message["type"] == "http.request":
             self._taken += len(message.get("body", b""))
             self.whole = not message.get("more_body", False)
@@ -167,15 +169,15 @@ class _Body:
                 raise self._too_large()
         return message
 
-    def _too_large(self) -> Refused:
+    def _too_large(self) -> ApiError:
         file = self._most > self._settings.json_bytes
         most = self._settings.upload_bytes if file else self._settings.json_bytes
         hint = "" if file else "; send a large table as a file"
-        return Refused(413, f"at most {_size(most)} are taken here{hint}")
+        return ApiError(413, f"at most {_size(most)} are accepted{hint}")
 
 
-class Hosts:
-    """Names by which the server may be called."""
+class AllowedHosts:
+    """The Host names that are accepted."""
 
     def __init__(self, bound: str, names: Iterable[str] = ()) -> None:
         self.anywhere = bound in ("", "0.0.0.0", "::")
@@ -184,20 +186,20 @@ class Hosts:
             self.names.add(socket.gethostname().lower())
 
     def check(self, method: str, path: str, headers: dict[str, str]) -> None:
-        """Refuse a request for another host, or from a page of another one."""
+        """Raise if a request is for another host, or from a page of another site."""
         host = headers.get("host", "")
         if not self.allows(host):
-            raise Refused(
+            raise ApiError(
                 421,
-                f"this server is not called {host[:200]!r}; allow the name with --allow-host if it is yours",
+                f"{host[:200]!r} is not a name of this server; if it should be, start it with --allow-host",
             )
         if method in SAFE and not path.startswith("/api/"):
             return
         origin, site = headers.get("origin"), headers.get("sec-fetch-site", "none")
         if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
-            raise Refused(403, "requests from pages of other sites are refused")
+            raise ApiError(403, "requests from pages of other sites are refused")
         if site not in ("none", "same-origin") and headers.get("sec-fetch-mode") != "navigate":
-            raise Refused(403, "requests from pages of other sites are refused")
+            raise ApiError(403, "requests from pages of other sites are refused")
 
     def allows(self, host: str) -> bool:
         """Whether a Host header names this server; an address in numbers cannot be rebound."""
@@ -220,17 +222,17 @@ def _with_headers(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, b
 _ENCODED = [(key.encode(), value.encode()) for key, value in HEADERS.items()]
 
 
-async def _answer(send: Send, refused: Refused, reason: str, close: bool) -> None:
-    """Say no; what is still being sent is not waited for."""
+async def _send_error(send: Send, error: ApiError, reason: str, close: bool) -> None:
+    """Send an error; `close` the connection if the request was not read to its end."""
     body = json.dumps({"error": reason}).encode()
     headers: list[tuple[Any, Any]] = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(body)).encode()),
-        *((key.lower().encode(), value.encode()) for key, value in refused.headers.items()),
+        *((key.lower().encode(), value.encode()) for key, value in error.headers.items()),
     ]
     if close:
         headers.append((b"connection", b"close"))
-    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
+    await send({"type": "http.response.start", "status": error.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 

@@ -1,4 +1,4 @@
-"""Tables, looked at closely: what their columns hold, and some rows."""
+"""Tables for clients: a profile of their columns, their first rows, and the alignment of two."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from gentus.align.digest import digest
-from gentus.app.serve.queries import Asked, told
+from gentus.app.serve.query_input import ResolvedQuery, naming_the_table
+from gentus.app.serve.service import Service
 from gentus.lake import Limits, Source, Unreadable
 from gentus.lake.base import EMPTY, failure_reason
 from gentus.lake.formats.typed import session, text_of
@@ -15,23 +16,22 @@ from gentus.lake.full.rows import Tally, open_full
 from gentus.table import Table
 
 if TYPE_CHECKING:
-    from gentus.app.serve.core import Core
     from gentus.lake.full.rows import FullTable
 
 EXAMPLES = 5
-_MOST_CELLS = 100_000  # that are shown at once
+_MOST_CELLS = 100_000  # per response
 KINDS = ("number", "date", "text")
 
 
-def looked_at(core: Core, asked: Asked, rows: int) -> dict[str, Any]:
-    """A table as it is shown."""
-    index = core.holder.index
-    with told(asked.source):
-        read = index.read(asked.source)
-        sample = first_rows(asked.source, [column.name for column in read.columns], rows, index.limits)
+def describe_table(service: Service, query: ResolvedQuery, rows: int) -> dict[str, Any]:
+    """A table with the profile of its columns and its first rows: a `TableAnswer`."""
+    index = service.handle.index
+    with naming_the_table(query.source):
+        read = index.read(query.source)
+        sample = first_rows(query.source, [column.name for column in read.columns], rows, index.limits)
     return {
-        "name": asked.source.name,
-        "sid": index.sid(asked.source.name) if asked.of_lake else None,
+        "name": query.source.name,
+        "sid": index.sid(query.source.name) if query.of_lake else None,
         "rows": read.rows,
         "more_rows": read.rows >= index.limits.rows,
         "columns": profile(read),
@@ -39,11 +39,11 @@ def looked_at(core: Core, asked: Asked, rows: int) -> dict[str, Any]:
     }
 
 
-def aligned(core: Core, query: Asked, table: str, names: bool) -> dict[str, Any]:
-    """Which columns of a query and of a table of the lake belong together."""
-    from gentus.align.aligner import align  # and SciPy with it, which search does not need
+def align_table(service: Service, query: ResolvedQuery, table: str, names: bool) -> dict[str, Any]:
+    """Which columns of a query and of a table of the lake match: an `AlignAnswer`."""
+    from gentus.align.aligner import align  # imports SciPy, which search does not need
 
-    left, right = query.read(core), Asked(core.holder.source(table)).read(core)
+    left, right = query.read(service), ResolvedQuery(service.handle.source(table)).read(service)
     return {
         **align(left, right, names).to_dict(),
         "query_columns": [column.name for column in left.columns],
@@ -52,12 +52,12 @@ def aligned(core: Core, query: Asked, table: str, names: bool) -> dict[str, Any]
 
 
 def profile(table: Table) -> list[dict[str, Any]]:
-    """What a sample tells of every column."""
+    """Type, fill rate, distinct values and examples of every column, from a sample."""
     kinds = digest(table).kinds
-    told = []
+    profiles = []
     for column, kind in zip(table.columns, kinds, strict=True):
         common = Counter(column.cells)
-        told.append(
+        profiles.append(
             {
                 "name": column.name,
                 "type": KINDS[int(kind.argmax())] if column.cells and kind.any() else "empty",
@@ -66,15 +66,15 @@ def profile(table: Table) -> list[dict[str, Any]]:
                 "examples": [cell for cell, _ in common.most_common(EXAMPLES)],
             }
         )
-    return told
+    return profiles
 
 
 def first_rows(source: Source, columns: list[str], rows: int, limits: Limits) -> list[list[str | None]]:
-    """The first rows of a table under the columns that its sample has; cells as text, clipped."""
+    """The first rows of a table, in the columns of its sample; cells as text, clipped."""
     rows = min(rows, _MOST_CELLS // max(1, len(columns)))
     try:
         with session(limits) as shared:
-            duck = shared.cursor()  # so that nobody waits for us
+            duck = shared.cursor()  # so that no other thread waits for this query
         with closing(duck):
             whole = open_full(source, duck, limits)
             places = [whole.places[name] for name in columns if name in whole.places]
@@ -95,7 +95,7 @@ def _cell(whole: FullTable, place: int, chars: int) -> str:
 
 
 def _shown(cell: str | None) -> str | None:
-    """A cell, or nothing where search sees nothing either."""
+    """A cell, or None where search treats it as empty."""
     if cell is None:
         return None
     text = cell.strip()

@@ -1,25 +1,25 @@
-"""What the page, the API and agents share: the index that is served, what was sent, and what is allowed."""
+"""The service behind the page, the API and the MCP tools: one index, uploads of clients, and limits."""
 
 from __future__ import annotations
 
 import os
 import tempfile
 
-from gentus.app.serve.index_handle import Holder
+from gentus.app.serve.index_handle import IndexHandle
 from gentus.app.serve.settings import Settings
 from gentus.app.serve.uploads import Uploads
 
 
-class Core:
-    """An index that is served to somebody."""
+class Service:
+    """An index that is served, with the uploads of its clients."""
 
-    def __init__(self, holder: Holder, settings: Settings) -> None:
-        self.holder, self.settings = holder, settings
+    def __init__(self, handle: IndexHandle, settings: Settings) -> None:
+        self.handle, self.settings = handle, settings
         self.uploads = Uploads(settings)
 
-    def scrubbed(self, text: str) -> str:
-        """Words that say nothing of where files lie on this machine."""
-        index = self.holder.index
+    def redact_paths(self, text: str) -> str:
+        """A message without the folders of this machine."""
+        index = self.handle.index
         for folder in (self.uploads.folder, index.config.lake, index.layout.root, tempfile.gettempdir()):
             text = text.replace(os.path.join(str(folder), ""), "")
         return text

@@ -1,0 +1,44 @@
+"""Multipart requests: a form with a file."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import Request
+from starlette.datastructures import UploadFile
+
+from gentus.app.serve.errors import ApiError
+
+_FILE = {"type": "string", "format": "binary", "description": "CSV, TSV, JSON, Parquet, Arrow or Excel."}
+
+
+@asynccontextmanager
+async def receive_form(request: Request) -> AsyncIterator[tuple[UploadFile, dict[str, str]]]:
+    """The file of a form, open inside the context, and its other fields."""
+    async with request.form(max_files=1, max_fields=5, max_part_size=1000) as form:
+        file = form.get("file")
+        if not isinstance(file, UploadFile):
+            raise ApiError(422, "the form needs a file in its field 'file'")
+        yield file, {key: value for key, value in form.items() if isinstance(value, str)}
+
+
+def require_type(request: Request, *kinds: str) -> str:
+    """The content type of a request; raises if it is none of `kinds`."""
+    given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if given not in kinds:
+        raise ApiError(415, f"send {' or '.join(kinds)}, not {given or 'nothing'}")
+    return given
+
+
+def form_schema(model: Any = None, **fields: Any) -> dict[str, Any]:
+    """A form with a file, in OpenAPI; with a model, JSON is accepted as well."""
+    properties = {"file": _FILE, **fields}
+    form = {"schema": {"type": "object", "required": ["file"], "properties": properties}}
+    content: dict[str, Any] = {"multipart/form-data": form}
+    if model is not None:
+        document = model.model_json_schema(ref_template="#/components/schemas/{model}")
+        document.pop("$defs", None)  # other routes have them in the document
+        content = {"application/json": {"schema": document}, **content}
+    return {"required": True, "content": content}
