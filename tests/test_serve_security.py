@@ -277,7 +277,7 @@ def test_what_is_too_large(api: Served) -> None:
     assert len(packed) < 10_000
     refused(api.send_file("/api/upload", "a.csv.gz", packed), 413, "decompresses to more than")
     wide = ",".join(f"c{at}" for at in range(30)) + "\n" + ",".join(["1"] * 30) + "\n"
-    refused(api.send_file("/api/upload", "a.csv", wide.encode()), 422, "30 columns; at most 20")
+    refused(api.send_file("/api/upload", "a.csv", wide.encode()), 422, "30 columns; the limit here is 20")
     many = pa.table({"a": pa.array([1] * 5000)})
     buffer = io.BytesIO()
     pq.write_table(many, buffer)
