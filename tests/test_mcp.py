@@ -88,7 +88,7 @@ def test_union_from_plan_to_file(ask: Ask, tmp_path: Path, lake: Path) -> None:
     with (tmp_path / "all.csv").open(newline="") as file:
         written = list(csv.reader(file))
     assert [row[:4] for row in written[1:13]] == rows_of("fish", 77)[1:]
-    with pytest.raises(ToolFailedError, match="there already"):
+    with pytest.raises(ToolFailedError, match="already exists"):
         ask("run_union", plan=plan, path="mine.csv", output="all.csv")
 
 

@@ -15,14 +15,14 @@ from gentus.app.serve.uploads import clean_name
 from gentus.files import write_file
 from gentus.index import folder as store
 from gentus.lake.listing import readable
-from gentus.union import outputs
+from gentus.union import session
 
 
 @pytest.fixture
 def windows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let some modules think so; all others, such as pathlib, had better not."""
     other = SimpleNamespace(**{**vars(os), "name": "nt"})
-    for module in (store, run, outputs):
+    for module in (store, run, session):
         monkeypatch.setattr(module, "os", other)
 
 
@@ -102,7 +102,7 @@ def test_what_a_killed_union_left_is_cleared_away_there_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "out.csv"
-    with outputs.scratch_folder(out) as running:
+    with session.scratch_folder(out) as running:
         (held,) = running.iterdir()
         left = tmp_path / ".out.csv.part-killed"
         left.mkdir()
@@ -115,7 +115,7 @@ def test_what_a_killed_union_left_is_cleared_away_there_too(
             real(self, missing_ok)
 
         monkeypatch.setattr(Path, "unlink", unlink)
-        with outputs.scratch_folder(out):
+        with session.scratch_folder(out):
             assert running.exists()
             assert not left.exists()
 

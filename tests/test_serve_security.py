@@ -599,14 +599,14 @@ def test_nobody_waits_any_more() -> None:
 
 
 def test_a_long_query_of_duckdb_is_interrupted() -> None:
-    from gentus.union.session import Desk
+    from gentus.union.session import DuckDBSession
 
     queue = FairQueue("test", 1, 10, 10)
     ended = threading.Event()
 
     def work(cancel: Cancellation) -> None:
         try:
-            with Desk(Path("unused")).workshop("test") as duck:
+            with DuckDBSession(Path("unused")).connect("test") as duck:
                 duck.execute("SELECT sum(hash(a.range + b.range)) FROM range(100000) a, range(1000000) b")
         finally:
             ended.set()

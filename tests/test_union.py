@@ -36,7 +36,7 @@ from gentus.index.union_plan import plan_union
 from gentus.lake import Limits, read
 from gentus.union import OutputColumn, Placement, PlanError, PlannedTable, Union, UnionPlan
 from gentus.union.errors import OutputError
-from gentus.union.outputs import Output
+from gentus.union.output import Output
 
 __all__ = ["run"]
 
@@ -153,7 +153,7 @@ def test_what_is_there_is_not_overwritten(run: Run, index_path: Path, lake: Path
     out.write_text("mine")
     ran = run(*arguments, "-o", out)
     assert (ran.code, out.read_text()) == (1, "mine")
-    assert "is there already; --force replaces it" in ran.err
+    assert "already exists; --force replaces it" in ran.err
     assert run(*arguments, "-o", out, "--force").code == 0
     assert len(table_of(out)) == 24
     copied = shutil.copy(lake / "fish_0.csv", tmp_path / "query.csv")
@@ -265,7 +265,7 @@ def test_formulas_are_guarded(tmp_path: Path) -> None:
 
 def test_many_rows_keep_their_order(tmp_path: Path) -> None:
     rows = [[str(number), f"{number % 28 + 1}.3.2020"] for number in range(20_000)]
-    union = Union(Union(planned(tmp_path, [["n", "day"], *rows], [["m", "d"], *rows[:10]])).settled())
+    union = Union(Union(planned(tmp_path, [["n", "day"], *rows], [["m", "d"], *rows[:10]])).resolved_plan())
     for write, name in (
         (union.write_parquet, "a.parquet"),
         (union.write_csv, "a.csv"),
@@ -338,7 +338,7 @@ def test_as_the_contract_has_it(index: Index, lake: Path, tmp_path: Path) -> Non
     assert repr(union) == "<Union of birds_0.csv and 3 tables, 4 columns>"
     report = union.write_parquet(tmp_path / "out.parquet")
     assert report.rows == 48
-    with pytest.raises(OutputError, match="is there already"):
+    with pytest.raises(OutputError, match="already exists"):
         union.write_parquet(tmp_path / "out.parquet")
     assert union.write_parquet(tmp_path / "out.parquet", force=True).rows == 48
     assert union.preview(8).num_rows == 8
@@ -486,7 +486,7 @@ def test_other_tables_of_a_database_stay(run: Run, document: dict[str, Any], tmp
     arguments = ("union", "--plan", plan, "-o", database)
     assert run(*arguments).code == 0
     ran = run(*arguments)
-    assert (ran.code, "has a table 'unioned' already" in ran.err) == (1, True)
+    assert (ran.code, "already has a table 'unioned'" in ran.err) == (1, True)
     assert run(*arguments, "--table-name", "second").code == 0
     assert run(*arguments, "--force").code == 0
     assert (table_of(database, "mine"), len(table_of(database)), len(table_of(database, "second"))) == (
@@ -521,14 +521,14 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> UnionPlan:
     folder = tmp_path_factory.mktemp("large")
     chance = random.Random(0)
     rows = [[chance.randbytes(1500).hex(), str(chance.getrandbits(32))] for _ in range(9_000)]
-    return Union(planned(folder, [["key", "number"], *rows], [["k", "n"], *rows[::-1]])).settled()
+    return Union(planned(folder, [["key", "number"], *rows], [["k", "n"], *rows[::-1]])).resolved_plan()
 
 
 @pytest.mark.parametrize("name", ["out.csv", "out.parquet", "out.duckdb"])
 def test_a_full_disk(tmp_path: Path, name: str) -> None:
     chance = random.Random(0)
     rows = [["key"], *([chance.randbytes(100).hex()] for _ in range(3000))]
-    union = Union(Union(planned(tmp_path, rows, rows)).settled())
+    union = Union(Union(planned(tmp_path, rows, rows)).resolved_plan())
     before = sorted(os.listdir(tmp_path))
     with largest_file(64 << 10), pytest.raises(OutputError, match="there is no room on the disk"):
         union.write(Output.by_name(tmp_path / name))

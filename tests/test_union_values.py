@@ -67,7 +67,9 @@ def unite(
     names = [f"c{at}" for at in range(len(pairs))]
     placed = tuple(Placement(name, name) for name in names)
     query, table = (PlannedTable(path.stem, str(path), None, placed) for path in sources)
-    plan = Union(UnionPlan(query, (table,), tuple(OutputColumn(name, kind) for name in names))).settled()
+    plan = Union(
+        UnionPlan(query, (table,), tuple(OutputColumn(name, kind) for name in names))
+    ).resolved_plan()
     union = Union(plan)
     rows = union.to_arrow().to_pylist()
     assert union.report is not None
@@ -242,7 +244,7 @@ def test_what_does_not_convert_is_counted(tmp_path: Path) -> None:
     assert (told.pop("count"), told.pop("examples")) == (5, ["many", "few", "some"])
     assert told == {"from": "c0", "into": "c0", "type": "BIGINT"}
     (remark,) = union.report.tables[1].remarks()
-    assert remark == "5 values of 'c0' are no BIGINT and became null: 'many', 'few', 'some', .."
+    assert remark == "5 values of 'c0' are not BIGINT and became null: 'many', 'few', 'some', .."
 
 
 def test_contradictions_go_with_the_majority(tmp_path: Path) -> None:

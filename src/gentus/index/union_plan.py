@@ -13,12 +13,12 @@ from gentus.lake import Remote, Source, Unreadable, as_location, name_in_errors,
 from gentus.lake.location import absolute, identity
 from gentus.progress import Progress
 from gentus.table import Table
+from gentus.union.draft import draft_plan
 from gentus.union.errors import PlanError
-from gentus.union.opening import Opened, TableError, open_table
-from gentus.union.outputs import scratch_folder
 from gentus.union.plan import PlannedTable, UnionPlan
-from gentus.union.planning import draft, settle
-from gentus.union.session import Desk
+from gentus.union.resolve import resolve_plan
+from gentus.union.session import open_session
+from gentus.union.sources import SourceTable, TableError, open_table
 
 if TYPE_CHECKING:
     import duckdb
@@ -54,7 +54,7 @@ def plan_union(
     with _desk() as duck, progress.stage("looking at columns", 2 * len(asked) + 1) as tick:
         with name_in_errors(own.name):
             opened_query = open_table(own, duck, frame, index.limits)
-        opened: list[tuple[Opened, Alignment]] = []
+        opened: list[tuple[SourceTable, Alignment]] = []
         for one in asked:
             try:
                 opened.append(_opened(index, sample, one, names, duck))
@@ -67,24 +67,26 @@ def plan_union(
             if not opened:
                 raise PlanError("; ".join(["there is no table to union with", *notes]))
             try:
-                plan = draft(opened_query, opened, duck, keep_extra)
+                plan = draft_plan(opened_query, opened, duck, keep_extra)
                 for (read, _), table in zip(opened, plan.tables, strict=True):
-                    read.table = table
-                opened_query.table = plan.query
-                plan = settle(plan, [opened_query, *(read for read, _ in opened)], duck, lambda: tick(1))
+                    read.planned = table
+                opened_query.planned = plan.query
+                plan = resolve_plan(
+                    plan, [opened_query, *(read for read, _ in opened)], duck, lambda: tick(1)
+                )
                 break
             except TableError as error:  # one that breaks off behind its sample
                 found = {one.source.name for one in asked if one.found}
                 if error.table.name not in found or error.table.name == own.name:
                     raise
                 notes.append(f"{error.table.name} was left out: {error.reason}")
-                opened = [pair for pair in opened if pair[0].table.name != error.table.name]
+                opened = [pair for pair in opened if pair[0].planned.name != error.table.name]
     return replace(plan, provenance=provenance, distinct=distinct, notes=tuple(notes))
 
 
 @contextmanager
 def _desk() -> Iterator[duckdb.DuckDBPyConnection]:
-    with scratch_folder(None) as scratch, Desk(scratch).workshop("reading", reads=True) as duck:
+    with open_session() as session, session.connect("reading", macros=True) as duck:
         yield duck
 
 
@@ -133,7 +135,7 @@ def _asked(
 
 def _opened(
     index: Index, query: Table, one: Asked, names: bool, duck: duckdb.DuckDBPyConnection
-) -> tuple[Opened, Alignment]:
+) -> tuple[SourceTable, Alignment]:
     """A table, opened and aligned; one without a column under the query's is no use."""
     alignment = one.alignment
     if alignment is None or alignment.missing is not None:

@@ -1,12 +1,16 @@
-"""Cells to values of a type, as SQL expressions; what is no such value, or would lose something, is null."""
+"""Cells to values of the result's types, in SQL. A cell that is not of the type, or would change, is null."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gentus.lake.base import EMPTY
 from gentus.lake.formats.typed import text_of
-from gentus.union.macros import FALSE, TRUE, WHITE, among, literal
-from gentus.union.plan import DAY_FIRST, FRACTION, Reading
-from gentus.union.types import FLOATS, INTEGERS, ZONED, is_date, is_decimal, is_number
+from gentus.lake.full.rows import FullTable
+from gentus.union.plan import DAY_FIRST, FRACTION, OutputColumn, PlannedTable, Reading
+from gentus.union.report import Unconverted
+from gentus.union.sql_macros import FALSE, TRUE, WHITE, is_one_of, literal
+from gentus.union.sql_types import FLOATS, INTEGERS, ZONED, is_date, is_decimal, is_number, union_type
 
 _EDGES = rf"^[{WHITE}]|[{WHITE}]$"
 _DRESSED = r"[^\d.,+\- :/]"
@@ -16,25 +20,25 @@ _EXACT = 2**53  # whole numbers up to this are exact as floats
 
 
 def trimmed(value: str, kind: str) -> str:
-    """A cell as text without blanks around it; most have none, and trimming a set of characters is slow."""
+    """A cell as text without blanks around it; most have none, and trimming is slow."""
     text = value if kind == "VARCHAR" else text_of(value, kind)
     loose = f"regexp_matches({text}, {literal(_EDGES)})"
     return f"CASE WHEN {loose} THEN trim({text}, {literal(WHITE)}) ELSE {text} END"
 
 
 def unless_empty(text: str) -> str:
-    """A text, or null if it only says that there is nothing."""
-    nothing = f"strlen({text}) <= {max(map(len, EMPTY))} AND {among(text, sorted(EMPTY))}"
+    """A text, null if it stands for a missing value."""
+    nothing = f"strlen({text}) <= {max(map(len, EMPTY))} AND {is_one_of(text, sorted(EMPTY))}"
     return f"CASE WHEN {nothing} THEN NULL ELSE {text} END"
 
 
 def bare(text: str) -> str:
-    """A text without currency, percent sign and the like; most have none, and need no replacing."""
+    """A text without currency and percent sign; most have none, and replacing is slow."""
     return f"CASE WHEN regexp_matches({text}, {literal(_DRESSED)}) THEN gentus_bare({text}) ELSE {text} END"
 
 
 def typed_shape(value: str, kind: str) -> str:
-    """The shape of a cell (see `macros`) that has a type of its own."""
+    """The shape of a cell (see `sql_macros`) of a typed column."""
     whole = f"CASE WHEN {value} = trunc({value}) THEN 'n::int' ELSE 'n::point' END"
     midnight = f"CASE WHEN {value} = date_trunc('day', {value}) THEN 'd:any:' ELSE 'd:any:time' END"
     if kind in INTEGERS:
@@ -54,68 +58,115 @@ def typed_shape(value: str, kind: str) -> str:
     return f"CASE WHEN {value} IS NOT NULL THEN {found} END"
 
 
-def direct(value: str, kind: str, wanted: str) -> str | None:
-    """A typed value, not NaN, as one of another type without a detour over text; None if there is no way."""
-    if kind in FLOATS and wanted in FLOATS:
-        return f"CAST({value} AS {wanted})"
-    if kind in FLOATS and wanted in INTEGERS:
+# --- a table's rows ------------------------------------------------------------------------------------
+
+
+def conversion_sql(
+    table: PlannedTable, full: FullTable, columns: Sequence[OutputColumn], relation: str
+) -> tuple[str, dict[str, Unconverted]]:
+    """A query that converts a table to the result's columns, and the counters of cells that fail in it.
+
+    It selects d0, d1, .. (values), r (the number of the row) and the text of cells that are no value of their
+    type, in columns named by the keys of the counters. Every step is a query around the last one, so that
+    nothing is computed twice.
+    """
+    placed = {column.into: column for column in table.columns}
+    cells, texts, bares, parsed, values = (list[str]() for _ in range(5))
+    failed: dict[str, Unconverted] = {}
+    for at, column in enumerate(columns):
+        target, placement = column.type or "VARCHAR", placed.get(column.name)
+        if placement is None:
+            values.append(f"CAST(NULL AS {target}) AS d{at}")
+            continue
+        position = full.places[placement.source]
+        native, cell = full.types[position], f"t{at}"
+        own = union_type(native)
+        value = _from_typed(cell, own, target)
+        if value is None:
+            cells.append(f"{trimmed(f'c{position}', native)} AS {cell}")
+            texts.append(f"{unless_empty(cell)} AS {cell}")
+            if target != "VARCHAR":
+                bares.append(f"{bare(cell) if is_number(target) else 'NULL'} AS b{at}")
+                parsed.append(f"{_parsed(cell, f'b{at}', target, placement.read or Reading())} AS p{at}")
+            value = _from_text(cell, f"p{at}", target)
+        else:
+            typed = f"c{position}" if native == own else f"CAST(c{position} AS {own})"
+            cells.append(f"{_unless_nan(typed) if own in FLOATS else typed} AS {cell}")
+        values.append(f"{value} AS d{at}")
+        if value != cell:
+            failed[f"f{at}"] = Unconverted(placement.source, column.name, target)
+    sql = f"SELECT {', '.join([*cells, 'row AS r'])} FROM {relation}"
+    sql = f"SELECT * REPLACE ({', '.join(texts)}) FROM ({sql})" if texts else sql
+    for step in filter(None, (bares, parsed, values)):
+        sql = f"SELECT *, {', '.join(step)} FROM ({sql})"
+    kept = [f"d{at}" for at in range(len(columns))]
+    lost = [f"CASE WHEN d{f[1:]} IS NULL THEN CAST(t{f[1:]} AS VARCHAR) END AS {f}" for f in failed]
+    return f"SELECT {', '.join([*kept, *lost, 'r'])} FROM ({sql})", failed
+
+
+def _unless_nan(value: str) -> str:
+    return f"CASE WHEN NOT isnan({value}) THEN {value} END"
+
+
+def _from_typed(value: str, own: str, target: str) -> str | None:
+    """A typed value, not NaN, cast to another type; None if it has to become text first."""
+    if own in FLOATS and target in FLOATS:
+        return f"CAST({value} AS {target})"
+    if own in FLOATS and target in INTEGERS:
         exact = f"{value} = trunc({value}) AND abs({value}) <= {_EXACT}"
-        return f"CASE WHEN {exact} THEN TRY_CAST({value} AS {wanted}) END"
-    if kind == "VARCHAR":
-        return None  # text has other ways to say that there is nothing
-    if kind == wanted:
+        return f"CASE WHEN {exact} THEN TRY_CAST({value} AS {target}) END"
+    if own == "VARCHAR":
+        return None  # text has other ways to write a missing value
+    if own == target:
         return value
-    if kind in INTEGERS and (wanted in INTEGERS or wanted == "DOUBLE" or is_decimal(wanted)):
-        return f"TRY_CAST({value} AS {wanted})"
-    if (is_decimal(kind) and wanted == "DOUBLE") or (kind, wanted) == ("DATE", "TIMESTAMP"):
-        return f"CAST({value} AS {wanted})"
+    if own in INTEGERS and (target in INTEGERS or target == "DOUBLE" or is_decimal(target)):
+        return f"TRY_CAST({value} AS {target})"
+    if (is_decimal(own) and target == "DOUBLE") or (own, target) == ("DATE", "TIMESTAMP"):
+        return f"CAST({value} AS {target})"
     return None
 
 
-# From text to a value it takes steps, each in a query around the last, so that nothing is computed twice.
-
-
-def middle(text: str, bare: str, wanted: str, read: Reading) -> str:
-    """What stands between a text and a value: the digits of a number, the moment of a date."""
-    if is_number(wanted):
+def _parsed(text: str, bare: str, target: str, read: Reading) -> str:
+    """A text, parsed: the digits of a number, the time of a date."""
+    if is_number(target):
         digits = f"gentus_digits({bare}, {'true' if read.decimal == ',' else 'false'})"
         if read.percent == FRACTION:
             digits = f"({digits} || CASE WHEN suffix({text}, '%') THEN 'e-2' ELSE '' END)"
         if read.booleans:
-            ones = f"WHEN {among(text, TRUE)} THEN '1' WHEN {among(text, FALSE)} THEN '0'"
+            ones = f"WHEN {is_one_of(text, TRUE)} THEN '1' WHEN {is_one_of(text, FALSE)} THEN '0'"
             digits = f"CASE {ones} ELSE {digits} END"
         return digits
-    if is_date(wanted):
+    if is_date(target):
         return f"gentus_zoned({text}, {'true' if read.dates == DAY_FIRST else 'false'})"
     return "NULL"
 
 
-def last(text: str, middle: str, wanted: str) -> str:
-    """The value of a type; null if the text is none, or if something would be lost."""
-    if wanted == "VARCHAR":
+def _from_text(text: str, parsed: str, target: str) -> str:
+    """The value of a text; null if it is not of the type, or if something would be lost."""
+    if target == "VARCHAR":
         return text
-    if wanted == "BOOLEAN":
-        return f"CASE WHEN {among(text, TRUE)} THEN true WHEN {among(text, FALSE)} THEN false END"
-    if is_number(wanted):
-        return _number(middle, wanted)
-    if wanted == ZONED:
-        return middle
-    if wanted == "DATE":
-        return f"CASE WHEN {middle} = date_trunc('day', {middle}) THEN CAST({middle} AS DATE) END"
-    if is_date(wanted):
-        return f"CAST({middle} AT TIME ZONE 'UTC' AS {wanted})"
-    return f"TRY_CAST({text} AS {wanted})"
+    if target == "BOOLEAN":
+        return f"CASE WHEN {is_one_of(text, TRUE)} THEN true WHEN {is_one_of(text, FALSE)} THEN false END"
+    if is_number(target):
+        return _number(parsed, target)
+    if target == ZONED:
+        return parsed
+    if target == "DATE":
+        return f"CASE WHEN {parsed} = date_trunc('day', {parsed}) THEN CAST({parsed} AS DATE) END"
+    if is_date(target):
+        return f"CAST({parsed} AT TIME ZONE 'UTC' AS {target})"
+    return f"TRY_CAST({text} AS {target})"
 
 
-def _number(digits: str, wanted: str) -> str:
+def _number(digits: str, target: str) -> str:
     double = f"TRY_CAST({digits} AS DOUBLE)"
-    value = f"TRY_CAST({digits} AS {wanted})"
-    if wanted in FLOATS:
+    value = f"TRY_CAST({digits} AS {target})"
+    if target in FLOATS:
         long = f"regexp_full_match({digits}, {literal(_LONG)})"  # an identifier, rather than a measurement
         inexact = f"{long} AND TRY_CAST({double} AS HUGEINT) IS DISTINCT FROM TRY_CAST({digits} AS HUGEINT)"
         return f"CASE WHEN isfinite({double}) AND NOT ({inexact}) THEN {value} END"
-    if is_decimal(wanted):
+    if is_decimal(target):
         return f"CASE WHEN CAST({value} AS DOUBLE) = {double} THEN {value} END"
     exact = f"{double} = trunc({double}) AND abs({double}) <= {_EXACT}"
-    whole = f"CASE WHEN {exact} THEN TRY_CAST({double} AS {wanted}) END"
+    whole = f"CASE WHEN {exact} THEN TRY_CAST({double} AS {target}) END"
     return f"CASE WHEN regexp_full_match({digits}, {literal(_WHOLE)}) THEN {value} ELSE {whole} END"

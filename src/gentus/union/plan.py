@@ -17,7 +17,7 @@ from gentus.files import write_file
 from gentus.lake.location import is_url
 from gentus.union.errors import PlanError, did_you_mean
 from gentus.union.plan_reader import JsonObject
-from gentus.union.types import known_type
+from gentus.union.sql_types import known_type
 
 VERSION = 1
 MONTH_FIRST, DAY_FIRST = "month first", "day first"

@@ -1,4 +1,4 @@
-"""What became of a union: rows, values that had to be left out, and why."""
+"""The report of a union: rows per table, and the values that could not be kept."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 from gentus.lake.full.rows import Tally
 
 EXAMPLES = 3
-_TOLD = {  # of what a read came across, in words
+_REMARKS = {  # counts of a read, in words
     "beyond": "cells beyond the last column, or under keys that no sampled record has, were left out",
     "rejected": "records could not be read and were left out",
-    "stray_quotes": "rows begin a quote that never ends; they were read as if it were an ordinary character",
-    "undecoded": "bytes are not of the file's encoding",
-    "binary": "cells are no text and became null",
+    "stray_quotes": "rows begin a quote that never ends; it was read as an ordinary character",
+    "undecoded": "bytes are not valid in the file's encoding",
+    "binary": "cells are not text and became null",
 }
 
 
 @dataclass(slots=True)
 class Unconverted:
-    """Values of a column that are none of the type of the column they go into."""
+    """Values of a column that are not of the type of the column they go into."""
 
     source: str
     into: str
@@ -29,7 +29,7 @@ class Unconverted:
     examples: list[str] = field(default_factory=list)
 
     def add(self, values: Any) -> None:
-        """Count an Arrow array of them, null where a value was converted."""
+        """Count those in an Arrow array, which has nulls where a value was converted."""
         some = len(values) - values.null_count
         if not some:
             return
@@ -42,7 +42,7 @@ class Unconverted:
 
 @dataclass(slots=True)
 class TableReport:
-    """What a table gave."""
+    """What was read from a table."""
 
     table: str
     rows: int = 0
@@ -51,7 +51,7 @@ class TableReport:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        told = {name: getattr(self.tally, name) for name in _TOLD if getattr(self.tally, name)}
+        counts = {name: getattr(self.tally, name) for name in _REMARKS if getattr(self.tally, name)}
         failed = [
             {
                 "from": one.source,
@@ -63,7 +63,7 @@ class TableReport:
             for one in self.unconverted
             if one.count
         ]
-        return {"table": self.table, "rows": self.rows, "unconverted": failed, **told}
+        return {"table": self.table, "rows": self.rows, "unconverted": failed, **counts}
 
     def remarks(self) -> Iterator[str]:
         """In words, for people."""
@@ -76,15 +76,15 @@ class TableReport:
                     if one.count > 1
                     else f"1 value of {one.source!r} is"
                 )
-                yield f"{some} no {one.type} and became null: {examples}{more}"
-        for name, words in _TOLD.items():
+                yield f"{some} not {one.type} and became null: {examples}{more}"
+        for name, words in _REMARKS.items():
             if count := getattr(self.tally, name):
                 yield f"{count:,} {words}"
 
 
 @dataclass(slots=True)
-class Report:
-    """What became of a union."""
+class UnionReport:
+    """Rows, columns and losses of a union that was written or taken into memory."""
 
     output: str | None
     rows: int = 0
@@ -98,7 +98,7 @@ class Report:
 
     @property
     def unconverted(self) -> int:
-        """How many values became null because they are none of their column's type."""
+        """How many values became null because they are not of their column's type."""
         return sum(one.count for table in self.tables for one in table.unconverted)
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,9 +1,11 @@
-"""DuckDBs to work with: bounded memory, a folder for what goes beyond it, nothing loaded from anywhere."""
+"""DuckDB sessions: connections with bounded memory, a scratch folder for what exceeds it, no extensions."""
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -11,60 +13,124 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gentus.union.macros import define_macros
+from gentus.union.sql_macros import define_macros
 
 if TYPE_CHECKING:
     import duckdb
 
 MEMORY = "576MB"
-WATCHED: ContextVar[list[Any] | None] = ContextVar("WATCHED", default=None)  # connections to be interrupted
+# Connections that are open, for those who may have to interrupt them; None: nobody wants to know.
+OPEN_CONNECTIONS: ContextVar[list[Any] | None] = ContextVar("OPEN_CONNECTIONS", default=None)
 _AMOUNT = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT]i?B)")
-_THREADS = 4  # more of them take more memory, and wait for the one that reads
+_THREADS = 4  # more take more memory, and wait for the one that reads
+_LOCK = "lock"
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
-    """Memory for several DuckDBs that work at the same time, and a folder for what does not fit."""
+class DuckDBSession:
+    """Memory that several connections share, and the folder to which they spill."""
 
     scratch: Path
     memory: str = MEMORY
 
     @contextmanager
-    def workshop(self, name: str, share: int = 1, reads: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A connection of its own with so many thirds of the memory; one that reads knows all notations."""
+    def connect(
+        self, name: str, thirds: int = 1, macros: bool = False
+    ) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A database in memory of its own, with some thirds of the memory; `macros` parse cells."""
         import duckdb
 
         config: dict[str, str | bool | int | float | list[str]] = {
             "threads": min(_THREADS, os.cpu_count() or 1),
-            "memory_limit": _thirds(self.memory, share),
+            "memory_limit": _thirds_of(self.memory, thirds),
             "temp_directory": str(self.scratch / f"spill-{name}"),
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
             "allow_community_extensions": False,
         }
         duck = duckdb.connect(":memory:", config=config)
-        watched = WATCHED.get()
-        if watched is not None:
-            watched.append(duck)
+        connections = OPEN_CONNECTIONS.get()
+        if connections is not None:
+            connections.append(duck)
         try:
-            duck.execute("SET TimeZone = 'UTC'")  # where times have none
-            if reads:
+            duck.execute("SET TimeZone = 'UTC'")  # for times without a zone
+            if macros:
                 define_macros(duck)
             yield duck
         finally:
-            if watched is not None:
-                watched.remove(duck)
-            with suppress(duckdb.Error):  # one that was stopped may refuse
+            if connections is not None:
+                connections.remove(duck)
+            with suppress(duckdb.Error):  # one that was interrupted may refuse
                 duck.close()
 
 
+@contextmanager
+def open_session(memory: str = MEMORY, output: Path | None = None) -> Iterator[DuckDBSession]:
+    """A session with a scratch folder beside the output, or in the system's folder for temporary files."""
+    with scratch_folder(output) as scratch:
+        yield DuckDBSession(scratch, memory)
+
+
 def check_memory(memory: str) -> None:
-    """Refuse what is no amount of memory."""
+    """Raise `ValueError` unless this is an amount of memory."""
     if not _AMOUNT.fullmatch(memory):
         raise ValueError(f"memory is an amount such as 512MB or 2GB, not {memory!r}")
 
 
-def _thirds(memory: str, share: int) -> str:
+def _thirds_of(memory: str, thirds: int) -> str:
     check_memory(memory)
     number, unit = _AMOUNT.fullmatch(memory).groups()  # type: ignore[union-attr]
-    return f"{float(number) * share / 3:g}{unit}"
+    return f"{float(number) * thirds / 3:g}{unit}"
+
+
+# --- the scratch folder --------------------------------------------------------------------------------
+
+
+@contextmanager
+def scratch_folder(output: Path | None) -> Iterator[Path]:
+    """A hidden folder beside the output, removed in the end; those that killed runs left are removed, too."""
+    if output is None:
+        with tempfile.TemporaryDirectory(prefix="gentus-union-", ignore_cleanup_errors=True) as folder:
+            yield Path(folder)
+        return
+    prefix = f".{output.name}.part-"
+    for old in output.parent.glob(f"{_escaped(prefix)}*"):
+        if _abandoned(old):
+            shutil.rmtree(old, ignore_errors=True)
+    scratch = Path(tempfile.mkdtemp(prefix=prefix, dir=output.parent))
+    try:
+        with _locked(scratch / _LOCK):
+            yield scratch
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _escaped(name: str) -> str:
+    return "".join(f"[{char}]" if char in "*?[" else char for char in name)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold a file lock; where the system has none, keep the file open."""
+    with path.open("w") as file:
+        with suppress(ImportError, OSError):
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+
+
+def _abandoned(folder: Path) -> bool:
+    """Whether the process that made a scratch folder has ended: its lock can be taken."""
+    lock = folder / _LOCK
+    try:
+        if os.name == "nt":  # an open file cannot be deleted there, and closes with its process
+            lock.unlink()
+            return True
+        import fcntl
+
+        with lock.open("r+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (ImportError, OSError):
+        return False
+    return True

@@ -1,4 +1,4 @@
-"""A union that can be written: a plan, and what it needs to be run."""
+"""A union that can be run: plan, convert, stream, write."""
 
 from __future__ import annotations
 
@@ -6,56 +6,62 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from gentus.lake import Limits
 from gentus.progress import Progress
 from gentus.union.errors import OutputError
-from gentus.union.opening import Opened, open_plan
-from gentus.union.outputs import TABLE, Output, columns_of, put_in_place, scratch_folder, write
+from gentus.union.output import TABLE, Output, put_in_place, result_columns, result_sql, write_rows
 from gentus.union.plan import UnionPlan
-from gentus.union.planning import settle
-from gentus.union.report import Report
-from gentus.union.running import Flow, finished, pour, result_sql
-from gentus.union.session import MEMORY, Desk
+from gentus.union.report import UnionReport
+from gentus.union.resolve import resolve_plan
+from gentus.union.session import MEMORY, DuckDBSession, open_session
+from gentus.union.sources import SourceTable, open_sources
+from gentus.union.stream import RELATION, RowStream, stream_into
 
 if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
-Ready: TypeAlias = "tuple[UnionPlan, list[Opened], duckdb.DuckDBPyConnection]"
+
+@dataclass(frozen=True, slots=True)
+class _Resolved:
+    """A plan with all types and readings, its tables, and the connection that reads them."""
+
+    plan: UnionPlan
+    sources: list[SourceTable]
+    duck: duckdb.DuckDBPyConnection
 
 
 class Union:
-    """Rows of a query and of tables under it. Nothing is read before something is written or looked at."""
+    """The rows of all tables of a plan. Nothing is read before something is written or shown."""
 
     def __init__(
         self, plan: UnionPlan, frame: Any = None, limits: Limits | None = None, memory: str = MEMORY
     ) -> None:
         self.plan, self._frame, self._limits, self.memory = plan, frame, limits or Limits(), memory
-        self.report: Report | None = None  # of the last run ...
-        self.ran: UnionPlan | None = None  # ... and its plan, all types and readings found
+        self.report: UnionReport | None = None  # of the last run ...
+        self.ran: UnionPlan | None = None  # ... and its plan, with all types and readings
 
     def __repr__(self) -> str:
-        """What this is, at a glance."""
+        """The query, and how many tables and columns."""
         tables = len(self.plan.tables)
         return f"<Union of {self.plan.query.name} and {tables} tables, {len(self.plan.columns)} columns>"
 
-    def write(self, output: Output, progress: Progress | None = None) -> Report:
-        """Write it whole or not at all."""
+    def write(self, output: Output, progress: Progress | None = None) -> UnionReport:
+        """Write the output, complete or not at all."""
         started = time.perf_counter()
         output.check(self.plan)
-        with _plainly(output.path), scratch_folder(output.path) as scratch:
-            desk = Desk(scratch, self.memory)
-            with self._flow(desk, progress) as flow, self._writer(desk) as duck:
-                rows = pour(flow, duck, desk, write(output, flow.plan, duck, scratch))
-            report = finished(flow, str(output.path), rows, len(columns_of(flow.plan)))
-            put_in_place(output, scratch)
-        report.seconds = time.perf_counter() - started
-        report.bytes = output.path.stat().st_size
-        self.report = report
-        return report
+        with _as_output_error(output.path), open_session(self.memory, output.path) as session:
+            with self._rows(session, progress) as rows, self._writer(session) as duck:
+                count = stream_into(duck, rows, session, write_rows(output, rows.plan, duck, session.scratch))
+            put_in_place(output, session.scratch)
+        self.report = _report(rows, str(output.path), count, len(result_columns(rows.plan)))
+        self.report.seconds = time.perf_counter() - started
+        self.report.bytes = output.path.stat().st_size
+        return self.report
 
     def write_csv(
         self,
@@ -64,83 +70,96 @@ class Union:
         force: bool = False,
         guard_formulas: bool = False,
         delimiter: str = ",",
-    ) -> Report:
+    ) -> UnionReport:
         """Write a CSV file, or with a tab as delimiter a TSV file."""
-        kind = {",": "csv", "\t": "tsv"}.get(delimiter)
-        if kind is None:
+        format = {",": "csv", "\t": "tsv"}.get(delimiter)
+        if format is None:
             raise OutputError(f"the delimiter is a comma or a tab, not {delimiter!r}")
-        return self.write(Output(Path(path), kind, guard_formulas=guard_formulas, force=force))
+        return self.write(Output(Path(path), format, guard_formulas=guard_formulas, force=force))
 
-    def write_parquet(self, path: str | os.PathLike[str], *, force: bool = False) -> Report:
+    def write_parquet(self, path: str | os.PathLike[str], *, force: bool = False) -> UnionReport:
         """Write a Parquet file."""
         return self.write(Output(Path(path), "parquet", force=force))
 
     def write_duckdb(
         self, path: str | os.PathLike[str], table: str = TABLE, *, force: bool = False
-    ) -> Report:
+    ) -> UnionReport:
         """Write a table of a DuckDB file; the others in it stay."""
         return self.write(Output(Path(path), "duckdb", table, force=force))
 
     def to_arrow(self) -> pa.Table:
-        """Take all rows into memory."""
-        return self._taken(None)
+        """All rows, in memory."""
+        return self._fetch(None)
 
     def to_polars(self) -> Any:
-        """Take all rows into memory, for polars."""
+        """All rows, in memory, for polars."""
         import polars
 
-        return polars.from_arrow(self._taken(None))
+        return polars.from_arrow(self._fetch(None))
 
     def preview(self, rows: int = 20, progress: Progress | None = None) -> pa.Table:
-        """Some of the first rows of every table, as many as asked for in all."""
-        return self._taken(max(1, rows // len(self.plan.sources)), progress).slice(0, rows)
+        """So many rows in all, the first ones of every table."""
+        return self._fetch(max(1, rows // len(self.plan.sources)), progress).slice(0, rows)
 
-    def settled(self, progress: Progress | None = None) -> UnionPlan:
-        """The plan with all types and readings, those found that it leaves open."""
-        with scratch_folder(None) as scratch:
-            desk = Desk(scratch, self.memory)
-            with self._ready(desk, progress or Progress()) as (plan, _, _):
-                return plan
+    def resolved_plan(self, progress: Progress | None = None) -> UnionPlan:
+        """The plan with all types and readings; those that it leaves out are inferred."""
+        with (
+            open_session(self.memory) as session,
+            self._resolved(session, progress or Progress()) as resolved,
+        ):
+            return resolved.plan
 
-    def _taken(self, first: int | None, progress: Progress | None = None) -> pa.Table:
-        with scratch_folder(None) as scratch:
-            desk = Desk(scratch, self.memory)
-            with self._flow(desk, progress, first) as flow, self._writer(desk) as duck:
-                sql = result_sql(flow.plan, "flow")
-                table = pour(flow, duck, desk, lambda *_: duck.sql(sql).to_arrow_table())
-        self.report = finished(flow, None, table.num_rows, table.num_columns)
+    def _fetch(self, limit: int | None, progress: Progress | None = None) -> pa.Table:
+        """The first rows of every table, or all of them."""
+        with (
+            open_session(self.memory) as session,
+            self._rows(session, progress, limit) as rows,
+            self._writer(session) as duck,
+        ):
+            sql = result_sql(rows.plan, RELATION)
+            table = stream_into(duck, rows, session, lambda *_: duck.sql(sql).to_arrow_table())
+        self.report = _report(rows, None, table.num_rows, table.num_columns)
         return table
 
-    def _writer(self, desk: Desk) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
-        """What writes has the memory that is left."""
-        return desk.workshop("writing", share=1 if self.plan.distinct else 2)
+    def _writer(self, session: DuckDBSession) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
+        """The connection that writes: it has the memory that is left by reading and `distinct`."""
+        return session.connect("writing", thirds=1 if self.plan.distinct else 2)
 
     @contextmanager
-    def _flow(self, desk: Desk, progress: Progress | None, first: int | None = None) -> Iterator[Flow]:
-        """Everything opened and ready to flow."""
+    def _rows(
+        self, session: DuckDBSession, progress: Progress | None, limit: int | None = None
+    ) -> Iterator[RowStream]:
+        """The converted rows, ready to be streamed."""
         progress = progress or Progress()
-        with self._ready(desk, progress) as (plan, opened, duck):
-            counts = [table.rows for table in plan.sources]
+        with self._resolved(session, progress) as resolved:
+            counts = [table.rows for table in resolved.plan.sources]
             total = None if None in counts else sum(count or 0 for count in counts)
             with progress.stage("writing", total, "rows") as tick:
-                yield Flow(plan, opened, duck, tick, first)
+                yield RowStream(resolved.plan, resolved.sources, resolved.duck, tick, limit)
 
     @contextmanager
-    def _ready(self, desk: Desk, progress: Progress) -> Iterator[Ready]:
+    def _resolved(self, session: DuckDBSession, progress: Progress) -> Iterator[_Resolved]:
         """All tables opened, all types and readings found."""
-        with desk.workshop("reading", reads=True) as duck:
-            opened = open_plan(self.plan, duck, self._frame, self._limits)
-            with progress.stage("looking at columns", len(opened)) as tick:
-                plan = settle(self.plan, opened, duck, lambda: tick(1))
-            for one, table in zip(opened, plan.sources, strict=True):
-                one.table = table
+        with session.connect("reading", macros=True) as duck:
+            sources = open_sources(self.plan, duck, self._frame, self._limits)
+            with progress.stage("inferring types", len(sources)) as tick:
+                plan = resolve_plan(self.plan, sources, duck, lambda: tick(1))
+            for source, table in zip(sources, plan.sources, strict=True):
+                source.planned = table
             self.ran = plan
-            yield plan, opened, duck
+            yield _Resolved(plan, sources, duck)
+
+
+def _report(rows: RowStream, output: str | None, count: int, columns: int) -> UnionReport:
+    """The report of a stream that was read to its end."""
+    distinct, notes = rows.plan.distinct, list(rows.plan.notes)
+    removed = sum(table.rows for table in rows.reports) - count if distinct else 0
+    return UnionReport(output, count, columns, rows.reports, distinct, removed, notes=notes)
 
 
 @contextmanager
-def _plainly(path: Path) -> Iterator[None]:
-    """Put into plain words what DuckDB says of disks and memory."""
+def _as_output_error(path: Path) -> Iterator[None]:
+    """Turn errors of DuckDB about disks and memory into messages that say what to do."""
     import duckdb
 
     try:
@@ -148,8 +167,7 @@ def _plainly(path: Path) -> Iterator[None]:
     except duckdb.OutOfMemoryException as error:
         raise OutputError(f"{path} was not written: {_first_line(error)}; give it more memory") from error
     except duckdb.Error as error:
-        said = str(error)
-        if "No space left" in said or "File too large" in said or "not enough space" in said:
+        if any(words in str(error) for words in ("No space left", "File too large", "not enough space")):
             raise OutputError(f"{path} was not written: there is no room on the disk") from error
         raise OutputError(f"{path} was not written: {_first_line(error)}") from error
 

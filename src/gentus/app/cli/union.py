@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from gentus.progress import Progress
     from gentus.union import PlannedTable, UnionPlan
-    from gentus.union.report import Report
+    from gentus.union.report import UnionReport
 
 
 def union(
@@ -71,7 +71,7 @@ def union(
 ) -> None:
     """Put the rows of unionable tables under yours: the query's columns and types, in one file."""
     from gentus.progress import terminal_progress
-    from gentus.union.outputs import TABLE, Output
+    from gentus.union.output import TABLE, Output
     from gentus.union.session import check_memory
     from gentus.union.union import Union
 
@@ -80,7 +80,7 @@ def union(
         raise typer.BadParameter("say where the rows go", param_hint="-o")
     output = None if out is None else Output.by_name(out, table_name or TABLE, guard_formulas, force)
     if output is not None and not dry_run:
-        output.check_place()
+        output.check_path()
     progress = terminal_progress()
     with _stoppable(out):
         if plan_file is not None:
@@ -89,7 +89,7 @@ def union(
                 plan, provenance=plan.provenance and not no_provenance, distinct=plan.distinct or distinct
             )
             if dry_run:
-                plan = Union(plan).settled(progress)
+                plan = Union(plan).resolved_plan(progress)
         else:
             options = {
                 "keep_extra": keep_extra,
@@ -230,7 +230,7 @@ def _plan_grid(plan: UnionPlan, table: PlannedTable) -> Grid:
     return grid
 
 
-def _show_report(report: Report) -> None:
+def _show_report(report: UnionReport) -> None:
     from rich.console import Console
     from rich.markup import escape
 

@@ -16,7 +16,7 @@ from gentus.app.serve.service import Service
 from gentus.lake.location import absolute
 from gentus.progress import Progress, Step
 from gentus.union import Union, UnionPlan
-from gentus.union.outputs import Output
+from gentus.union.output import Output
 
 if TYPE_CHECKING:
     import pyarrow as pa

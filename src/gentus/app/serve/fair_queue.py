@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from gentus.app.serve.errors import ApiError
-from gentus.union.session import WATCHED
+from gentus.union.session import OPEN_CONNECTIONS
 
 T = TypeVar("T")
 
@@ -237,7 +237,7 @@ def _results(jobs: list[_Job]) -> list[Any]:
                 [job.work.item for job in in_time if isinstance(job.work, Batchable)]
             )
         elif in_time and not isinstance(in_time[0].work, Batchable):
-            WATCHED.set(in_time[0].cancel.watched)
+            OPEN_CONNECTIONS.set(in_time[0].cancel.watched)
             results = [in_time[0].work(in_time[0].cancel)]
     except BaseException as failure:
         results = [failure.error if isinstance(failure, Cancelled) else failure] * len(in_time)

@@ -29,7 +29,7 @@ from gentus.app.serve.service import Service
 from gentus.app.serve.settings import Settings
 from gentus.lake import as_location, only_table
 from gentus.union import Union
-from gentus.union.outputs import Output
+from gentus.union.output import Output
 
 _CLIENT = "agent"
 _INSTRUCTIONS = """\

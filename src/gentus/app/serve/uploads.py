@@ -27,7 +27,7 @@ from gentus.lake.kinds import Format, detect_format, format_of
 from gentus.lake.reader import is_plain_file
 from gentus.lake.sandbox.isolated import SandboxProcess
 from gentus.table import Table
-from gentus.union.outputs import scratch_folder
+from gentus.union.session import scratch_folder
 
 _NAME_BYTES = 200
 _PIECE = 1 << 20

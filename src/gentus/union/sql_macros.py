@@ -1,8 +1,8 @@
-r"""What cells look like and how they are read: a few SQL macros that DuckDB runs over every cell.
+r"""SQL macros that DuckDB runs over every cell: the shape of a cell, and its text as a number or a date.
 
-The shape of a cell is a short text: `n:$:commas.` for $1,200.50 (a number, its currency, how it is grouped),
-`d:either/:` for 3/4/2020 (a date, the order of day and month, whether a time follows), `b:yes`, or `t` for
-text. The shapes of a column, counted, tell what it holds; see `infer`.
+The shape of a cell is a short text: `n:$:commas.` for $1,200.50 (a number, its currency, how digits are
+grouped), `d:either/:` for 3/4/2020 (a date, the order of day and month, whether a time follows), `b:yes:`, or
+`t::` for text. Types are inferred from the counts of shapes; see `type_inference`.
 """
 
 from __future__ import annotations
@@ -173,28 +173,28 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def words(some: Iterable[str]) -> str:
+def literals(some: Iterable[str]) -> str:
     """Quote texts for SQL, with commas between them."""
     return ", ".join(map(literal, some))
 
 
-def among(text: str, some: Iterable[str]) -> str:
-    """Whether a text is one of some words, of which none has a sign that means something in patterns.
+def is_one_of(text: str, some: Iterable[str]) -> str:
+    """Whether a text is one of some words, without regard to case; they have no special signs of patterns.
 
-    Of an IN, DuckDB makes a join, which loses the order; of a list, thousands of copies.
+    DuckDB turns an IN into a join, which loses the order, and a list into thousands of copies.
     """
     return f"regexp_full_match({text}, {literal(f'(?i:{chr(124).join(some)})')})"
 
 
 def define_macros(duck: duckdb.DuckDBPyConnection) -> None:
-    """Teach a connection what the expressions of `convert` need."""
+    """Define the macros that the expressions of `convert` use."""
     for signature, body in _MACROS.items():
         duck.execute(f"CREATE TEMP MACRO {signature} AS {re.sub(r'[$]([A-Z_0-9]+)', _value, body)}")
 
 
 def _value(name: re.Match[str]) -> str:
     lists = {
-        "NAMED_FORMATS": f"[{words([f'%d %b %Y{clock}' for clock in _CLOCKS])}]",
-        "NOON_FORMATS": f"[{words([f'%Y-%m-%d{clock}' for clock in _CLOCKS[4:]])}]",
+        "NAMED_FORMATS": f"[{literals([f'%d %b %Y{clock}' for clock in _CLOCKS])}]",
+        "NOON_FORMATS": f"[{literals([f'%Y-%m-%d{clock}' for clock in _CLOCKS[4:]])}]",
     }
     return lists[name[1]] if name[1] in lists else literal(_PATTERNS[name[1]])

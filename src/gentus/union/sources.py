@@ -1,10 +1,10 @@
-"""The tables of a plan, opened: whether they are there, and have the columns that it speaks of."""
+"""The tables of a plan, opened: they exist and have the columns that the plan names."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from gentus.lake import Limits, Source, Unreadable, as_location
@@ -12,19 +12,19 @@ from gentus.lake.base import failure_reason
 from gentus.lake.full.rows import FullTable, open_full
 from gentus.union.errors import PlanError, did_you_mean
 from gentus.union.plan import PlannedTable, UnionPlan
-from gentus.union.profile import Profile
+from gentus.union.shapes import TableShapes
 
 if TYPE_CHECKING:
     import duckdb
 
 
 @dataclass(slots=True)
-class Opened:
+class SourceTable:
     """A table of a plan, opened."""
 
-    table: PlannedTable
-    whole: FullTable
-    profile: Profile
+    planned: PlannedTable
+    full: FullTable
+    shapes: TableShapes = field(default_factory=TableShapes)
 
 
 class TableError(PlanError):
@@ -36,39 +36,43 @@ class TableError(PlanError):
 
 
 @contextmanager
-def told_of(table: PlannedTable) -> Iterator[None]:
-    """Say of which table it is that something went wrong."""
+def as_table_error(table: PlannedTable) -> Iterator[None]:
+    """Turn every error into one that names the table."""
     try:
         yield
     except PlanError:
         raise
-    except Exception as error:  # as for all readers: what parsers raise is not to be foreseen
+    except Exception as error:  # parsers raise anything
         if str(error) == "Query interrupted":  # what DuckDB makes of Ctrl-C
             raise KeyboardInterrupt from error
         raise TableError(table, failure_reason(error)) from error
 
 
-def open_table(table: PlannedTable, duck: duckdb.DuckDBPyConnection, frame: Any, limits: Limits) -> Opened:
-    """Open a table of a plan; raises `Unreadable`."""
+def open_table(
+    table: PlannedTable, duck: duckdb.DuckDBPyConnection, frame: Any, limits: Limits
+) -> SourceTable:
+    """Open a table of a plan; raises `Unreadable`. A table without a path is the data frame."""
     if table.path is None:
         from gentus.lake.full.typed import full_frame
 
         if frame is None:
             raise Unreadable("its plan was made for a data frame; run it from Python, with the frame")
-        return Opened(table, full_frame(frame, duck, limits), Profile())
+        return SourceTable(table, full_frame(frame, duck, limits))
     source = Source(table.name, as_location(table.path), table.part, 0, 0)
-    return Opened(table, open_full(source, duck, limits), Profile())
+    return SourceTable(table, open_full(source, duck, limits))
 
 
-def open_plan(plan: UnionPlan, duck: duckdb.DuckDBPyConnection, frame: Any, limits: Limits) -> list[Opened]:
-    """Open all tables of a plan, and see that they have the columns that it speaks of."""
-    opened = []
+def open_sources(
+    plan: UnionPlan, duck: duckdb.DuckDBPyConnection, frame: Any, limits: Limits
+) -> list[SourceTable]:
+    """Open all tables of a plan and check that they have the columns that it names."""
+    sources = []
     for table in plan.sources:
-        with told_of(table):
-            one = open_table(table, duck, frame, limits)
+        with as_table_error(table):
+            source = open_table(table, duck, frame, limits)
         for column in table.columns:
-            if column.source not in one.whole.places:
-                near = did_you_mean(column.source, one.whole.names)
+            if column.source not in source.full.places:
+                near = did_you_mean(column.source, source.full.names)
                 raise PlanError(f"{table.name} has no column {column.source!r}{near}")
-        opened.append(one)
-    return opened
+        sources.append(source)
+    return sources

@@ -1,4 +1,4 @@
-"""The types that a column of a union can have, and which of them belong together."""
+"""The SQL types that a column of a union can have."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _DECIMAL = re.compile(r"DECIMAL\((\d{1,2}),(\d{1,2})\)")
 
 
 def known_type(name: str) -> str | None:
-    """The name of a type as DuckDB has it, if a union can have it. Only such names ever get into SQL."""
+    """DuckDB's name of a type, None if a union cannot have it. Only such names get into SQL."""
     kind = " ".join(name.upper().replace(", ", ",").split())
     kind = _ALIASES.get(kind, kind)
     if kind in INTEGERS + FLOATS + _OTHERS:
@@ -45,8 +45,8 @@ def known_type(name: str) -> str | None:
     return kind if found and 0 < int(found[1]) <= 38 and int(found[2]) <= int(found[1]) else None
 
 
-def kept_type(native: str) -> str:
-    """The type that a typed column keeps; lists, structs and the like become text."""
+def union_type(native: str) -> str:
+    """The type of a typed column in a union: its own; lists, structs and the like become text."""
     return known_type(native) or "VARCHAR"
 
 

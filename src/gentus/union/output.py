@@ -1,13 +1,11 @@
-"""Where a union goes: CSV, TSV, Parquet or a table in a DuckDB file; whole or not at all."""
+"""The output of a union: CSV, TSV, Parquet or a table of a DuckDB file, complete or not at all."""
 
 from __future__ import annotations
 
 import errno
 import os
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,58 +14,57 @@ from gentus.lake.formats.typed import quoted
 from gentus.lake.kinds import is_database
 from gentus.lake.location import Location, as_location
 from gentus.union.errors import OutputError
-from gentus.union.macros import literal
 from gentus.union.plan import UnionPlan
-from gentus.union.running import provenance_names, result_sql
+from gentus.union.sql_macros import literal
 
 if TYPE_CHECKING:
     import duckdb
 
 FORMATS = {".csv": "csv", ".tsv": "tsv", ".parquet": "parquet", ".duckdb": "duckdb", ".db": "duckdb"}
 TABLE = "unioned"
-_LOCK = "lock"
+_PROVENANCE = ("_source_table", "_source_row")
 _FORMULA = r"^[=+\-@\t\r]"
 _NUMBER = r"[+-]?(?:\d[\d.,]*|\.\d+)(?:[eE][+-]?\d+)?\s?%?"
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Where to write, and how."""
+    """The file to write, and its format."""
 
     path: Path
     format: str
     table: str = TABLE  # in a DuckDB file
     guard_formulas: bool = False  # in CSV
-    force: bool = False  # replace what is there
+    force: bool = False  # replace a file or table that exists
 
     @classmethod
     def by_name(
         cls, path: Path, table: str = TABLE, guard_formulas: bool = False, force: bool = False
     ) -> Output:
-        """Tell the format from the end of the name."""
-        kind = FORMATS.get(path.suffix.lower())
-        if kind is None:
+        """The format follows from the suffix of the path."""
+        format = FORMATS.get(path.suffix.lower())
+        if format is None:
             raise OutputError(f"{path}: the name has to end in one of {', '.join(FORMATS)}")
-        if guard_formulas and kind not in ("csv", "tsv"):
+        if guard_formulas and format not in ("csv", "tsv"):
             raise OutputError(
                 "formulas are only guarded in .csv and .tsv; other formats know text from formulas"
             )
-        return cls(path, kind, table, guard_formulas, force)
+        return cls(path, format, table, guard_formulas, force)
 
     @property
     def adds_to_file(self) -> bool:
-        """Whether a table is added to a database that is there."""
+        """Whether a table is added to a database that exists."""
         return self.format == "duckdb" and self.path.exists()
 
     def check(self, plan: UnionPlan) -> None:
-        """Refuse, before any work is done, what could not be written at its end."""
+        """Raise `OutputError` before any work is done if the result could not be written."""
         for source in plan.sources:
             if source.path is not None and _same(self.path, as_location(source.path)):
                 raise OutputError(f"{self.path} is read by this union; write to another file")
-        self.check_place()
+        self.check_path()
 
-    def check_place(self) -> None:
-        """The same for what can be told without a plan."""
+    def check_path(self) -> None:
+        """The same checks as far as they need no plan."""
         folder = self.path.parent
         if not folder.is_dir():
             raise OutputError(f"there is no folder {folder}")
@@ -84,14 +81,14 @@ class Output:
                 raise OutputError(f"{self.path} is not a DuckDB file; write to another one")
             if not self.force and self.table.casefold() in _tables(self.path):
                 raise OutputError(
-                    f"{self.path} has a table {self.table!r} already; --force replaces it,"
-                    " --table-name gives yours another name"
+                    f"{self.path} already has a table {self.table!r}; --force replaces it,"
+                    " --table-name chooses another name"
                 )
         elif not self.force:
-            raise OutputError(f"{self.path} is there already; --force replaces it")
+            raise OutputError(f"{self.path} already exists; --force replaces it")
 
 
-_ALONE = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
+_NO_EXTENSIONS = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
 
 
 def _tables(path: Path) -> set[str]:
@@ -99,8 +96,8 @@ def _tables(path: Path) -> set[str]:
     import duckdb
 
     try:
-        # A file of another kind, such as SQLite's, would have an extension fetched that reads it.
-        with closing(duckdb.connect(str(path), read_only=True, config={**_ALONE})) as database:
+        # For a file of another format, such as SQLite's, DuckDB would download an extension.
+        with closing(duckdb.connect(str(path), read_only=True, config={**_NO_EXTENSIONS})) as database:
             sql = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'main'"
             return {str(name).casefold() for (name,) in database.execute(sql).fetchall()}
     except duckdb.Error as error:
@@ -114,83 +111,68 @@ def _same(one: Path, other: Location) -> bool:
         return False
 
 
-# --- a folder for what is unfinished -------------------------------------------------------------------
+# --- the result ----------------------------------------------------------------------------------------
 
 
-@contextmanager
-def scratch_folder(output: Path | None) -> Iterator[Path]:
-    """A hidden folder beside the output, gone in the end; and with it what a killed run left there."""
-    if output is None:
-        with tempfile.TemporaryDirectory(prefix="gentus-union-", ignore_cleanup_errors=True) as folder:
-            yield Path(folder)
-        return
-    beginning = f".{output.name}.part-"
-    for old in output.parent.glob(f"{_escaped(beginning)}*"):
-        if _abandoned(old):
-            shutil.rmtree(old, ignore_errors=True)
-    scratch = Path(tempfile.mkdtemp(prefix=beginning, dir=output.parent))
-    try:
-        with _held(scratch / _LOCK):
-            yield scratch
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+def result_sql(
+    plan: UnionPlan, rows: str, text: Callable[[str], str] = str, name: Callable[[str], str] = str
+) -> str:
+    """The query for the result over a relation of all rows; `text` and `name` alter text cells and names."""
+    columns = []
+    for at, column in enumerate(plan.columns):
+        kind = column.type or "VARCHAR"
+        value = f"CAST(d{at} AS {kind})"
+        columns.append(f"{text(value) if kind == 'VARCHAR' else value} AS {quoted(name(column.name))}")
+    if plan.provenance:
+        tables = " ".join(f"WHEN {at} THEN {literal(one.name)}" for at, one in enumerate(plan.sources))
+        source_table, source_row = _provenance_names(plan)
+        columns.append(f"{text(f'CASE s {tables} END')} AS {quoted(source_table)}")
+        columns.append(f"r AS {quoted(source_row)}")
+    return f"SELECT {', '.join(columns)} FROM {rows}"
 
 
-def _escaped(name: str) -> str:
-    return "".join(f"[{char}]" if char in "*?[" else char for char in name)
+def result_columns(plan: UnionPlan) -> list[str]:
+    """The names of all columns of the result."""
+    return [column.name for column in plan.columns] + (
+        list(_provenance_names(plan)) if plan.provenance else []
+    )
 
 
-@contextmanager
-def _held(path: Path) -> Iterator[None]:
-    """Hold a lock as long as this process lives, where the system has such locks; else have the file open."""
-    with path.open("w") as file:
-        with suppress(ImportError, OSError):
-            import fcntl
-
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-
-
-def _abandoned(folder: Path) -> bool:
-    lock = folder / _LOCK
-    try:
-        if os.name == "nt":  # where an open file cannot be deleted, and closes with its process
-            lock.unlink()
-            return True
-        import fcntl
-
-        with lock.open("r+") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (ImportError, OSError):
-        return False
-    return True
+def _provenance_names(plan: UnionPlan) -> tuple[str, ...]:
+    """The names of the provenance columns; numbered if the query is a union and has such columns itself."""
+    taken = {column.name.casefold() for column in plan.columns}
+    number, names = 1, _PROVENANCE
+    while any(name in taken for name in names):
+        number += 1
+        names = (f"{_PROVENANCE[0]}_{number}", f"{_PROVENANCE[1]}_{number}")
+    return names
 
 
 # --- writing -------------------------------------------------------------------------------------------
 
 
-def write(
+def write_rows(
     output: Output, plan: UnionPlan, duck: duckdb.DuckDBPyConnection, scratch: Path
 ) -> Callable[[str, float], int]:
-    """The work that writes a relation of all rows, of so many bytes, and returns how many were written."""
+    """A function that writes a relation of all rows, given the bytes per row, and returns their number."""
 
-    def work(rows: str, row_bytes: float) -> int:
+    def write(rows: str, row_bytes: float) -> int:
         if output.format == "duckdb":
             file = output.path if output.adds_to_file else scratch / "new.duckdb"
-            return _into_table(duck, file, output, result_sql(plan, rows))
+            return _create_table(duck, file, output, result_sql(plan, rows))
         text = _guarded if output.guard_formulas else str
         options = _OPTIONS[output.format]
-        if output.format == "parquet":  # it is held in memory: fewer rows of long ones
+        if output.format == "parquet":  # a row group is held in memory: fewer rows if they are long
             group = min(_ROW_GROUP, int(_ROW_GROUP_BYTES / max(1.0, row_bytes)) // _STEP * _STEP)
             options = f"{options}, ROW_GROUP_SIZE {max(_STEP, group)}"
         file = scratch / f"new.{output.format}"
         sql = result_sql(plan, rows, text, _guarded_name if output.guard_formulas else str)
-        if output.format != "parquet" and len(columns_of(plan)) == 1:  # a blank line would be no row
+        if output.format != "parquet" and len(result_columns(plan)) == 1:  # a blank line would be no row
             sql = f"SELECT coalesce(CAST(COLUMNS(*) AS VARCHAR), '') FROM ({sql})"
         ((count,),) = duck.execute(f"COPY ({sql}) TO {literal(str(file))} ({options})").fetchall()
         return int(count)
 
-    return work
+    return write
 
 
 _OPTIONS = {
@@ -202,7 +184,7 @@ _ROW_GROUP, _ROW_GROUP_BYTES, _STEP = 122_880, 8 << 20, 2048
 
 
 def _guarded(value: str) -> str:
-    """Put a quote before text that a spreadsheet would run as a formula; plain numbers are none."""
+    """Put a quote before text that a spreadsheet would run as a formula; numbers stay."""
     formula = (
         f"regexp_matches({value}, {literal(_FORMULA)}) AND NOT regexp_full_match({value}, {literal(_NUMBER)})"
     )
@@ -213,8 +195,8 @@ def _guarded_name(name: str) -> str:
     return f"'{name}" if name[:1] in "=+-@\t\r" else name
 
 
-def _into_table(duck: duckdb.DuckDBPyConnection, file: Path, output: Output, sql: str) -> int:
-    """Create a table in one transaction: it is there whole or not at all, and the others are as they were."""
+def _create_table(duck: duckdb.DuckDBPyConnection, file: Path, output: Output, sql: str) -> int:
+    """Create a table in one transaction; the other tables stay as they were."""
     import duckdb as api
 
     try:
@@ -245,7 +227,7 @@ _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.E
 
 
 def put_in_place(output: Output, scratch: Path) -> None:
-    """Give a finished file its name in one step; what has come to be there meanwhile stays, unless forced."""
+    """Give a finished file its name in one step; a file created in the meantime stays, unless forced."""
     file = scratch / f"new.{output.format}"
     if not file.exists():  # a table that was added to a database
         return
@@ -257,15 +239,8 @@ def put_in_place(output: Output, scratch: Path) -> None:
         try:
             os.link(file, output.path)
         except FileExistsError as error:
-            raise OutputError(f"{output.path} has come to be there meanwhile; --force replaces it") from error
+            raise OutputError(f"{output.path} was created in the meantime; --force replaces it") from error
         except OSError as error:
             if error.errno not in _NO_LINKS:
                 raise
             file.replace(output.path)
-
-
-def columns_of(plan: UnionPlan) -> list[str]:
-    """The names of all columns of the result."""
-    return [column.name for column in plan.columns] + (
-        list(provenance_names(plan)) if plan.provenance else []
-    )
