@@ -61,7 +61,7 @@ def command_tree(module: str) -> Any:
 
 @pytest.fixture(scope="module")
 def trees() -> dict[str, Any]:
-    scripts = {}
+    scripts: dict[str, str] = {}
     for folder in (ROOT, ROOT / "benchmarks"):
         scripts |= tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"]["scripts"]
     return {name: command_tree(target.partition(":")[0]) for name, target in scripts.items()}
