@@ -28,7 +28,7 @@ import json, os, sys
 from pathlib import Path
 import gentus
 from gentus.generator.distributed import serve_leader, launched_workers
-from test_team import LITTLE, trained
+from test_distributed import LITTLE, trained
 
 lake, labels, folder = map(Path, sys.argv[1:])
 for name, budget in (("whole", None), ("short", 0.0)):
