@@ -20,7 +20,7 @@ from test_trained import TRAINED, all_pairs
 import gentus
 from gentus.generator.distributed import Workers
 from gentus.generator.model import Generator, Inputs
-from gentus.generator.training import Batch, batch_loss, train
+from gentus.generator.training import Batch, Epochs, RunOptions, batch_loss, train
 from gentus.settings import GeneratorSettings, TrainingSettings
 
 SCRIPT = """
@@ -33,8 +33,8 @@ from test_distributed import LITTLE, trained
 lake, labels, folder = map(Path, sys.argv[1:])
 for name, budget in (("whole", None), ("short", 0.0)):
     if not serve_leader():
-        with launched_workers() as team:
-            trained(folder / name, budget, team)
+        with launched_workers() as workers:
+            trained(folder / name, budget, workers)
 gentus.build(lake, folder / "two", labels, settings=LITTLE, workers=1).close()
 (folder / f"ended-{os.environ['RANK']}").touch()
 """
@@ -89,21 +89,19 @@ def a_generator() -> Generator:
     # Without dropout, which every process draws for itself, the result is that of one up to rounding.
     settings = GeneratorSettings(width=16, layers=1, heads=2, feedforward=16, dropout=0.0)
     words = np.random.default_rng(0).standard_normal((3, 4, 6)).astype(np.float32)
-    return Generator.create(settings, words, 2, 8, sharpness=1.0)
+    return Generator.create(settings, words, 2, 8).start_as_prior(1.0)
 
 
-def trained(file: Path, budget: float | None, team: Workers | None) -> None:
+def trained(file: Path, budget: float | None, workers: Workers | None) -> None:
     """Train a generator whose every epoch is better than the one before, and write down what came of it."""
     generator, scores = a_generator(), count()
     settings = TrainingSettings(epochs=3, rate=1e-2, accumulate=2)
     report = train(
         generator,
-        lambda epoch: (a_batch(5, 16, seed=10 * epoch + at) for at in range(5)),
-        5,
+        Epochs(lambda epoch: (a_batch(5, 16, seed=10 * epoch + at) for at in range(5)), 5),
         lambda: next(scores),
         settings,
-        time_budget=budget,
-        team=team,
+        RunOptions(time_budget=budget, workers=workers),
     )
     save_file({name: p.detach() for name, p in generator.named_parameters()}, f"{file}.safetensors")
     told = {"losses": report.losses, "stopped": report.stopped, "steps": report.steps}

@@ -15,8 +15,9 @@ from torch import Tensor
 from transformers import T5Model
 
 from gentus.features.bert import CheckpointError
-from gentus.generator.model import DecodingSession, Generator, Inputs
-from gentus.generator.training import Batch, TrainingReport, batch_loss, train
+from gentus.generator.decoding import DecodingSession
+from gentus.generator.model import Generator, Inputs
+from gentus.generator.training import Batch, Epochs, RunOptions, TrainingReport, batch_loss, train
 from gentus.identifiers.codebooks import assign_suffixes
 from gentus.search.generate import Decoding, generate, paths
 from gentus.search.trie import build_trie
@@ -47,7 +48,12 @@ def make(settings: GeneratorSettings = SMALL, opinion: float = 0.0) -> Generator
     generator = Generator.create(settings, codewords(), SUFFIXES, STATES)
     torch.manual_seed(2)
     if opinion and settings.output == "codebooks":
-        for parameter in (generator.aim.weight, generator.ending.weight, generator.bias, generator.gain):
+        for parameter in (
+            generator.to_latent.weight,
+            generator.to_suffix.weight,
+            generator.bias,
+            generator.gain,
+        ):
             torch.nn.init.normal_(parameter, mean=0.1, std=opinion)
     return generator
 
@@ -145,7 +151,7 @@ def test_beam_search_sums_what_targets_score() -> None:
     trie = build_trie(codes, assign_suffixes(codes, np.zeros(40, np.float32)), np.arange(40))
     suffixes = trie.highest_suffix
     generator = Generator.create(SMALL, codewords(), suffixes, STATES)
-    for parameter in (generator.aim.weight, generator.ending.weight):
+    for parameter in (generator.to_latent.weight, generator.to_suffix.weight):
         torch.nn.init.normal_(parameter)
     with torch.no_grad():
         memory = generator.encode(queries(generator))
@@ -342,7 +348,8 @@ def fit(
 
     chosen = replace(TrainingSettings(epochs=3, rate=5e-3, checkpoint_seconds=0), **settings)  # type: ignore[arg-type]
     validate = accuracy(generator, batches)
-    return train(generator, counted, 8, validate, chosen, folder, time_budget, None, fingerprint)
+    options = RunOptions(folder, fingerprint, time_budget)
+    return train(generator, Epochs(counted, 8), validate, chosen, options)
 
 
 @pytest.mark.parametrize("mode", range(4))
@@ -422,7 +429,7 @@ def test_it_stops_when_nothing_gets_better() -> None:
     scores = iter([0.5, 0.1, 0.3, 0.2, 0.25, 0.9])
     batches = task(generator, 1)
     before = [p.clone() for p in generator.parameters()]
-    report = train(generator, batches, 1, lambda: next(scores), TrainingSettings(patience=2))
+    report = train(generator, Epochs(batches, 1), lambda: next(scores), TrainingSettings(patience=2))
     assert report.stopped == "patience"
     assert report.scores == [0.5, 0.1, 0.3, 0.2, 0.25]
     assert report.best_epoch == 0  # training made it worse
@@ -434,13 +441,13 @@ def test_training_says_what_is_wrong() -> None:
     (batch,) = task(generator, 1)(0)
     valid = allowed(batch.symbols).scatter(2, batch.symbols.clamp_min(0)[:, :, None], False)
     with pytest.raises(FloatingPointError, match="valid symbols"):
-        train(generator, lambda epoch: [replace(batch, valid=valid)], 1, lambda: 0.0)
+        train(generator, Epochs(lambda epoch: [replace(batch, valid=valid)], 1), lambda: 0.0)
     with pytest.raises(ValueError, match="no batches"):
-        train(generator, lambda epoch: [], 1, lambda: 0.0)
+        train(generator, Epochs(lambda epoch: [], 1), lambda: 0.0)
 
 
 def test_a_sharp_start_is_the_distance_to_the_codewords() -> None:
-    generator = Generator.create(SMALL, codewords(), SUFFIXES, STATES, sharpness=4.0)
+    generator = Generator.create(SMALL, codewords(), SUFFIXES, STATES).start_as_prior(4.0)
     inputs = queries(generator)
     logits = DecodingSession(generator, generator.encode(inputs)).begin()[:, :CODES]
     distance = ((inputs.latents[:, None] - codewords()[0]) ** 2).sum(2)

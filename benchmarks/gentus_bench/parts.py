@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from gentus.arrays import F32
-from gentus.generator.answer import decode, query_inputs
-from gentus.generator.model import DecodingSession, Inputs
+from gentus.generator.decoding import DecodingSession, decode, query_inputs
+from gentus.generator.model import Inputs
 from gentus.index.index import Index
 from gentus.index.ingest import stream_features
 from gentus.index.ranker import LEAST_BEAM, LEAST_PRIOR_BEAM

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 
 from gentus.arrays import F32
-from gentus.generator.answer import decode
-from gentus.generator.model import DecodingSession, Generator, Inputs
+from gentus.generator.decoding import DecodingSession, decode
+from gentus.generator.model import Generator, Inputs
 from gentus.generator.supervision import SHARPNESS
 from gentus.identifiers.codebooks import Codebooks
 from gentus.search import generate
@@ -89,9 +89,8 @@ def measure_decoding(
     threads: Sequence[int],
 ) -> dict[str, Any]:
     """Search without labels, and by prior and an untrained generator, in trees of all sizes in turn."""
-    generator = Generator.create(
-        GeneratorSettings(), codebooks.codewords, suffixes, WIDTH, sharpness=SHARPNESS
-    )  # as large as any; it begins as its prior, so its beams go where a trained one's would
+    generator = Generator.create(GeneratorSettings(), codebooks.codewords, suffixes, WIDTH)
+    generator.start_as_prior(SHARPNESS)  # so its beams go where those of a trained one would
     inputs = made_up_inputs(latents)
     batches = [together(inputs[at : at + BATCH]) for at in range(0, len(inputs) - BATCH + 1, BATCH)]
 

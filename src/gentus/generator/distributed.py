@@ -1,9 +1,10 @@
-"""Several processes that train one generator, each on its part of every batch.
+"""Distributed training of a generator: several processes, each with a part of every batch.
 
-They are launched together (`torchrun`, `accelerate launch`). The first one leads: it alone reads the lake,
-writes the index, holds the optimizer, the clock and the checkpoints, and decides when to stop. The others
-keep nothing: for every batch they get the weights and their part of it, and give gradients back. So they
-cannot come apart, and a training that was stopped goes on with any number of them.
+They are launched together (`torchrun`, `accelerate launch`). The process of rank 0 is the leader: it alone
+reads the lake, writes the index, has the optimizer and the checkpoints, and decides when to stop. The workers
+have no state: for every batch they receive the weights and their part of it, and return gradients. So a run
+can be resumed with any number of processes. (`DistributedDataParallel` and `accelerate` were considered: with
+them every process has optimizer, data and checkpoints, and an empty part needs `join`; it is not shorter.)
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from gentus.generator.model import Generator
 from gentus.generator.training import Batch, gradients
 from gentus.settings import TrainingSettings
 
-_PATIENCE = timedelta(days=30)  # a lake may take long to read; that a process has died the launcher sees
-_APART = 1 << 24  # between the seeds of two processes: more than there are steps
+_TIMEOUT = timedelta(days=30)  # reading a lake may take long; the launcher notices a dead process
+_SEED_STEP = 1 << 24  # between the seeds of two processes: more than there are steps
 
 
 @dataclass(frozen=True, slots=True)
-class _Lesson:
+class _Job:
     """What all batches of a training have in common."""
 
     generator: Generator
@@ -40,8 +41,8 @@ class _Lesson:
 
 
 @dataclass(frozen=True, slots=True)
-class _Order:
-    """A part of a batch to find gradients for."""
+class _Task:
+    """A part of a batch to compute gradients for."""
 
     part: Batch
     batches: int  # of this step
@@ -49,64 +50,64 @@ class _Order:
 
 
 class Workers:
-    """The helpers of the process that leads."""
+    """The leader's connection to all processes, its own included."""
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._lesson: _Lesson | None = None
+        self._job: _Job | None = None
 
     def begin(self, generator: Generator, settings: TrainingSettings, bfloat16: bool) -> None:
-        """Tell them what is to be trained, and how."""
-        self._lesson = _Lesson(generator, settings, bfloat16)
-        self._tell([self._lesson] * self._size)
+        """Send the model and the settings."""
+        self._job = _Job(generator, settings, bfloat16)
+        self._send([self._job] * self._size)
 
     def backward(self, batch: Batch, batches: int, seed: int) -> float:
-        """Add the gradients of a batch to those that are there; its loss."""
-        assert self._lesson is not None
-        orders = [_Order(batch.part(at, self._size), batches, seed) for at in range(self._size)]
-        self._tell(orders)
-        return _learn(self._lesson, orders[0])
+        """Accumulate the gradients of one of the `batches` of a step; returns its loss."""
+        assert self._job is not None
+        tasks = [_Task(batch.part(at, self._size), batches, seed) for at in range(self._size)]
+        self._send(tasks)
+        return _backward(self._job, tasks[0])
 
-    def dismiss(self) -> None:
-        """Let them go."""
-        self._tell([None] * self._size)
+    def stop(self) -> None:
+        """End the workers' loops."""
+        self._send([None] * self._size)
 
-    def _tell(self, orders: list[Any]) -> None:
-        dist.scatter_object_list([None], orders, src=0)
+    def _send(self, messages: list[Any]) -> None:
+        dist.scatter_object_list([None], messages, src=0)
 
 
 @contextmanager
 def launched_workers() -> Iterator[Workers | None]:
-    """The helpers there are; None if this process was launched alone."""
+    """The processes that were launched with this one, the leader; None if it is alone."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1 or _rank():
         yield None
         return
     _join()
-    team = Workers(size)
-    yield team
-    # Only if all went well. After an error they may be in the middle of anything; the launcher ends them.
-    team.dismiss()
+    workers = Workers(size)
+    yield workers
+    # Not after an error: workers may be in the middle of a task then, and the launcher ends them.
+    workers.stop()
 
 
 def serve_leader() -> bool:
-    """Work for the process that leads until it needs nobody any more; False if it is this one."""
+    """Work for the leader until it stops; False, at once, if this process is the leader."""
     if not _rank():
         return False
     _join()
-    lesson: _Lesson | None = None
+    job: _Job | None = None
     seed = None
-    while (order := _told()) is not None:
-        if isinstance(order, _Lesson):
-            lesson = order
-            lesson.generator.to(best_device()).train()
+    while (message := _receive()) is not None:
+        if isinstance(message, _Job):
+            job = message
+            job.generator.to(best_device()).train()
             continue
-        assert lesson is not None
-        if order.seed != seed:
-            seed = order.seed
-            torch.manual_seed(seed + _APART * _rank())
-        lesson.generator.zero_grad()
-        _learn(lesson, order)
+        assert job is not None
+        if message.seed != seed:
+            seed = message.seed
+            torch.manual_seed(seed + _SEED_STEP * _rank())
+        job.generator.zero_grad()
+        _backward(job, message)
     return True
 
 
@@ -115,39 +116,39 @@ def _rank() -> int:
 
 
 def _join() -> None:
-    """Once a process: a second group would meet what the first has left in the launcher's store."""
+    """Join the process group, once: a second group would find data of the first in the launcher's store."""
     if dist.is_initialized():
         return
     if torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
-    dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo", timeout=_PATIENCE)
+    dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo", timeout=_TIMEOUT)
     atexit.register(dist.destroy_process_group)
 
 
-def _told() -> Any:
-    told: list[Any] = [None]
-    dist.scatter_object_list(told, None, src=0)
-    return told[0]
+def _receive() -> Any:
+    received: list[Any] = [None]
+    dist.scatter_object_list(received, None, src=0)
+    return received[0]
 
 
-def _learn(lesson: _Lesson, order: _Order) -> float:
-    """What all do at once: take the weights of the first process, and add up gradients and losses there."""
-    generator = lesson.generator
+def _backward(job: _Job, task: _Task) -> float:
+    """Collective: all take the leader's weights, and gradients and losses are summed in the leader."""
+    generator = job.generator
     parameters = list(generator.parameters())
     with torch.no_grad():
         weights = parameters_to_vector(parameters)
         dist.broadcast(weights, src=0)
         if _rank():
             vector_to_parameters(weights, parameters)
-    loss = gradients(generator, order.part, lesson.settings, lesson.bfloat16, order.batches)
-    found = torch.cat([*map(_gradient, parameters), weights.new_tensor([loss])])
-    dist.reduce(found, dst=0)
+    loss = gradients(generator, task.part, job.settings, job.bfloat16, task.batches)
+    summed = torch.cat([*map(_gradient, parameters), weights.new_tensor([loss])])
+    dist.reduce(summed, dst=0)
     if not _rank():
         sizes = [parameter.numel() for parameter in parameters]
-        for parameter, gradient in zip(parameters, torch.split(found[:-1], sizes), strict=True):
-            if parameter.grad is not None or gradient.any():  # one that nobody used is not to be decayed
+        for parameter, gradient in zip(parameters, torch.split(summed[:-1], sizes), strict=True):
+            if parameter.grad is not None or gradient.any():  # weight decay skips unused parameters
                 parameter.grad = gradient.view_as(parameter)
-    return float(found[-1])
+    return float(summed[-1])
 
 
 def _gradient(parameter: Tensor) -> Tensor:

@@ -1,11 +1,11 @@
-"""The generator: a T5 that reads a query and says how likely each next symbol of an identifier is.
+"""The generator: a T5 that reads a query and gives logits of the next symbol of an identifier.
 
-V = K + S + 1 symbols: K codes shared by all levels, S suffixes, and the end. What T5 reads are column states
-with the query's latent before them, or the table as text. What it says is tied to the codebooks, so that it
-knows from the start which codes are alike, or is plain tokens, as in the paper.
+V = K + S + 1 symbols: K codes shared by all levels, S suffixes, and EOS. The input is column states with the
+query's latent before them, or the table as text. The output is tied to the codebooks, so that similar codes
+have similar logits from the start, or is plain tokens, as in the paper.
 
-The encoder runs as transformers wrote it. The decoder's modules are called from here: one way through them
-serves whole targets and single steps, and all beams of a query share its memory.
+The encoder is that of transformers. The decoder's modules are called from here: one implementation serves
+whole targets and single steps, and all beams of a query share its keys and values.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,15 +29,12 @@ from gentus.arrays import F32
 from gentus.features.bert import CheckpointError
 from gentus.features.serialize import Serial, Serializer, SerialSettings
 from gentus.files import write_file
+from gentus.generator.t5 import SymbolT5, create_t5, restore_t5
 from gentus.settings import GeneratorSettings
 
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
-
-FORMAT = 1
-# A lone factor moves by the learning rate a step; a product with a matrix, by that times its width.
-_PACE = 16.0
-_FOLDER = "a folder with config.json, tokenizer.json and model.safetensors"
+FORMAT = 2
+# A scalar parameter moves by the learning rate per step; a product with a matrix, by that times its width.
+_GAIN_SCALE = 16.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +42,7 @@ class Inputs:
     """A batch of queries, padded."""
 
     content: Tensor  # (B, S, w) column states, or (B, S) token ids
-    mask: Tensor  # (B, S) bool: what is not padding
+    mask: Tensor  # (B, S) bool, false where padded
     latents: Tensor  # (B, d)
 
     @classmethod
@@ -55,7 +52,7 @@ class Inputs:
 
     @classmethod
     def of_text(cls, serials: Sequence[Serial], latents: F32) -> Inputs:
-        """From what a serializer made of each query."""
+        """From each query as tokens."""
         return cls(*_pad([np.array(s.ids, np.int64) for s in serials]), torch.from_numpy(latents).float())
 
     def to(self, device: torch.device) -> Inputs:
@@ -65,9 +62,9 @@ class Inputs:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What the decoder remembers of a batch of queries: keys and values, made once."""
+    """Keys and values of a batch of queries for cross-attention, computed once."""
 
-    cross: list[tuple[Tensor, Tensor]]  # a layer: (B, heads, S, w / heads) each
+    cross: list[tuple[Tensor, Tensor]]  # per layer: (B, heads, S, w / heads) each
     mask: Tensor  # (B, 1, 1, S) bool
     latents: Tensor  # (B, d)
 
@@ -75,95 +72,79 @@ class Memory:
 class Generator(nn.Module):
     """`create` makes one, `load` reads one that was saved."""
 
-    words: Tensor  # (L + 1, K + 1, d) codewords; zero for other symbols, and after the last level
+    codewords: Tensor  # (L + 1, K + 1, d); zero for other symbols, and after the last level
     books: Tensor  # (L + 1, K, d) each level scaled to codewords of mean square length one ...
     lengths: Tensor  # (L + 1,) ... by this
 
     def __init__(
-        self,
-        settings: GeneratorSettings,
-        t5: Any,
-        words: Tensor,
-        suffixes: int,
-        states: int,
-        first: int,
-        start: int,
-        tokenizer: PreTrainedTokenizerBase | None = None,
+        self, settings: GeneratorSettings, t5: SymbolT5, codewords: Tensor, suffixes: int, states: int
     ) -> None:
         super().__init__()
-        self.settings, self.tokenizer = settings, tokenizer
-        self.levels, self.codes, latent = words.shape
+        self.settings, self.tokenizer = settings, t5.tokenizer
+        self.levels, self.codes, latent = codewords.shape
         self.suffixes, self.states = suffixes, states
-        self.first, self.start = (
-            first,
-            start,
-        )  # rows of T5's embedding: symbol 0, and what a target begins with
-        self.t5 = t5
-        width = t5.config.d_model
-        words = functional.pad(words.float(), (0, 0, 0, 1, 0, 1))
-        books = words[:, :-1]
+        self.first, self.start = t5.first, t5.start
+        self.t5 = t5.model
+        width = self.t5.config.d_model
+        codewords = functional.pad(codewords.float(), (0, 0, 0, 1, 0, 1))
+        books = codewords[:, :-1]
         lengths = books.square().sum(2).mean(1).sqrt().clamp_min(1e-12)
-        self.register_buffer("words", words, persistent=False)
+        self.register_buffer("codewords", codewords, persistent=False)
         self.register_buffer("books", books / lengths[:, None, None], persistent=False)
         self.register_buffer("lengths", lengths, persistent=False)
         if settings.input == "columns":
             self.read_column = _linear(states, width, states**-0.5)
             self.read_latent = _linear(latent, width, latent**-0.5)
         if settings.output == "codebooks":
-            self.read_written = _linear(latent, width, latent**-0.5)
-            # All zero, so that an untrained generator has no opinion: its prior alone decides.
-            self.aim = _linear(width, latent, 0)
-            self.ending = _linear(width, suffixes + 1, 0)
+            self.read_prefix = _linear(latent, width, latent**-0.5)
+            # All zero, so that all symbols have the same logit before training: the prior alone ranks.
+            self.to_latent = _linear(width, latent, 0)
+            self.to_suffix = _linear(width, suffixes + 1, 0)
             self.gain = nn.Parameter(torch.zeros(self.levels + 1))
             self.bias = nn.Parameter(torch.zeros(self.levels + 1, self.codes))
 
-    # --- making, writing and reading one ---------------------------------------------------------------
+    # --- creating, saving and loading ------------------------------------------------------------------
 
     @classmethod
     def create(
         cls,
         settings: GeneratorSettings,
-        words: Tensor | F32,
+        codewords: Tensor | F32,
         suffixes: int,
         states: int = 0,
         *,
         seed: int = 0,
-        sharpness: float = 0.0,
         download: bool = False,
     ) -> Generator:
         """An untrained one, for codewords (L, K, d), S suffixes and, to read columns, their width w.
 
-        Tied to the codebooks it begins with what the latent says: logits of minus half the squared distance
-        to each codeword, times `sharpness`; at 0 it has no opinion.
-
         A T5 of the hub has to be on this machine already, unless `download` allows fetching it.
         """
-        words = torch.as_tensor(words)
-        symbols = words.shape[1] + suffixes + 1
+        codewords = torch.as_tensor(codewords)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            if settings.checkpoint is None:
-                t5, first, start = _fresh(settings, symbols), 0, symbols
-                return cls(settings, t5, words, suffixes, states, first, start)._open_minded(sharpness)
-            t5, tokenizer = _load_t5(settings.checkpoint, settings.dropout, download)
-            first = _grow(t5, tokenizer, symbols)
-            start = getattr(t5.config, "decoder_start_token_id", t5.config.pad_token_id)
-            return cls(settings, t5, words, suffixes, 0, first, start, tokenizer)._open_minded(sharpness)
+            t5 = create_t5(settings, codewords.shape[1] + suffixes + 1, download)
+            states = states if settings.input == "columns" else 0
+            return cls(settings, t5, codewords, suffixes, states).eval()
 
     @torch.no_grad()
-    def _open_minded(self, sharpness: float) -> Generator:
+    def start_as_prior(self, sharpness: float) -> Generator:
+        """Set the logits of an untrained one to minus half the squared residual norm, times `sharpness`.
+
+        Only where it is tied to the codebooks.
+        """
         if self.settings.output == "codebooks":
-            self.gain.copy_(sharpness * self.lengths**2 / _PACE)  # rest and codewords come scaled by lengths
-        return self.eval()
+            self.gain.copy_(sharpness * self.lengths**2 / _GAIN_SCALE)  # residuals come divided by lengths
+        return self
 
     def save(self, folder: Path) -> None:
-        """Write weights, settings and, to read text, the tokenizer. Nothing has to be fetched to load it.
+        """Write weights, settings and, to read text, the tokenizer. Loading needs no download.
 
-        Weights stay float32: rounded, it would not rank as it did when it was validated.
+        Weights stay float32: rounded ones would not rank as the validated ones did.
         """
         folder.mkdir(parents=True, exist_ok=True)
         tensors = {name: p.detach().cpu().contiguous() for name, p in self.named_parameters()}
-        tensors["words"] = self.words[:-1, :-1].cpu().contiguous()
+        tensors["codewords"] = self.codewords[:-1, :-1].cpu().contiguous()
         about = {"format": FORMAT, "settings": asdict(self.settings), "suffixes": self.suffixes}
         about |= {"states": self.states, "first": self.first, "start": self.start}
         if self.tokenizer is not None:
@@ -175,22 +156,16 @@ class Generator(nn.Module):
     @classmethod
     def load(cls, folder: Path) -> Generator:
         """The one that was saved into a folder."""
-        transformers = _transformers()
         try:
             about = json.loads((folder / "generator.json").read_text("utf-8"))
             if about["format"] != FORMAT:
                 raise ValueError(f"its format is {about['format']}, not {FORMAT}")
             settings = GeneratorSettings(**about["settings"])
             tensors = load_file(folder / "model.safetensors")
-            t5 = transformers.T5Model(transformers.T5Config.from_json_file(folder / "config.json"))
-            tokenizer = None
-            if settings.input == "text":
-                options = {"local_files_only": True, "trust_remote_code": False}
-                tokenizer = transformers.AutoTokenizer.from_pretrained(str(folder), **options)
-            sizes = (about["suffixes"], about["states"], about["first"], about["start"])
-            generator = cls(settings, t5, tensors.pop("words"), *sizes, tokenizer)
+            t5 = restore_t5(folder, about["first"], about["start"], settings.input == "text")
+            generator = cls(settings, t5, tensors.pop("codewords"), about["suffixes"], about["states"])
             if tensors.keys() != (names := dict(generator.named_parameters()).keys()):
-                raise ValueError(f"it has not the weights {sorted(tensors.keys() ^ names)[:3]}")
+                raise ValueError(f"it lacks the weights {sorted(tensors.keys() ^ names)[:3]}")
             generator.load_state_dict(tensors, strict=False)  # T5 has one embedding under several names
         except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
             raise CheckpointError(
@@ -199,7 +174,7 @@ class Generator(nn.Module):
         return generator.eval()
 
     def serializer(self, settings: SerialSettings | None = None) -> Serializer:
-        """What turns tables into the text that this generator reads."""
+        """Turns tables into the tokens that this generator reads."""
         if self.tokenizer is None:
             raise ValueError("this generator reads column states, not text")
         return Serializer(self.tokenizer, settings)
@@ -211,13 +186,13 @@ class Generator(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where its weights are."""
-        return self.words.device
+        """The device of its weights."""
+        return self.codewords.device
 
-    # --- running it ------------------------------------------------------------------------------------
+    # --- forward passes --------------------------------------------------------------------------------
 
     def encode(self, inputs: Inputs) -> Memory:
-        """Read queries."""
+        """Run the encoder on queries."""
         inputs = inputs.to(self.device)
         mask = inputs.mask
         if self.settings.input == "text":
@@ -234,8 +209,8 @@ class Generator(nn.Module):
     def score(self, memory: Memory, owner: Tensor, symbols: Tensor, valid: Tensor | None = None) -> Tensor:
         """(n, T) log-probabilities of targets (n, T), padded with -1, of the queries `owner` (n,).
 
-        A probability is a share among the `valid` (n, T, V) symbols, or among all. It is 1 where the target
-        is padding or nothing is valid.
+        The softmax is over the `valid` (n, T, V) symbols, or over all. The log-probability is 0 where the
+        target is padding or no symbol is valid.
         """
         owner, symbols = owner.to(self.device), symbols.to(self.device)
         logits = self.logits(memory, owner, symbols)
@@ -249,29 +224,29 @@ class Generator(nn.Module):
         return torch.where(counted, picked, 0.0)
 
     def logits(self, memory: Memory, owner: Tensor, symbols: Tensor) -> Tensor:
-        """(n, T, V) logits at every place of targets, given what is before it."""
+        """(n, T, V) logits at every position of targets (n, T), given the symbols before it."""
         length = symbols.shape[1]
-        said = symbols.clamp_min(0)
+        symbols = symbols.clamp_min(0)
         level = torch.arange(length, device=self.device).clamp_max(self.levels)
-        words = self.words[level, said.clamp_max(self.codes)]  # (n, T, d)
-        written = functional.pad(words.cumsum(1)[:, :-1], (0, 0, 1, 0))
-        rows = functional.pad(said[:, :-1] + self.first, (1, 0), value=self.start)
-        packing = _Packing(owner, len(memory.latents))
-        hidden, _ = self._decode(self._embed(rows, written), memory, packing, self._positions(length))
-        return self._say(hidden, written, memory.latents[owner][:, None], 0)
+        codewords = self.codewords[level, symbols.clamp_max(self.codes)]  # (n, T, d)
+        prefix = functional.pad(codewords.cumsum(1)[:, :-1], (0, 0, 1, 0))
+        rows = functional.pad(symbols[:, :-1] + self.first, (1, 0), value=self.start)
+        packing = Packing(owner, len(memory.latents))
+        hidden, _ = self.run_decoder(self.embed(rows, prefix), memory, packing, self.position_bias(length))
+        return self.output_logits(hidden, prefix, memory.latents[owner][:, None], 0)
 
-    def _embed(self, rows: Tensor, written: Tensor) -> Tensor:
-        """What the decoder reads: (n, T, width), from rows of the embedding and codewords summed so far."""
+    def embed(self, rows: Tensor, prefix: Tensor) -> Tensor:
+        """(n, T, width) decoder inputs, from rows of the embedding (n, T) and sums of codewords (n, T, d)."""
         embedded: Tensor = self.t5.shared(rows)
         if self.settings.output == "codebooks":
-            embedded = embedded + self.read_written(written * self.words.shape[2] ** 0.5)
+            embedded = embedded + self.read_prefix(prefix * self.codewords.shape[2] ** 0.5)
         return embedded
 
-    def _positions(self, length: int) -> Tensor:
-        """(1, heads, T, T) T5's bias for how far back a place is, minus infinity for what lies ahead."""
+    def position_bias(self, length: int) -> Tensor:
+        """(1, heads, T, T) T5's bias by relative position, minus infinity for later positions."""
         attention = self.t5.decoder.block[0].layer[0].SelfAttention
-        place = torch.arange(length, device=self.device)
-        back = place[None] - place[:, None]
+        position = torch.arange(length, device=self.device)
+        back = position[None] - position[:, None]
         bucket = attention._relative_position_bucket(
             back,
             bidirectional=False,
@@ -281,15 +256,15 @@ class Generator(nn.Module):
         bias: Tensor = attention.relative_attention_bias(bucket).permute(2, 0, 1)[None]
         return bias.masked_fill(back > 0, -torch.inf)
 
-    def _decode(
+    def run_decoder(
         self,
         hidden: Tensor,
         memory: Memory,
-        packing: _Packing,
+        packing: Packing,
         positions: Tensor,
         past: Sequence[Tensor] = (),
     ) -> tuple[Tensor, list[Tensor]]:
-        """(n, T, width) states of the decoder for what it reads, and its keys and values: the next past."""
+        """(n, T, width) states of the decoder for its inputs, and the keys and values for the next step."""
         decoder, present = self.t5.decoder, []
         length = hidden.shape[1]
         before = past[0].shape[3] if past else 0
@@ -304,88 +279,42 @@ class Generator(nn.Module):
             if past:
                 both = torch.cat([past[i], both], 3)  # (2, n, heads, T, width / heads)
             present.append(both)
-            told = self._attend(_heads(attention.q(normed), attention), both[0], both[1], bias)
-            hidden = hidden + layer.dropout(attention.o(told.transpose(1, 2).flatten(2)))
+            found = self._attend(_heads(attention.q(normed), attention), both[0], both[1], bias)
+            hidden = hidden + layer.dropout(attention.o(found.transpose(1, 2).flatten(2)))
             layer, attention = block.layer[1], block.layer[1].EncDecAttention
-            asked = packing.pack(attention.q(layer.layer_norm(hidden)))  # (B, n T / B, width)
-            told = self._attend(_heads(asked, attention), *cross, memory.mask)
-            told = packing.unpack(told.transpose(1, 2).flatten(2), hidden)
-            hidden = hidden + layer.dropout(attention.o(told))
+            query = packing.pack(attention.q(layer.layer_norm(hidden)))  # (B, n T / B, width)
+            found = self._attend(_heads(query, attention), *cross, memory.mask)
+            found = packing.unpack(found.transpose(1, 2).flatten(2), hidden)
+            hidden = hidden + layer.dropout(attention.o(found))
             hidden = block.layer[2](hidden)
         return decoder.dropout(decoder.final_layer_norm(hidden)), present
 
     def _attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
-        """Attention without a scale, as T5 has it."""
+        """Attention without scaling, as in T5."""
         dropout = self.t5.config.dropout_rate if self.training else 0.0
         mask = mask if mask.dtype == torch.bool else mask.to(query.dtype)
         return functional.scaled_dot_product_attention(query, key, value, mask, dropout, scale=1.0)
 
-    def _say(self, hidden: Tensor, written: Tensor, latents: Tensor, place: int) -> Tensor:
-        """(n, T, V) logits of what may follow, for states at the places from `place` on."""
+    def output_logits(self, hidden: Tensor, prefix: Tensor, latents: Tensor, position: int) -> Tensor:
+        """(n, T, V) logits of the next symbol, for states (n, T, width) at positions from `position` on."""
         with torch.autocast(self.device.type, enabled=False):
             hidden = hidden.float()
-            if self.settings.output == "tokens":  # tied to the embedding, and scaled, as T5's own
+            if self.settings.output == "tokens":  # tied to the embedding, and scaled, as in T5
                 rows: Tensor = self.t5.shared.weight[self.first : self.first + self.symbols]
                 return (hidden @ rows.T).mul(rows.shape[1] ** -0.5)
-            places = torch.arange(place, place + hidden.shape[1], device=self.device)
-            level = places.clamp_max(self.levels)
+            positions = torch.arange(position, position + hidden.shape[1], device=self.device)
+            level = positions.clamp_max(self.levels)
             books = self.books[level]  # (T, K, d)
             # Never negative, yet with a gradient everywhere: it starts at the bound.
-            gain = _PACE * (self.gain + (self.gain.clamp_min(0) - self.gain).detach())[level][:, None]
-            rest = (latents - written) / self.lengths[level][:, None]  # (n, T, d)
-            codes = torch.einsum("ntd,tkd->ntk", gain * rest + self.aim(hidden), books)
+            gain = _GAIN_SCALE * (self.gain + (self.gain.clamp_min(0) - self.gain).detach())[level][:, None]
+            residual = (latents - prefix) / self.lengths[level][:, None]  # (n, T, d)
+            codes = torch.einsum("ntd,tkd->ntk", gain * residual + self.to_latent(hidden), books)
             codes = codes - gain * books.square().sum(2) / 2 + self.bias[level]
-            return torch.cat([codes, self.ending(hidden)], 2)
+            return torch.cat([codes, self.to_suffix(hidden)], 2)
 
 
-class DecodingSession:
-    """Beams that grow a symbol at a time, all of them at once, for a batch of queries."""
-
-    @torch.inference_mode()
-    def __init__(self, generator: Generator, memory: Memory) -> None:
-        self._generator, self._memory = generator, memory
-        self._positions = generator._positions(generator.levels + 2)
-        self._past: list[Tensor] = []
-        self._place = 0
-        self.owner = torch.arange(len(memory.latents), device=generator.device)  # (n,) the query of each beam
-        self._written = torch.zeros_like(memory.latents)  # (n, d) sums of codewords
-
-    @torch.inference_mode()
-    def begin(self) -> Tensor:
-        """(Q, V) logits of the first symbol of each query."""
-        if self._place:
-            raise RuntimeError("a session begins once")
-        return self._advance(torch.full_like(self.owner, self._generator.start))
-
-    @torch.inference_mode()
-    def step(self, parent: Tensor, symbols: Tensor) -> Tensor:
-        """(n, V) logits after `symbols` (n,), each said by a beam `parent` (n,) of the step before."""
-        generator = self._generator
-        if not 0 < self._place < generator.levels + 2:
-            raise RuntimeError(
-                "begin first; and an identifier has no more than its codes, a suffix and the end"
-            )
-        parent, symbols = parent.to(generator.device), symbols.to(generator.device)
-        self.owner = self.owner[parent]
-        self._past = [both.index_select(1, parent) for both in self._past]
-        level = min(self._place - 1, generator.levels)
-        words = generator.words[level, symbols.clamp_max(generator.codes)]
-        self._written = self._written[parent] + words
-        return self._advance(symbols + generator.first)
-
-    def _advance(self, rows: Tensor) -> Tensor:
-        generator, memory = self._generator, self._memory
-        written = self._written[:, None]
-        packing = _Packing(self.owner, len(memory.latents))
-        embedded = generator._embed(rows[:, None], written)
-        hidden, self._past = generator._decode(embedded, memory, packing, self._positions, self._past)
-        logits = generator._say(hidden, written, memory.latents[self.owner][:, None], self._place)
-        self._place += 1
-        return logits[:, 0]
-
-
-class _Packing:
-    """Rows of many queries as one padded line a query, so that they share what is known of the query."""
+class Packing:
+    """Rows of many queries as one padded line per query, so that they share its keys and values."""
 
     def __init__(self, owner: Tensor, queries: int) -> None:
         self.owner, self.queries = owner, queries
@@ -393,7 +322,7 @@ class _Packing:
             return
         counts = torch.bincount(owner, minlength=queries)
         order = owner.argsort(stable=True)
-        self.slot = torch.empty_like(owner)  # (n,) which of its query's rows each is
+        self.slot = torch.empty_like(owner)  # (n,) the number of each row among those of its query
         self.slot[order] = (
             torch.arange(len(owner), device=owner.device) - (counts.cumsum(0) - counts)[owner[order]]
         )
@@ -427,87 +356,14 @@ def _linear(inner: int, outer: int, spread: float) -> nn.Linear:
 
 
 def _unit(rows: Tensor) -> Tensor:
-    """Scaled to a mean square of one, as T5's own embeddings are: encoders differ in how loud they speak."""
+    """Scaled to a mean square of one, as T5's embeddings are: encoders differ in their scale."""
     return functional.rms_norm(rows, rows.shape[-1:], eps=1e-6)
 
 
 def _pad(rows: Sequence[NDArray[Any]]) -> tuple[Tensor, Tensor]:
-    """Rows of many lengths as one array, and where it holds some."""
+    """Arrays of different lengths as one padded array, and its mask."""
     lengths = np.array([len(row) for row in rows])
     mask = np.arange(lengths.max(initial=0)) < lengths[:, None]
     padded = np.zeros((*mask.shape, *rows[0].shape[1:]), rows[0].dtype)
     padded[mask] = np.concatenate(rows)
     return torch.from_numpy(padded), torch.from_numpy(mask)
-
-
-# --- T5 -----------------------------------------------------------------------------------------------
-
-
-def _transformers() -> Any:
-    try:
-        import transformers
-    except ImportError as error:
-        raise ImportError("a generator needs transformers: pip install transformers") from error
-    return transformers
-
-
-def _fresh(settings: GeneratorSettings, symbols: int) -> Any:
-    """A T5 whose embedding holds the symbols and what a target begins with."""
-    transformers = _transformers()
-    return transformers.T5Model(
-        transformers.T5Config(
-            vocab_size=symbols + 1,
-            d_model=settings.width,
-            d_kv=settings.width // settings.heads,
-            d_ff=settings.feedforward,
-            num_layers=settings.layers,
-            num_heads=settings.heads,
-            dropout_rate=settings.dropout,
-        )
-    )
-
-
-def _load_t5(checkpoint: str, dropout: float, download: bool) -> tuple[Any, PreTrainedTokenizerBase]:
-    transformers = _transformers()
-    logging = transformers.utils.logging
-    chatter = logging.get_verbosity()
-    logging.set_verbosity_error()  # the output layer is left unused, which is no news
-    logging.disable_progress_bar()
-    try:
-        # Code that comes with a model is never run; left unsaid, a terminal would be asked.
-        options = {"local_files_only": not download, "trust_remote_code": False}
-        kind = transformers.AutoConfig.from_pretrained(checkpoint, **options).model_type
-        tokenizer = transformers.AutoTokenizer.from_pretrained(checkpoint, **options)
-        t5, report = transformers.T5Model.from_pretrained(
-            checkpoint,
-            local_files_only=not download,
-            use_safetensors=True,  # the other format is pickle, which may run anything
-            dtype=torch.float32,
-            dropout_rate=dropout,
-            output_loading_info=True,
-        )
-    except Exception as error:  # transformers raises whatever its parts raise
-        raise CheckpointError(
-            f"The T5 {checkpoint!r} could not be loaded, as it is not {_FOLDER}."
-            if Path(checkpoint).exists()
-            else f"The T5 {checkpoint!r} could not be loaded: give {_FOLDER}, "
-            f"or fetch it while there is a network with `hf download {checkpoint}`."
-        ) from error
-    finally:
-        logging.set_verbosity(chatter)
-    if kind != "t5" or report["missing_keys"]:  # what is missing was made up at random
-        raise CheckpointError(f"{checkpoint!r} is not a T5, encoder and decoder, with all its weights.")
-    return t5, tokenizer
-
-
-@torch.no_grad()
-def _grow(t5: Any, tokenizer: PreTrainedTokenizerBase, symbols: int) -> int:
-    """Embed `[COL]`, `[VAL]` and all symbols as random words of this T5; the row of symbol 0."""
-    added = Serializer(tokenizer).added
-    known = t5.shared.weight
-    spread, mean = torch.std_mean(known, 0)
-    first = max(len(known), len(tokenizer))  # T5 has more rows than tokens, which the marks may take
-    t5.resize_token_embeddings(first + symbols, mean_resizing=False)
-    rows = torch.tensor([*added, *range(first, first + symbols)])
-    t5.shared.weight[rows] = mean + spread * torch.randn(len(rows), len(mean))
-    return first

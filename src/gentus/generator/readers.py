@@ -1,4 +1,4 @@
-"""What a generator reads of the tables it learns from: column states, or the table as text."""
+"""Readers make a generator's inputs from views of tables: column states, or the table as text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from gentus.arrays import F32, I64
 from gentus.embed.encoder import Encoder
 from gentus.features.serialize import Serializer
-from gentus.generator.answer import sample_columns
+from gentus.generator.decoding import sample_columns
 from gentus.generator.model import Generator, Inputs
 from gentus.generator.records import View
 from gentus.table import Table
@@ -20,7 +20,7 @@ OpenTable = Callable[[int], Table]  # a table of the lake, by position
 
 @dataclass(slots=True)
 class ColumnReader:
-    """Column states of the encoder. Views that leave out rows are read and encoded anew, once."""
+    """Column states of the encoder. Views without some rows or columns are encoded when first needed."""
 
     encoder: Encoder
     hidden: F32  # (C, width)
@@ -31,7 +31,7 @@ class ColumnReader:
 
     @property
     def width(self) -> int:
-        """Numbers a column state has."""
+        """Width of a column state."""
         return int(self.hidden.shape[1])
 
     def prepare(self, generator: Generator) -> None:
@@ -55,14 +55,14 @@ class ColumnReader:
 
 @dataclass(slots=True)
 class TextReader:
-    """Tables as text, for a generator that has learnt to read."""
+    """Tables as text, for a generator from a checkpoint."""
 
     latents: F32  # (T, d)
     open: OpenTable
     _serializer: Serializer | None = None
 
     def prepare(self, generator: Generator) -> None:
-        """Tell tables in the tokens of this generator."""
+        """Use the tokenizer of this generator."""
         self._serializer = generator.serializer()
 
     def inputs(self, views: Sequence[View]) -> Inputs:

@@ -1,8 +1,8 @@
-"""Training records for a generator, from annotated pairs of a query table and a table unionable with it.
+"""Training records of a generator (section 4.3), from annotated pairs of a query and a unionable table.
 
 As in the paper: a positive record leads from a view of the query to the annotated table, an indexing record
-from a table to itself, a ranking record adds a hard negative. A record only says what to read and how to
-change it, and is made from its number, so that an epoch of any length costs a permutation.
+from a table to itself, a ranking record adds a hard negative. A record refers to its tables and is made from
+its number, so that an epoch of any length costs a permutation.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,11 +21,8 @@ from gentus.features.extract import HASH_BITS, KINDS, Features
 from gentus.settings import RecordSettings
 from gentus.table import Column, Table
 
-if TYPE_CHECKING:
-    pass
-
-Kind = Literal["positive", "indexing", "ranking"]
-_BITS = 16  # of a word's hash, by which profiles know it
+RecordKind = Literal["positive", "indexing", "ranking"]
+_BITS = 16  # of a word's hash in profiles
 _BUCKETS = 1 << _BITS
 _AT_ONCE = 1 << 21  # similarities in memory while mining
 
@@ -40,10 +37,10 @@ class View:
     table: int  # its position in the lake
     share: float = 1.0  # of the cells of each column
     seed: int = 0  # which cells these are
-    columns: tuple[int, ...] | None = None  # of those with cells, the only ones `Features` know; None: all
+    columns: tuple[int, ...] | None = None  # positions among those with cells, as in `Features`; None: all
 
     def apply(self, table: Table) -> Table:
-        """What the view shows of its table."""
+        """The view of its table."""
         columns = table.columns
         if self.columns is not None:
             filled = [column for column in columns if column.cells]
@@ -70,7 +67,7 @@ class View:
 class Record:
     """One training instance; tables are positions in the lake."""
 
-    kind: Kind
+    kind: RecordKind
     view: View
     target: int
     negative: int | None = None
@@ -89,13 +86,13 @@ def make_view(query: int, number: int, width: int, settings: RecordSettings, see
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """Which records there are, before any is made."""
+    """The pairs and tables that records are made from."""
 
     pairs: Integers  # (P, 2) by query
-    rows: Integers  # (P,) where the pair's query stands among the queries
+    rows: Integers  # (P,) the number of the pair's query among the queries
     starts: Integers  # (Q + 1,) where the pairs of each query begin
-    found: Integers  # (Q,) negatives a query has
-    ranked: Integers  # (R,) pairs whose query has any
+    found: Integers  # (Q,) number of negatives
+    ranked: Integers  # (R,) pairs whose query has negatives
     indexed: Integers  # (I,) tables
 
     @classmethod
@@ -109,7 +106,7 @@ class _Plan:
         starts = np.concatenate([[0], np.cumsum(counts)])
         return cls(pairs, rows, starts, found, np.flatnonzero(found[rows]), indexed[settings.index])
 
-    def counts(self, settings: RecordSettings) -> dict[Kind, int]:
+    def counts(self, settings: RecordSettings) -> dict[RecordKind, int]:
         views = settings.views + 1
         return {
             "positive": len(self.pairs) * views,
@@ -120,7 +117,7 @@ class _Plan:
 
 def count_records(
     pairs: Integers, widths: Integers, negatives: I32, settings: RecordSettings
-) -> dict[Kind, int]:
+) -> dict[RecordKind, int]:
     """How many records of each kind `records` gives."""
     return _Plan.of(pairs, len(widths), negatives, settings).counts(settings)
 
@@ -130,8 +127,8 @@ def records(
 ) -> Iterator[Record]:
     """Make the records of (P, 2) annotated pairs, shuffled; `widths` are the column counts of all tables.
 
-    Every pair gives a positive and, with the query's negatives in turn, a ranking record for each view of
-    its query. Views are the same in every epoch; the order is not, and the turn of negatives goes on.
+    Every pair gives a positive record and, with the query's negatives in turn, a ranking record for each view
+    of its query. Views are the same in every epoch; the order and the negatives change.
     """
     plan = _Plan.of(pairs, len(widths), negatives, settings)
     count = plan.counts(settings)
@@ -166,10 +163,10 @@ def records(
 def word_profiles(batches: Iterable[Features], tokens: int) -> sp.csr_matrix:
     """(N, _BUCKETS) at most `tokens` of the words of each table.
 
-    A word's id is a bucket of its hash, so the smallest ids are a random sample, and of two tables that share
-    words the samples agree (a bottom-k sketch).
+    A word's id is a bucket of its hash, so the smallest ids are a random sample that tables with the same
+    words share (a bottom-k sketch).
     """
-    first, last = KINDS["words"]  # the first kind: its ids are hashes as they are
+    first, last = KINDS["words"]  # the first kind: its ids are the hashes themselves
     ids, counts = [np.zeros(0, np.int32)], [np.zeros(1, np.int64)]
     for features in batches:
         columns = np.repeat(np.arange(len(features)), np.diff(features.tables))
@@ -188,15 +185,15 @@ def word_profiles(batches: Iterable[Features], tokens: int) -> sp.csr_matrix:
 def mine_negatives(profiles: sp.csr_matrix, pairs: Integers, count: int) -> I32:
     """(Q, count) the tables most like each query by Jaccard similarity, best first, then by position.
 
-    Queries are the distinct `pairs[:, 0]` in order. Neither the query nor a table annotated for it counts.
-    A table that shares no word is not hard, so where too few share any, the rest is -1.
+    Queries are the distinct `pairs[:, 0]` in order. The query and the tables annotated for it are left out,
+    and tables that share no word; where there are too few, the rest is -1.
     """
     pairs = np.unique(pairs.reshape(-1, 2), axis=0)
     queries, rows = np.unique(pairs[:, 0], return_inverse=True)
     negatives = np.full((len(queries), count), -1, np.int32)
     total = profiles.shape[0]
     sizes = np.diff(profiles.indptr)
-    counted = profiles.astype(np.int32)  # the product of truth values would be one
+    counted = profiles.astype(np.int32)  # a product of booleans would not count
     holders = counted.T.tocsr()  # (_BUCKETS, N)
     block = max(1, _AT_ONCE // max(total, 1))
     kth = max(0, total - count)
@@ -216,7 +213,7 @@ def mine_negatives(profiles: sp.csr_matrix, pairs: Integers, count: int) -> I32:
 
 
 def jaccard(profiles: sp.csr_matrix, a: int, b: int) -> float:
-    """How alike two tables are: the share of their sampled words that is common to both."""
+    """Jaccard similarity of the sampled words of two tables."""
     one, other = set(profiles[a].indices.tolist()), set(profiles[b].indices.tolist())
     return len(one & other) / max(len(one | other), 1)
 

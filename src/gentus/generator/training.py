@@ -1,7 +1,7 @@
-"""Training a generator: the paper's two losses, in a loop that can be stopped and started again at any time.
+"""Training a generator (section 4.4): the paper's two losses, in a loop that can be resumed at any step.
 
-What a step does depends on its number and the state before it only, dropout included, so a run that was
-killed ends with the weights of one that was not.
+A step depends on its number and the state before it only, dropout included, so a run that was killed and
+resumed ends with the weights of one that was not.
 """
 
 from __future__ import annotations
@@ -29,9 +29,6 @@ from gentus.generator.model import Generator, Inputs
 from gentus.progress import Progress
 from gentus.settings import TrainingSettings
 
-Batches = Callable[[int], Iterable["Batch"]]
-State = dict[str, Tensor]
-
 
 @dataclass(frozen=True, slots=True)
 class Batch:
@@ -40,25 +37,25 @@ class Batch:
     inputs: Inputs
     owner: Tensor  # (n,) the query of each target
     symbols: Tensor  # (n, T) padded with -1
-    valid: Tensor | None  # (n, T, V) what may stand at each place; None: anything
-    weight: Tensor  # (n,) in the cross-entropy; 0 for a target that only outranks its negatives
+    valid: Tensor | None  # (n, T, V) the symbols allowed at each position; None: all
+    weight: Tensor  # (n,) in the cross-entropy; 0 for a target of the ranking loss only
     negative_symbols: Tensor | None = None  # (m, T)
     negative_valid: Tensor | None = None  # (m, T, V)
-    negative_of: Tensor | None = None  # (m,) the target each is to score below
-    whole: tuple[float, int] | None = None  # the totals of what this is a part of
+    negative_of: Tensor | None = None  # (m,) the target of each, which is to score above it
+    whole: tuple[float, int] | None = None  # the totals of the batch that this is a part of
 
     @property
     def totals(self) -> tuple[float, int]:
-        """What losses are divided by: the weight of all targets, and how many negatives there are."""
+        """The divisors of the losses: the summed weight of targets, and the number of negatives."""
         return self.whole or (
             float(self.weight.sum()),
             0 if self.negative_of is None else len(self.negative_of),
         )
 
     def part(self, at: int, of: int) -> Batch:
-        """One of so many parts, by queries; their losses add up to that of the whole."""
+        """Part `at` of `of`, split by queries; the losses of the parts add up to that of the batch."""
         mine = self.owner % of == at  # (n,)
-        place = mine.cumsum(0) - 1  # (n,) what a target of this part is numbered in it
+        number = mine.cumsum(0) - 1  # (n,) of a target within its part
         inputs = Inputs(self.inputs.content[at::of], self.inputs.mask[at::of], self.inputs.latents[at::of])
         valid = None if self.valid is None else self.valid[mine]
         part = Batch(inputs, self.owner[mine] // of, self.symbols[mine], valid, self.weight[mine])
@@ -68,18 +65,18 @@ class Batch:
                 part,
                 negative_symbols=self.negative_symbols[kept],
                 negative_valid=None if self.negative_valid is None else self.negative_valid[kept],
-                negative_of=place[self.negative_of[kept]],
+                negative_of=number[self.negative_of[kept]],
             )
         return replace(part, whole=self.totals)
 
 
 @dataclass(slots=True)
 class TrainingReport:
-    """What a training came to. Scores are those of `validate`, the first one before any step."""
+    """The course of a training. Scores are those of `validate`, the first one before any step."""
 
-    losses: list[float] = field(default_factory=list)  # mean of an epoch
+    losses: list[float] = field(default_factory=list)  # mean of each epoch
     scores: list[float] = field(default_factory=list)
-    best_epoch: int = 0  # whose weights were kept; 0: training did not help
+    best_epoch: int = 0  # its weights are kept; 0: those before training
     steps: int = 0
     seconds: float = 0.0
     stopped: Literal["epochs", "patience", "time"] = "epochs"
@@ -92,18 +89,36 @@ class TrainingReport:
         return self.scores[self.best_epoch]
 
 
-class Helping(Protocol):
-    """Other processes that each work on a part of every batch."""
+class GradientWorkers(Protocol):
+    """Other processes that compute the gradients of a part of every batch."""
 
     def begin(self, generator: Generator, settings: TrainingSettings, bfloat16: bool) -> None:
-        """Tell them what is to be trained, and how."""
+        """Send the model and the settings."""
 
     def backward(self, batch: Batch, batches: int, seed: int) -> float:
-        """Add the gradients of one of the batches of a step to those that are there; its loss."""
+        """Accumulate the gradients of one of the `batches` of a step; returns its loss."""
+
+
+@dataclass(frozen=True, slots=True)
+class Epochs:
+    """The training data."""
+
+    batches: Callable[[int], Iterable[Batch]]  # of an epoch, from 0 on; the same ones at every call
+    count: int  # batches per epoch
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """Where and how long a training runs; none of it changes what is learnt, but for the time budget."""
+
+    folder: Path | None = None  # for checkpoints: a run that stopped is resumed from there ...
+    fingerprint: str = ""  # ... if settings and this, which stands for the data, are the same
+    time_budget: float | None = None  # seconds of all runs together; the learning rate reaches 0 by then
+    workers: GradientWorkers | None = None
 
 
 def batch_loss(generator: Generator, batch: Batch, margin: float, margin_weight: float) -> Tensor:
-    """Cross-entropy of targets, a mean over their symbols, and how far negatives are within the margin."""
+    """The generation loss (mean cross-entropy per symbol), and `margin_weight` times the ranking loss."""
     memory = generator.encode(batch.inputs)
     owner, symbols, weight = (t.to(generator.device) for t in (batch.owner, batch.symbols, batch.weight))
     scores = _mean(generator.score(memory, owner, symbols, batch.valid), symbols)  # (n,)
@@ -112,14 +127,14 @@ def batch_loss(generator: Generator, batch: Batch, margin: float, margin_weight:
     if batch.negative_symbols is None or batch.negative_of is None or not len(batch.negative_of):
         return loss
     of, negatives = batch.negative_of.to(generator.device), batch.negative_symbols.to(generator.device)
-    below = _mean(generator.score(memory, owner[of], negatives, batch.negative_valid), negatives)  # (m,)
-    return loss + margin_weight * (margin - scores[of] + below).clamp_min(0).sum() / ranked
+    wrong = _mean(generator.score(memory, owner[of], negatives, batch.negative_valid), negatives)  # (m,)
+    return loss + margin_weight * (margin - scores[of] + wrong).clamp_min(0).sum() / ranked
 
 
 def gradients(
     generator: Generator, batch: Batch, settings: TrainingSettings, bfloat16: bool, batches: int
 ) -> float:
-    """Add the gradients of one of the batches of a step to those that are there; its loss."""
+    """Accumulate the gradients of one of the `batches` of a step; returns its loss."""
     if not len(batch.owner):
         return 0.0
     with torch.autocast(generator.device.type, torch.bfloat16) if bfloat16 else nullcontext():
@@ -129,61 +144,45 @@ def gradients(
 
 
 def _mean(log_p: Tensor, symbols: Tensor) -> Tensor:
-    """(n,) mean log-likelihood of targets, each over its own length."""
+    """(n,) mean log-probability per symbol of each target."""
     return log_p.sum(1) / (symbols >= 0).sum(1).clamp_min(1)
 
 
 def train(
     generator: Generator,
-    batches: Batches,
-    batches_per_epoch: int,
+    epochs: Epochs,
     validate: Callable[[], float],
     settings: TrainingSettings | None = None,
-    folder: Path | None = None,
-    time_budget: float | None = None,
+    options: RunOptions | None = None,
     progress: Progress | None = None,
-    fingerprint: str = "",
-    team: Helping | None = None,
 ) -> TrainingReport:
     """Train, and leave the generator with the weights of its best epoch, on the device it was trained on.
 
-    `batches(epoch)` gives the batches of an epoch from 0 on, the same ones whenever it is asked; `validate`
-    says how good the generator is now, higher is better. With a `folder`, a run that was stopped goes on
-    there if its settings and its `fingerprint`, which stands for the data, are the same. With a
-    `time_budget` of seconds, over all runs together, the learning rate is planned to come down in that time.
-    A `team` shares the work of every batch.
+    `validate` scores the generator as it is; higher is better.
     """
-    settings = settings or TrainingSettings()
-    run = _Run(generator, batches_per_epoch, settings, folder, time_budget, fingerprint, team)
+    run = _Run(generator, epochs, settings or TrainingSettings(), options or RunOptions())
     with torch.random.fork_rng(devices=[run.device] if run.device.type == "cuda" else []):
-        return run.train(batches, validate, progress or Progress())
+        return run.train(validate, progress or Progress())
 
 
 class _Run:
-    """The state of a training, most of which is what a checkpoint holds."""
+    """The state of a training; a checkpoint holds most of it."""
 
     def __init__(
-        self,
-        generator: Generator,
-        batches_per_epoch: int,
-        settings: TrainingSettings,
-        folder: Path | None,
-        budget: float | None,
-        fingerprint: str,
-        team: Helping | None = None,
+        self, generator: Generator, epochs: Epochs, settings: TrainingSettings, options: RunOptions
     ) -> None:
-        self.generator, self.settings, self.budget, self.team = generator, settings, budget, team
-        self.per_epoch = batches_per_epoch
-        self.path = folder and folder / "training.safetensors"
+        self.generator, self.epochs, self.settings = generator, epochs, settings
+        self.budget, self.workers = options.time_budget, options.workers
+        self.path = options.folder and options.folder / "training.safetensors"
         self.device = best_device()
         self.bfloat16 = settings.precision == "bfloat16" or (
-            # Not on a CPU: measured with the hardware for it, a tenth faster at most, at half the digits.
+            # Not on a CPU: measured on one with bfloat16 instructions, at most a tenth faster.
             settings.precision == "auto"
             and self.device.type == "cuda"
             and torch.cuda.is_bf16_supported(False)
         )
-        if team is not None:
-            team.begin(generator, settings, self.bfloat16)
+        if self.workers is not None:
+            self.workers.begin(generator, settings, self.bfloat16)
         generator.to(self.device)
         self.parameters = dict(generator.named_parameters())
         self.optimizer = torch.optim.AdamW(
@@ -193,35 +192,35 @@ class _Run:
             device=self.device.type, precision="bfloat16" if self.bfloat16 else "float32"
         )
         self.epoch, self.done, self.loss = 0, 0, 0.0  # batches done in this epoch, and their summed loss
-        self.best: State = {}
+        self.best: dict[str, Tensor] = {}
         self.began = time.monotonic()
-        self.validating = 0.0  # seconds a validation takes
-        self.written, self.writing = self.began, 0.0  # when the last checkpoint was, and how long it took
+        self.validating = 0.0  # seconds of the last validation
+        self.written, self.writing = self.began, 0.0  # time of the last checkpoint, and its seconds
         about = {
             "settings": asdict(settings),
             "generator": asdict(generator.settings),
             "shapes": [[name, *p.shape] for name, p in self.parameters.items()],
-            "batches": batches_per_epoch,
-            "data": fingerprint,
+            "batches": epochs.count,
+            "data": options.fingerprint,
         }
         self.fingerprint = hashlib.sha256(json.dumps(about).encode()).hexdigest()
 
     @property
     def elapsed(self) -> float:
-        """Seconds spent, in earlier runs, too."""
+        """Seconds of this run and those before it."""
         return self.report.seconds + time.monotonic() - self.began
 
-    def train(self, batches: Batches, validate: Callable[[], float], progress: Progress) -> TrainingReport:
-        """Epochs until one of three reasons to stop."""
+    def train(self, validate: Callable[[], float], progress: Progress) -> TrainingReport:
+        """Run epochs until there is a reason to stop."""
         if not self.resume():
-            self.validate(validate)  # so that a generator which training only makes worse is left as it was
+            self.validate(validate)  # if training only makes it worse, these weights are kept
         report = self.report
         while not (stop := self.stop()):
-            with progress.stage(self.title(), self.per_epoch, "batches") as tick:
+            with progress.stage(self.title(), self.epochs.count, "batches") as tick:
                 tick(self.done)
                 self.generator.train()
-                left = islice(iter(batches(self.epoch)), self.done, None)
-                while not self.late() and (group := list(islice(left, self.settings.accumulate))):
+                remaining = islice(iter(self.epochs.batches(self.epoch)), self.done, None)
+                while not self.late() and (group := list(islice(remaining, self.settings.accumulate))):
                     self.step(group)
                     tick(len(group))
                     self.checkpoint()
@@ -241,32 +240,32 @@ class _Run:
         return report
 
     def stop(self) -> Literal["", "epochs", "patience", "time"]:
-        """Why not to begin another epoch."""
+        """The reason not to start another epoch, or nothing."""
         if self.late():
             return "time"
-        trained = self.report.scores[1:]  # an epoch may be below where it started and still be on its way up
+        trained = self.report.scores[1:]  # scores may first fall below that of the start
         if trained and len(trained) - 1 - trained.index(max(trained)) >= self.settings.patience:
             return "patience"
         return "epochs" if self.epoch >= self.settings.epochs else ""
 
     def late(self) -> bool:
-        """Whether there is only time left to validate."""
+        """Whether the time budget leaves no more than a validation."""
         return self.budget is not None and self.elapsed + self.validating >= self.budget
 
     def step(self, group: list[Batch]) -> None:
         """One step of the optimizer."""
         settings = self.settings
-        # Dropout depends on the number of a step, not on those before it: nothing to store.
+        # Dropout is seeded by the number of the step, so a checkpoint needs no state of the generator.
         seed = (settings.seed << 32) + self.report.steps
         torch.manual_seed(seed)
-        for place in self.optimizer.param_groups:
-            place["lr"] = settings.rate * self.pace()
+        for parameters in self.optimizer.param_groups:
+            parameters["lr"] = settings.rate * self.pace()
         self.optimizer.zero_grad()
         for batch in group:
-            if self.team is None:
+            if self.workers is None:
                 self.loss += gradients(self.generator, batch, settings, self.bfloat16, len(group))
             else:
-                self.loss += self.team.backward(batch, len(group), seed)
+                self.loss += self.workers.backward(batch, len(group), seed)
         if not math.isfinite(self.loss):
             raise FloatingPointError("the loss is not finite: is every target among its valid symbols?")
         torch.nn.utils.clip_grad_norm_(self.parameters.values(), settings.clip)
@@ -275,16 +274,16 @@ class _Run:
         self.done += len(group)
 
     def pace(self) -> float:
-        """The learning rate as a share of the highest: a line up, then a line down to the planned end."""
+        """The learning rate as a share of the highest: linear warm-up, then linear decay."""
         warmup = self.settings.warmup
-        steps = self.settings.epochs * -(-self.per_epoch // self.settings.accumulate)
+        steps = self.settings.epochs * -(-self.epochs.count // self.settings.accumulate)
         spent = (self.report.steps + 0.5) / max(steps, 1)
         if self.budget is not None:
             spent = max(spent, self.elapsed / max(self.budget - self.validating, 1e-9))
         return max(0.0, min(spent / warmup if warmup else 1.0, (1 - spent) / (1 - warmup)))
 
     def validate(self, validate: Callable[[], float]) -> None:
-        """Score the generator, and keep its weights if it never was as good."""
+        """Score the generator, and keep its weights if the score is the best so far."""
         self.generator.eval()
         began = time.monotonic()
         with torch.no_grad():
@@ -297,7 +296,7 @@ class _Run:
         scores.append(score)
 
     def title(self) -> str:
-        """Which epoch comes, the loss of the one before, and how long all that may come will take."""
+        """The next epoch, loss and score of the one before, and the time left."""
         report, left = self.report, self.settings.epochs - self.epoch
         title = f"epoch {self.epoch + 1}"
         if report.losses:
@@ -311,9 +310,9 @@ class _Run:
     # --- checkpoints -----------------------------------------------------------------------------------
 
     def checkpoint(self, now: bool = False) -> None:
-        """Write all that the next step depends on, as one file, which is there whole or not at all.
+        """Write all that the next step depends on, as one file, atomically.
 
-        Now and then only: writing takes a twentieth of the time at most, however large the model is.
+        Only as often as writing takes a twentieth of the time at most.
         """
         began = time.monotonic()
         due = max(self.settings.checkpoint_seconds, 20 * self.writing)
@@ -333,7 +332,7 @@ class _Run:
         self.writing = self.written - began
 
     def resume(self) -> bool:
-        """Go on where an earlier run of the same training was; whether there was one."""
+        """Load the checkpoint of an earlier run of the same training; whether there was one."""
         if self.path is None:
             return False
         try:
@@ -351,7 +350,7 @@ class _Run:
         with torch.no_grad():
             for key, tensor in tensors.items():
                 kind, name = key.split(" ", 1)
-                # Copies, as a file that is still mapped cannot be replaced on every system.
+                # Copies, as a file that is still mapped cannot be replaced on some systems.
                 if kind == "best":
                     self.best[name] = tensor.clone()
                 elif kind == "weight":

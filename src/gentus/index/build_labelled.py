@@ -21,6 +21,7 @@ from gentus.generator.distributed import Workers
 from gentus.generator.readers import ColumnReader, TextReader
 from gentus.generator.records import word_profiles
 from gentus.generator.supervision import Reader, Supervision, train_generator
+from gentus.generator.training import RunOptions
 from gentus.identifiers.variants import NON_SEMANTIC, Identifiers, make_identifiers
 from gentus.index.catalogue import Catalogue, Places
 from gentus.index.coding import Chunk, Coder
@@ -98,7 +99,8 @@ def learn_with_labels(
             sample, encoder, named, ids, trie, labels, fitted, tables, layout, catalogue, settings
         )
         mark = hashlib.sha256(named.codes.tobytes() + lesson.labels.pairs.tobytes()).hexdigest()
-        taught = train_generator(lesson, layout.cache, time_budget, mark, progress, settings.download, team)
+        options = RunOptions(layout.cache, mark, time_budget, team)
+        taught = train_generator(lesson, options, progress, settings.download)
     trained = None if taught is None else msgspec.convert(taught.report, GeneratorReport)
     report = _label_report(given, labels, fitted, sample, catalogue)
     return Learnt(

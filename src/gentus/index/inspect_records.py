@@ -22,8 +22,8 @@ from gentus.settings import RecordSettings
 if TYPE_CHECKING:
     from gentus.index.index import Index
 from gentus.generator.records import (
-    Kind,
     Record,
+    RecordKind,
     View,
     count_records,
     jaccard,
@@ -43,8 +43,8 @@ def inspect(
     settings: RecordSettings | None = None,
 ) -> dict[str, Any]:
     """Say how many records an index and its labels give, and describe the first of them, for JSON."""
-    if kind not in (None, *get_args(Kind)):
-        raise ValueError(f"there are no {kind} records; there are {', '.join(get_args(Kind))}")
+    if kind not in (None, *get_args(RecordKind)):
+        raise ValueError(f"there are no {kind} records; there are {', '.join(get_args(RecordKind))}")
     used = index.config.report.labels
     validation = set() if labels or used is None else set(used.validation_queries)  # never trained on
     given = load_groundtruth(labels) if labels else index.catalogue.labels()

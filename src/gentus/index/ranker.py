@@ -160,7 +160,7 @@ def _by_prior(now: Moment, latent: F32, k: int, beam: int | None, itself: set[in
 
 
 def _by_generator(now: Moment, generator: Generator, table: Table, k: int, beam: int | None) -> list[Found]:
-    from gentus.generator.answer import decode, query_inputs
+    from gentus.generator.decoding import decode, query_inputs
     from gentus.search.generate import Decoding
 
     inputs = query_inputs(generator, table, *now.encoder.read(table))
