@@ -11,23 +11,23 @@ help:  ## show this list
 demo: .venv/demo.stamp  ## index a small lake of real tables and search it
 	$(BIN)/gentus demo
 
-test: .venv/dev.stamp  ## lint, format check, types, tests
+test: .venv/dev.stamp  ## linter, format check, type check, tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest \
 	  -n auto --maxprocesses=4 --dist=loadfile --no-loadscope-reorder  # threads only wait
 
-test-page: .venv/dev.stamp chromium  ## the page in a real browser, whole journeys
+test-page: .venv/dev.stamp chromium  ## test the web page in Chromium
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest tests/page
 
-fuzz: .venv/dev.stamp  ## read 100,000 damaged files in watched processes; INPUTS, SEED and PROCESSES can be set
+fuzz: .venv/dev.stamp  ## read 100,000 damaged files in worker processes; INPUTS, SEED and PROCESSES can be set
 	PYTHONPATH=tests $(BIN)/python -m stress.fuzz --inputs $(or $(INPUTS),100000) --seed $(or $(SEED),1) --processes $(or $(PROCESSES),1)
 
-fuzz-atheris: .venv/fuzz.stamp  ## look for bytes that the sniffing of text and JSON stumbles over, for SECONDS (300)
+fuzz-atheris: .venv/fuzz.stamp  ## search for bytes that break the sniffing of text and JSON, for SECONDS (300)
 	PYTHONPATH=tests $(BIN)/python -m stress.fuzz_atheris $(or $(SECONDS),300)
 
-soak: .venv/dev.stamp  ## random changes and faults on a living index, for MINUTES (60)
+soak: .venv/dev.stamp  ## random changes and faults on one index, for MINUTES (60)
 	PYTHONPATH=tests $(BIN)/python -m stress.soak --minutes $(or $(MINUTES),60)
 
 .venv/fuzz.stamp: .venv/dev.stamp requirements-fuzz.lock
@@ -35,11 +35,11 @@ soak: .venv/dev.stamp  ## random changes and faults on a living index, for MINUT
 	  'Atheris has no wheel for this Python and system: nothing is fuzzed with it.' >&2; exit 1; }
 	@touch $@
 
-docs: .venv/dev.stamp  ## write docs/COMMANDS.md and docs/pipeline.svg again
+docs: .venv/dev.stamp  ## write docs/COMMANDS.md and docs/pipeline.svg
 	$(BIN)/python tools/write_commands.py
 	$(BIN)/python tools/draw_pipeline.py
 
-screenshots: .venv/dev.stamp chromium  ## take the pictures in docs/ anew; needs the index that `make demo` makes
+screenshots: .venv/dev.stamp chromium  ## take the screenshots in docs/; needs the index of `make demo`
 	$(BIN)/python tests/page/screenshots.py demo/index demo/films.csv docs
 
 chromium:
@@ -72,7 +72,7 @@ COMPILE := $(TOOLS)/uv pip compile -q --universal --python-version 3.11 --fork-s
   --no-annotate --custom-compile-command 'make lock'
 LOCKED := $(COMPILE) pyproject.toml -c requirements-torch.lock --no-emit-package torch --group setup
 
-lock: .venv/tools/stamp  ## write the lock files anew; versions stay if they can, UPGRADE=--upgrade moves all
+lock: .venv/tools/stamp  ## write the lock files; versions stay if they fit, UPGRADE=--upgrade moves all
 	$(LOCKED) $(UPGRADE) --extra dev --group weights -o requirements.lock
 	$(LOCKED) --extra demo -c requirements.lock -o requirements-demo.lock
 	$(COMPILE) $(UPGRADE) --group tools -o requirements-tools.lock
@@ -80,12 +80,12 @@ lock: .venv/tools/stamp  ## write the lock files anew; versions stay if they can
 
 # Without --strict, packages that the service does not answer for would count as clean.
 AUDIT := $(TOOLS)/pip-audit --strict --disable-pip --progress-spinner off
-audit: .venv/tools/stamp  ## ask for known vulnerabilities of all locked packages
+audit: .venv/tools/stamp  ## check all locked packages for known vulnerabilities
 	@{ $(AUDIT) -r requirements.lock && $(AUDIT) -r requirements-tools.lock && \
 	  $(AUDIT) --no-deps -r requirements-torch.lock; } || { echo 'Not known to be clean: vulnerabilities were found,' \
 	  'or the service that knows them did not answer for a package. The lines above say which.' >&2; exit 1; }
 
-sbom: .venv/tools/stamp .venv/dev.stamp  ## list what is locked and what is installed in dist/*.cdx.json (CycloneDX)
+sbom: .venv/tools/stamp .venv/dev.stamp  ## write bills of materials of locked and installed packages to dist/*.cdx.json (CycloneDX)
 	mkdir -p dist
 	cat requirements.lock requirements-torch.lock | \
 	  $(TOOLS)/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible -o dist/locked.cdx.json -

@@ -1,8 +1,11 @@
-"""GenTUS: table union search by generation.
+"""GenTUS: generative table union search.
 
 >>> import gentus                                    # doctest: +SKIP
 >>> index = gentus.build("lake/", "lake.index/")     # doctest: +SKIP
 >>> index.search("query.csv", k=10)                  # doctest: +SKIP
+
+The packages in the order of the data; each imports only itself and those before it:
+lake, features, neighbours, embed, identifiers, search, generator, align, union, index, app.
 """
 
 from __future__ import annotations
