@@ -1,4 +1,4 @@
-"""Columns of two tables, put together: the evidence against obvious references, and what follows from it."""
+"""Columns of two tables, put together: the features against obvious references, and what follows from it."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ from scipy.stats import ks_2samp, spearmanr
 from test_cli import Run, run
 
 import gentus
-from gentus.align.aligner import Weights, align, assign, pair_scores, shipped_weights, votes
 from gentus.align.alignment import Alignment
-from gentus.align.digest import digest
+from gentus.align.context_features import CONTEXT_FEATURES, _order_agreement
+from gentus.align.matcher import Weights, align, dual_softmax, one_to_one, pair_scores, shipped_weights
 from gentus.align.name_similarity import compare_names
-from gentus.align.pairs import FIRST, NAMES, SECOND, _order, first_look
-from gentus.align.quantities import read_quantities
+from gentus.align.numeric_values import parse_values
+from gentus.align.pair_features import NAME_FEATURES, PAIR_FEATURES, pair_features
+from gentus.align.profile import profile_table
 from gentus.features.names import is_name
 from gentus.index.index import Index
 from gentus.lake import Unreadable
@@ -66,10 +67,11 @@ def shuffled(made: Table, order: Sequence[int]) -> Table:
 
 
 def feature(name: str, query: Table, other: Table) -> NDArray[np.float64]:
-    return np.asarray(first_look(digest(query), digest(other)).first[:, :, FIRST.index(name)], np.float64)
+    features = pair_features(profile_table(query), profile_table(other))
+    return np.asarray(features.pair[:, :, PAIR_FEATURES.index(name)], np.float64)
 
 
-# --- evidence ------------------------------------------------------------------------------------------
+# --- features ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -100,8 +102,8 @@ def feature(name: str, query: Table, other: Table) -> NDArray[np.float64]:
     ],
 )
 def test_quantities(values: list[str], kind: str, unit: str, first: float | None) -> None:
-    read = read_quantities(values)
-    assert (read.kind, read.unit, len(read.values)) == (kind, unit, len(values))
+    read = parse_values(values)
+    assert (read.type, read.unit, len(read.values)) == (kind, unit, len(values))
     if first is None:
         assert np.isnan(read.values).all()
     else:
@@ -125,15 +127,15 @@ def test_names_that_say_something() -> None:
 def test_shared_values_are_counted() -> None:
     ours = {"a": ["x", "Y", "z", "z"], "b": ["1", "2.0", "3"], "empty": []}
     theirs = {"c": ["y", "Z", "w"], "d": ["2", "3.00", "4", "5", "5"], "e": ["q"]}
-    evidence = first_look(digest(table(ours)), digest(table(theirs)))
+    features = pair_features(profile_table(table(ours)), profile_table(table(theirs)))
     for i, mine in enumerate(ours.values()):
         for j, its in enumerate(theirs.values()):
             left, right = ({_plain(cell) for cell in cells} for cells in (mine, its))
             both, either = len(left & right), len(left | right)
-            assert evidence.shared[i, j] == pytest.approx(both / either if either else 0)
-            contained = evidence.first[i, j, FIRST.index("values contained")]
+            assert features.jaccard[i, j] == pytest.approx(both / either if either else 0)
+            contained = features.pair[i, j, PAIR_FEATURES.index("containment")]
             assert contained == pytest.approx(both / min(len(left), len(right)) if left and right else 0)
-    assert evidence.filled.tolist() == [[True] * 3, [True] * 3, [False] * 3]
+    assert features.nonempty.tolist() == [[True] * 3, [True] * 3, [False] * 3]
 
 
 def _plain(cell: str) -> str | float:
@@ -149,7 +151,7 @@ def test_distributions_are_as_far_apart_as_kolmogorov_and_smirnov_say() -> None:
         chance.random(40),
     ]
     texts = {f"c{at}": [f"{number:.6f}" for number in column] for at, column in enumerate(columns)}
-    gaps = feature("distributions apart", table(texts), table(texts))
+    gaps = feature("KS distance", table(texts), table(texts))
     for i, one in enumerate(columns):
         for j, other in enumerate(columns):
             assert gaps[i, j] == pytest.approx(ks_2samp(one, other).statistic, abs=0.13), (i, j)
@@ -161,26 +163,26 @@ def test_columns_that_move_together_are_known() -> None:
     numbers = [chance.random() for _ in range(50)]
     others = [number + chance.random() / 2 for number in numbers]
     made = table({"a": [f"{n:.5f}" for n in numbers], "b": [f"{n:.5f}" for n in others], "c": ["1"] * 49})
-    seen = digest(made)
-    assert seen.together[0, 1] == pytest.approx(spearmanr(numbers, others).statistic, abs=1e-6)
+    seen = profile_table(made)
+    assert seen.correlations[0, 1] == pytest.approx(spearmanr(numbers, others).statistic, abs=1e-6)
     assert seen.complete.tolist() == [True, True, False]  # a cell is missing, so that rows are not known
-    assert not seen.together[2].any()
+    assert not seen.correlations[2].any()
 
 
-def test_order_is_evidence_where_others_keep_it() -> None:
+def test_order_is_features_where_others_keep_it() -> None:
     sure = np.eye(4)
-    local, overall = _order(sure)
+    local, overall = _order_agreement(sure)
     assert overall > 0.8
     assert np.diag(local).min() > 0.5
     assert local[0, 3] < 0  # the first column is last there, and all others are the other way round
-    _, backwards = _order(sure[::-1])
+    _, backwards = _order_agreement(sure[::-1])
     assert backwards < -0.8
 
 
 @given(st.integers(1, 4), st.integers(1, 4), st.integers(0, 1000))
 def test_an_assignment_is_the_best_there_is(q: int, t: int, seed: int) -> None:
     scores = np.random.default_rng(seed).random((q, t))
-    chosen = assign(scores, 0.4)
+    chosen = one_to_one(scores, 0.4)
     assert chosen == sorted(chosen)
     assert len({i for i, _ in chosen}) == len({j for _, j in chosen}) == len(chosen)
     gains = np.maximum(scores - 0.4, 0) if q <= t else np.maximum(scores.T - 0.4, 0)
@@ -191,21 +193,22 @@ def test_an_assignment_is_the_best_there_is(q: int, t: int, seed: int) -> None:
     assert all(scores[pair] >= 0.4 for pair in chosen)
 
 
-def test_votes_are_shared_out() -> None:
+def test_the_dual_softmax_is_the_geometric_mean_of_two() -> None:
     scores = np.array([[2.0, 2.0, -1.0], [0.0, -3.0, 1.0]])
     allowed = np.array([[True, True, True], [True, True, False]])
     odds = np.exp(scores) * allowed
     rows, columns = odds / (1 + odds.sum(1, keepdims=True)), odds / (1 + odds.sum(0))
-    assert votes(scores, allowed) == pytest.approx(np.sqrt(rows * columns))
-    assert votes(np.full((2, 2), 900.0), np.ones((2, 2), bool)) == pytest.approx(np.full((2, 2), 0.5))
+    assert dual_softmax(scores, allowed) == pytest.approx(np.sqrt(rows * columns))
+    assert dual_softmax(np.full((2, 2), 900.0), np.ones((2, 2), bool)) == pytest.approx(np.full((2, 2), 0.5))
 
 
-def test_the_shipped_weights_fit_the_evidence() -> None:
+def test_the_shipped_weights_fit_the_features() -> None:
     weights = shipped_weights()
-    assert (tuple(weights.first), tuple(weights.names), tuple(weights.second)) == (FIRST, NAMES, SECOND)
+    assert (tuple(weights.pair), tuple(weights.names)) == (PAIR_FEATURES, NAME_FEATURES)
+    assert tuple(weights.context) == CONTEXT_FEATURES
     assert 0.2 < weights.threshold < 0.7
     assert weights.names["equal names"] > 0
-    assert weights.second["order of others, where it is kept"] > 0
+    assert weights.context["order agreement, ordered tables"] > 0
     assert Weights(**json.loads(json.dumps(weights.to_dict()))) == weights
 
 
@@ -333,12 +336,12 @@ def test_it_is_fast_on_wide_tables() -> None:
         ),
         (["0.1 kg", "12.4 kg", "3 kg"], ["0.2 kg", "11 kg", "2.9 kg"], "same units and range (0.1-12.4 kg)"),
         (["1950", "1999", "2001"], ["1951", "2000", "2002"], "both years, 1950-2002"),
-        (["-3.5", "9"], ["-3", "8.25"], "numbers spread alike (-3.5 to 9)"),
+        (["-3.5", "9"], ["-3", "8.25"], "similar distributions (-3.5 to 9)"),
         (["7", "7", "7"], ["7", "7"], "the same distinct values; both are 7 throughout"),
         (
             ["river bank", "lake shore", "sea"],
             ["river bed", "sea side", "lake view"],
-            "alike words: lake, river, sea",
+            "common words: lake, river, sea",
         ),
         (["T-012-X", "T-443-Q"], ["T-777-Z", "R-001-B"], "same format, such as T-012-X"),
         (["a", "b", "c", "d"], ["c", "d", "e", "f"], "33 % of distinct values shared"),
@@ -346,10 +349,10 @@ def test_it_is_fast_on_wide_tables() -> None:
     ],
 )
 def test_reasons(ours: list[str], theirs: list[str], said: str) -> None:
-    from gentus.align.reasons import reason
+    from gentus.align.reasons import pair_reason
 
-    query, other = (digest(table({"c1": cells})) for cells in (ours, theirs))
-    assert reason(query, other, first_look(query, other), 0, 0) == said
+    query, other = (profile_table(table({"c1": cells})) for cells in (ours, theirs))
+    assert pair_reason(query, other, pair_features(query, other), 0, 0) == said
 
 
 # --- an index ------------------------------------------------------------------------------------------
@@ -446,7 +449,7 @@ def test_search_explains_columns(run: Run, index_path: Path, lake: Path) -> None
 
 def test_scores_are_the_same_everywhere(index: Index, lake: Path) -> None:
     query, other = index.read(lake / "fish_0.csv"), index.read(lake / "deep" / "er" / "fish_1.csv")
-    left, right = digest(query), digest(other)
-    scores = pair_scores(left, right, first_look(left, right), shipped_weights())
+    left, right = profile_table(query), profile_table(other)
+    scores = pair_scores(left, right, pair_features(left, right), shipped_weights())
     for pair in index.align(query, other).pairs:
         assert pair.score == pytest.approx(scores[pair.query.at, pair.table.at], abs=1e-4)

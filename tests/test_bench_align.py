@@ -12,9 +12,9 @@ import pytest
 from conftest import SUBJECTS, rows_of, write_pairs, write_table
 from test_cli import Run, run
 
-from gentus.align.aligner import align, pair_scores, shipped_weights
-from gentus.align.digest import digest
-from gentus.align.pairs import FIRST, first_look
+from gentus.align.matcher import align, pair_scores, shipped_weights
+from gentus.align.pair_features import PAIR_FEATURES, pair_features
+from gentus.align.profile import profile_table
 from gentus.table import Column, Table
 from gentus_bench.aligners import Aligner, aligners
 from gentus_bench.alignment import measure_alignment, scored
@@ -185,14 +185,14 @@ def test_tables_that_cannot_be_cut() -> None:
 def test_weights_are_learnt(base: Path) -> None:
     examples = training_examples(base_tables([base], 10))
     weights = learn(examples, {"from": "six tables"})
-    assert weights.learnt["from"] == "six tables"
-    assert weights.first["shared values"] > 0
+    assert weights.trained_on["from"] == "six tables"
+    assert weights.pair["value overlap"] > 0
     assert weights.names["equal names"] > 0
     assert 0 < weights.threshold < 1
     hits = said = true = 0
     for example in examples:
-        query, table = digest(example.query), digest(example.table)
-        scores = pair_scores(query, table, first_look(query, table, names=False), weights)
+        query, table = profile_table(example.query), profile_table(example.table)
+        scores = pair_scores(query, table, pair_features(query, table, names=False), weights)
         assert np.isfinite(scores).all()
         chosen = scores >= weights.threshold
         hits, said = hits + int((chosen & example.truth).sum()), said + int(chosen.sum())
@@ -213,7 +213,7 @@ def test_commands(run: Run, base: Path, cut: Path, tmp_path: Path, monkeypatch: 
     assert (ran.code, "there are no tables to learn from" in ran.err) == (1, True)
     ran = run("bench", "learn-align", base, "-o", tmp_path / "weights.json", "--most", 3)
     assert "Learnt from 3 tables" in ran.err
-    assert tuple(json.loads((tmp_path / "weights.json").read_text())["first"]) == FIRST
+    assert tuple(json.loads((tmp_path / "weights.json").read_text())["pair"]) == PAIR_FEATURES
 
 
 def test_tables_that_packages_ship(run: Run, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ import pytest
 from conftest import rows_of, write_table
 from test_cli import Run, run
 
-from gentus.align.alignment import Alignment, ColumnRef, Pair
+from gentus.align.alignment import Alignment, ColumnPair, ColumnRef
 from gentus.index.index import Index
 from gentus.index.union_plan import plan_union
 from gentus.lake import Limits, read
@@ -198,7 +198,8 @@ def test_columns_that_do_not_align(tmp_path: Path) -> None:
         def align(self, query: Any, table: Any, names: bool) -> Alignment:
             found = under[str(table.path)]
             pairs = [
-                Pair(ColumnRef(0, own), ColumnRef(0, other), 0.9, "alike") for own, other in found.items()
+                ColumnPair(ColumnRef(0, own), ColumnRef(0, other), 0.9, "alike")
+                for own, other in found.items()
             ]
             return Alignment("q", table.name, 0.9, pairs, [], [])
 

@@ -9,7 +9,7 @@ from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
-from gentus.align.aligner import align, shipped_weights
+from gentus.align.matcher import align, shipped_weights
 from gentus.table import Table
 
 Found = list[tuple[int, int, float]]  # (query's column, table's column, score), one-to-one

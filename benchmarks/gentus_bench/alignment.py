@@ -15,7 +15,7 @@ from zlib import crc32
 
 import numpy as np
 
-from gentus.align.aligner import shipped_weights
+from gentus.align.matcher import shipped_weights
 from gentus.table import Column, Table
 from gentus_bench.aligners import Aligner, Found, ours
 from gentus_bench.column_pairs import Example, lake_examples

@@ -13,7 +13,7 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
-from gentus.align.digest import says_nothing
+from gentus.align.profile import is_placeholder
 from gentus.lake import Limits, Skipped, Unreadable, read_path, scan
 from gentus.lake.base import build
 from gentus.metrics import load_groundtruth
@@ -39,7 +39,7 @@ class Example:
 def example(base: str, query: Table, table: Table, ours: Sequence[str], theirs: Sequence[str]) -> Example:
     """Two tables whose columns were cut from these base columns, or made up, if that is empty."""
     left, right = (
-        [at for at, column in enumerate(side.columns) if not all(map(says_nothing, column.cells))]
+        [at for at, column in enumerate(side.columns) if not all(map(is_placeholder, column.cells))]
         for side in (query, table)
     )
     truth = np.array([[bool(ours[i]) and ours[i] == theirs[j] for j in right] for i in left], bool)

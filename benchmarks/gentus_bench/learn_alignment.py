@@ -11,9 +11,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gentus.align.aligner import Weights, assign, first_votes, probability, votes
-from gentus.align.digest import Digest, digest
-from gentus.align.pairs import FIRST, NAMES, SECOND, Evidence, first_look, second_look
+from gentus.align.context_features import CONTEXT_FEATURES, context_features
+from gentus.align.matcher import Weights, calibrated, dual_softmax, one_to_one, pair_log_odds
+from gentus.align.pair_features import NAME_FEATURES, PAIR_FEATURES, PairFeatures, pair_features
+from gentus.align.profile import TableProfile, profile_table
 from gentus.arrays import F64
 from gentus.progress import Progress
 from gentus_bench.column_pairs import Example
@@ -27,14 +28,14 @@ THRESHOLDS = np.arange(0.05, 0.96, 0.01)
 class Lesson:
     """A pair of tables, looked at once."""
 
-    query: Digest
-    table: Digest
-    evidence: Evidence
+    query: TableProfile
+    table: TableProfile
+    features: PairFeatures
     truth: NDArray[np.bool_]  # (q, t)
 
     def unnamed(self) -> Lesson:
         """The same as if columns had no names."""
-        return replace(self, evidence=replace(self.evidence, names=np.zeros_like(self.evidence.names)))
+        return replace(self, features=replace(self.features, names=np.zeros_like(self.features.names)))
 
 
 def learn(
@@ -48,28 +49,30 @@ def learn(
     progress = progress or Progress()
     with progress.stage("Looking at pairs of tables", len(examples)) as tick:
         lessons = [_lesson(example, tick) for example in examples]
-    names, second = dict.fromkeys(NAMES, 0.0), dict.fromkeys(SECOND, 0.0)
-    weights = Weights({}, 0.0, names, second, 0.0, 1.0, 0.0, 0.5, facts | {"made": _today()})
+    names, context = dict.fromkeys(NAME_FEATURES, 0.0), dict.fromkeys(CONTEXT_FEATURES, 0.0)
+    weights = Weights({}, 0.0, names, context, 0.0, 1.0, 0.0, 0.5, facts | {"made": _today()})
     with progress.stage("Learning", 3) as tick:
-        found, bias = _fit([lesson.evidence.first for lesson in lessons], lessons, seed)
-        weights = replace(weights, first=dict(zip(FIRST, found, strict=True)), first_bias=bias)
+        found, bias = _fit([lesson.features.pair for lesson in lessons], lessons, seed)
+        weights = replace(weights, pair=dict(zip(PAIR_FEATURES, found, strict=True)), pair_bias=bias)
         tick(1)
-        named = [lesson for lesson in lessons if lesson.evidence.names.any()]
-        known = [first_votes(lesson.unnamed().evidence, weights)[0] for lesson in named]
-        found, _ = _fit([lesson.evidence.names for lesson in named], named, seed, known)
-        weights = replace(weights, names=dict(zip(NAMES, found, strict=True)))
+        named = [lesson for lesson in lessons if lesson.features.names.any()]
+        known = [pair_log_odds(lesson.unnamed().features, weights)[0] for lesson in named]
+        found, _ = _fit([lesson.features.names for lesson in named], named, seed, known)
+        weights = replace(weights, names=dict(zip(NAME_FEATURES, found, strict=True)))
         tick(1)
         both = [*(lesson.unnamed() for lesson in lessons), *named]
         seen = []
         for lesson in both:
-            scores, allowed = first_votes(lesson.evidence, weights)
-            shares = votes(scores, allowed)
-            seen.append(second_look(lesson.query, lesson.table, lesson.evidence, scores, shares))
+            scores, allowed = pair_log_odds(lesson.features, weights)
+            shares = dual_softmax(scores, allowed)
+            seen.append(context_features(lesson.query, lesson.table, lesson.features, scores, shares))
         found, bias = _fit(seen, both, seed)
-        weights = replace(weights, second=dict(zip(SECOND, found, strict=True)), second_bias=bias)
+        weights = replace(weights, context=dict(zip(CONTEXT_FEATURES, found, strict=True)), context_bias=bias)
         tick(1)
     second_votes = [look @ np.array(found) + bias for look in seen]
-    given = [votes(some, lesson.evidence.filled) for some, lesson in zip(second_votes, both, strict=True)]
+    given = [
+        dual_softmax(some, lesson.features.nonempty) for some, lesson in zip(second_votes, both, strict=True)
+    ]
     return _calibrated(weights, given, [lesson.truth for lesson in both])
 
 
@@ -78,15 +81,15 @@ def _today() -> str:
 
 
 def _lesson(example: Example, tick: Any) -> Lesson:
-    query, table = digest(example.query), digest(example.table)
+    query, table = profile_table(example.query), profile_table(example.table)
     tick(1)
-    return Lesson(query, table, first_look(query, table), example.truth)
+    return Lesson(query, table, pair_features(query, table), example.truth)
 
 
 def _fit(
     looks: Sequence[F64], lessons: Sequence[Lesson], seed: int, known: Sequence[F64] | None = None
 ) -> tuple[list[float], float]:
-    """Weights and bias under which columns give their votes to those they belong to, or to nobody.
+    """Weights and bias under which columns are assigned to those they belong to, or to no match.
 
     With `known` log-odds, only what is to be added to them is learnt, and no bias.
     """
@@ -136,7 +139,7 @@ def _batches(looks: Sequence[F64], lessons: Sequence[Lesson], known: Sequence[F6
 
 
 def _loss(scores: torch.Tensor, truth: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
-    """Cross-entropy of the votes of all columns; a pair of wide tables counts by the root of its columns."""
+    """Cross-entropy of the softmaxes of all columns; a pair of tables counts by the root of its columns."""
     scores = scores.masked_fill(real == 0, -1e4)
     total, columns = torch.zeros(len(scores)), torch.zeros(len(scores))
     for dim in (1, 2):
@@ -153,7 +156,7 @@ def _calibrated(weights: Weights, given: Sequence[F64], truths: Sequence[NDArray
     """Votes to probabilities, from the pairs that are assigned without a threshold; then the threshold."""
     votes_of, right = [], []
     for some, truth in zip(given, truths, strict=True):
-        for i, j in assign(some, 1e-6):
+        for i, j in one_to_one(some, 1e-6):
             votes_of.append(some[i, j])
             right.append(truth[i, j])
     clipped = np.clip(votes_of, 1e-9, 1 - 1e-9)
@@ -166,7 +169,7 @@ def _calibrated(weights: Weights, given: Sequence[F64], truths: Sequence[NDArray
         step = np.linalg.solve(curvature, design.T @ (target - expected))
         scale, shift = scale + step[0], shift + step[1]
     weights = replace(weights, scale=round(float(scale), 5), shift=round(float(shift), 5))
-    scores = [probability(some, weights) for some in given]
+    scores = [calibrated(some, weights) for some in given]
     best = max(THRESHOLDS, key=lambda threshold: _f1(scores, truths, float(threshold)))
     return replace(weights, threshold=round(float(best), 2))
 
@@ -174,7 +177,7 @@ def _calibrated(weights: Weights, given: Sequence[F64], truths: Sequence[NDArray
 def _f1(scores: Sequence[F64], truths: Sequence[NDArray[np.bool_]], threshold: float) -> float:
     hits = pairs = 0
     for some, truth in zip(scores, truths, strict=True):
-        chosen = assign(some, threshold)
+        chosen = one_to_one(some, threshold)
         hits += sum(bool(truth[pair]) for pair in chosen)
         pairs += len(chosen)
     return 2 * hits / max(pairs + sum(int(truth.sum()) for truth in truths), 1)

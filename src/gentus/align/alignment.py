@@ -1,4 +1,4 @@
-"""Which column of one table is which column of another, and why."""
+"""The result of column alignment: column pairs with scores and reasons, and unmatched columns."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class ColumnRef:
-    """A column of a table: its place from the left, from 0, and the name people know it by."""
+    """A column of a table: its position from the left, from 0, and its name."""
 
     at: int
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
-    """A column of the query and the column of the table that belongs under it."""
+class ColumnPair:
+    """A column of the query and the column of the table that matches it."""
 
     query: ColumnRef
     table: ColumnRef
@@ -26,19 +26,19 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """Pairs in the order of the query's columns, every column in at most one, and what is left over."""
+    """Pairs in the order of the query's columns, every column in at most one, and the unmatched columns."""
 
     query: str  # name of the query
     table: str  # name of the table
-    score: float  # 0 to 1: how much of the query's columns the table can fill
-    pairs: list[Pair]
+    score: float  # 0 to 1: mean score over the query's columns, 0 for unmatched ones
+    pairs: list[ColumnPair]
     query_only: list[ColumnRef]
     table_only: list[ColumnRef]
     missing: str | None = None  # why there is none, such as a file that has vanished
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
-        told = asdict(self)
+        """As JSON."""
+        document = asdict(self)
         if self.missing is None:
-            del told["missing"]
-        return told
+            del document["missing"]
+        return document

@@ -1,4 +1,4 @@
-"""Column names, compared: the words in them, their letters, and what they mean."""
+"""Similarities of column names: equal words, n-grams, embeddings."""
 
 from __future__ import annotations
 
@@ -13,50 +13,48 @@ from gentus.arrays import F64
 from gentus.features.names import is_name, words_of
 from gentus.features.static_vectors import WIDTH, load_tokenizer, load_vectors
 
-LETTERS = 256
-SIMILARITIES = ("equal names", "alike letters", "alike meaning")
+GRAMS = 256
+SIMILARITIES = ("equal names", "name n-gram cosine", "name embedding cosine")
 
 
 def compare_names(ours: Sequence[str], theirs: Sequence[str]) -> F64:
-    """(q, t, 4) whether both columns have a name, and how alike the names are, 0 to 1."""
-    left, right = [_known(name) for name in ours], [_known(name) for name in theirs]
+    """(q, t, 4) whether both columns have a name, and the similarities of the names, 0 to 1."""
+    left, right = [_parsed(name) for name in ours], [_parsed(name) for name in theirs]
     named = np.outer([one.given for one in left], [one.given for one in right])
     equal = np.array([one.plain for one in left], object)[:, None] == np.array(
         [one.plain for one in right], object
     )
-    letters = (
-        _stacked([one.letters for one in left], LETTERS) @ _stacked([one.letters for one in right], LETTERS).T
-    )
+    grams = _stacked([one.grams for one in left], GRAMS) @ _stacked([one.grams for one in right], GRAMS).T
     meaning = (
-        _stacked([one.meaning for one in left], WIDTH) @ _stacked([one.meaning for one in right], WIDTH).T
+        _stacked([one.embedding for one in left], WIDTH) @ _stacked([one.embedding for one in right], WIDTH).T
     )
-    alike = [named, equal * named, letters * named, np.maximum(meaning, 0) * named]
-    return np.stack(alike, 2).astype(np.float64)
+    similarities = [named, equal * named, grams * named, np.maximum(meaning, 0) * named]
+    return np.stack(similarities, 2).astype(np.float64)
 
 
 @dataclass(frozen=True, slots=True)
 class _Name:
-    given: bool  # and not made up
-    plain: str  # its words without what joins them
-    letters: F64  # (LETTERS,)
-    meaning: F64  # (WIDTH,)
+    given: bool  # not generated, such as column_3
+    plain: str  # its words, joined
+    grams: F64  # (GRAMS,)
+    embedding: F64  # (WIDTH,)
 
 
-@lru_cache(maxsize=8192)  # a lake has few names, and the same ones again and again
-def _known(name: str) -> _Name:
+@lru_cache(maxsize=8192)  # a lake repeats few names
+def _parsed(name: str) -> _Name:
     words = words_of(name)
     plain = "".join(words)
-    return _Name(is_name(name), plain, _unit(_grams(plain)), _unit(_meaning(words)))
+    return _Name(is_name(name), plain, _unit(_grams(plain)), _unit(_embedding(words)))
 
 
 def _grams(plain: str) -> F64:
-    """(LETTERS,) hashed letters, pairs and triples of letters, borders marked."""
+    """(GRAMS,) roots of the counts of hashed n-grams of one to three letters, with the ends marked."""
     padded = f"^{plain}$"
     grams = [padded[at : at + size] for size in (1, 2, 3) for at in range(len(padded) - size + 1)]
-    return np.sqrt(np.bincount([crc32(gram.encode()) % LETTERS for gram in grams], minlength=LETTERS))
+    return np.sqrt(np.bincount([crc32(gram.encode()) % GRAMS for gram in grams], minlength=GRAMS))
 
 
-def _meaning(words: list[str]) -> F64:
+def _embedding(words: list[str]) -> F64:
     """(WIDTH,) the mean static vector of the tokens of a name."""
     ids = load_tokenizer().encode(" ".join(words), add_special_tokens=False).ids
     return load_vectors()[ids].astype(np.float64).mean(0) if ids else np.zeros(WIDTH)

@@ -1,4 +1,4 @@
-"""Why two columns were put together, in words that can be checked against the tables."""
+"""The reason for a column pair, in words that can be checked against the tables."""
 
 from __future__ import annotations
 
@@ -8,54 +8,54 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from gentus.align.digest import Digest
-from gentus.align.pairs import FIRST, NAMES, Evidence
+from gentus.align.pair_features import NAME_FEATURES, PAIR_FEATURES, PairFeatures
+from gentus.align.profile import TableProfile
 from gentus.arrays import F64
 from gentus.table import evenly_spaced
 
-_SHARED = 0.05  # of all distinct values; fewer are not worth a word
-_ALIKE = 0.35  # largest gap between two distributions that look alike
-_CLEARLY = 0.6  # names as similar as that are called so
-_LOOKED_AT = 128  # cells, for words and formats to name
+_SHARED = 0.05  # Jaccard similarity from which shared values are named
+_SIMILAR = 0.35  # largest KS distance between distributions that are called similar
+_CLEARLY = 0.6  # similarity of names that are called similar
+_CELLS = 128  # searched for words and formats
 _YEARS = (1500, 2100)
 _WORD = re.compile(r"[^\W\d_]{3,}")
-_NAMED = 3  # words given as examples; not these:
-_PLAIN = {"the", "and", "for", "with", "from", "not", "are", "was", "his", "her", "its", "that", "this"}
+_EXAMPLES = 3  # common words, without these:
+_STOP_WORDS = {"the", "and", "for", "with", "from", "not", "are", "was", "his", "her", "its", "that", "this"}
 
 
-def reason(query: Digest, table: Digest, evidence: Evidence, i: int, j: int) -> str:
-    """What speaks for a pair: names, the values both have, and what kind of cells they are."""
-    said = list(_names(query, table, evidence, i, j))
-    if not evidence.filled[i, j]:
-        neither = query.sizes[i] == table.sizes[j]
-        return "; ".join([*said, "both are empty" if neither else "one of them is empty"])
-    seen = {name: float(value) for name, value in zip(FIRST, evidence.first[i, j], strict=True)}
-    shared = float(evidence.shared[i, j])
+def pair_reason(query: TableProfile, table: TableProfile, features: PairFeatures, i: int, j: int) -> str:
+    """The names, the shared values and the type of the cells of a pair."""
+    parts = list(_names(query, table, features, i, j))
+    if not features.nonempty[i, j]:
+        neither = query.cell_counts[i] == table.cell_counts[j]
+        return "; ".join([*parts, "both are empty" if neither else "one of them is empty"])
+    values = {name: float(value) for name, value in zip(PAIR_FEATURES, features.pair[i, j], strict=True)}
+    shared = float(features.jaccard[i, j])
     if shared == 1:
-        said.append("the same distinct values")
+        parts.append("the same distinct values")
     elif shared >= _SHARED:
-        said.append(f"{100 * shared:.0f} % of distinct values shared")
-    if seen["both dates"] > 0.5:
-        said.append(_dates(query, table, i, j))
-    elif seen["both numbers"] > 0.5:
-        said.append(_numbers(query, table, seen, i, j))
+        parts.append(f"{100 * shared:.0f} % of distinct values shared")
+    if values["both dates"] > 0.5:
+        parts.append(_dates(query, table, i, j))
+    elif values["both numbers"] > 0.5:
+        parts.append(_numbers(query, table, values, i, j))
     elif shared < 0.5:
-        said += _text(query, table, seen, i, j)
-    return "; ".join(said) or "alike in length and letters"
+        parts += _text(query, table, values, i, j)
+    return "; ".join(parts) or "similar lengths and letters"
 
 
-def _names(query: Digest, table: Digest, evidence: Evidence, i: int, j: int) -> Iterator[str]:
-    alike = dict(zip(NAMES, evidence.names[i, j], strict=True))
-    if alike["equal names"]:
+def _names(query: TableProfile, table: TableProfile, features: PairFeatures, i: int, j: int) -> Iterator[str]:
+    names = dict(zip(NAME_FEATURES, features.names[i, j], strict=True))
+    if names["equal names"]:
         same = query.table.columns[i].name == table.table.columns[j].name
         yield "same column name" if same else "same words in the column names"
-    elif alike["alike letters"] > _CLEARLY:
-        yield "alike column names"
-    elif alike["alike meaning"] > _CLEARLY:
-        yield "column names of like meaning"
+    elif names["name n-gram cosine"] > _CLEARLY:
+        yield "similar column names"
+    elif names["name embedding cosine"] > _CLEARLY:
+        yield "column names of similar meaning"
 
 
-def _dates(query: Digest, table: Digest, i: int, j: int) -> str:
+def _dates(query: TableProfile, table: TableProfile, i: int, j: int) -> str:
     ours, theirs = query.units[i], table.units[j]
     written = f"both {ours}" if ours == theirs else f"{ours} and {theirs}"
     if "times" in ours or "times" in theirs:
@@ -67,7 +67,7 @@ def _dates(query: Digest, table: Digest, i: int, j: int) -> str:
     return f"{written}, {_ranges(*years)}"
 
 
-def _numbers(query: Digest, table: Digest, seen: dict[str, float], i: int, j: int) -> str:
+def _numbers(query: TableProfile, table: TableProfile, values: dict[str, float], i: int, j: int) -> str:
     ours, theirs = _both(query, table, i, j)
     unit = query.units[i] if query.units[i] == table.units[j] else ""
     ranges = _ranges(ours[[0, -1]], theirs[[0, -1]]) + (f" {unit}" if unit else "")
@@ -77,13 +77,13 @@ def _numbers(query: Digest, table: Digest, seen: dict[str, float], i: int, j: in
     low, high = min(ours[0], theirs[0]), max(ours[-1], theirs[-1])
     if whole and not unit and _YEARS[0] <= low and high <= _YEARS[1]:
         return f"both years, {ranges}"
-    if seen["distributions apart"] <= _ALIKE:
-        return f"same units and range ({ranges})" if unit else f"numbers spread alike ({ranges})"
+    if values["KS distance"] <= _SIMILAR:
+        return f"same units and range ({ranges})" if unit else f"similar distributions ({ranges})"
     kind = "whole numbers" if whole else "numbers"
     return f"both {kind}{' in the same unit' if unit else ''} ({ranges})"
 
 
-def _both(query: Digest, table: Digest, i: int, j: int) -> tuple[F64, F64]:
+def _both(query: TableProfile, table: TableProfile, i: int, j: int) -> tuple[F64, F64]:
     return query.numbers[i], table.numbers[j]
 
 
@@ -107,28 +107,30 @@ def _number(value: float) -> str:
     return str(int(value)) if float(value).is_integer() and abs(value) < 1e15 else f"{value:.4g}"
 
 
-def _text(query: Digest, table: Digest, seen: dict[str, float], i: int, j: int) -> Iterator[str]:
+def _text(
+    query: TableProfile, table: TableProfile, values: dict[str, float], i: int, j: int
+) -> Iterator[str]:
     ours, theirs = (_some(side.table.columns[at].cells) for side, at in ((query, i), (table, j)))
     if shape := _common_shape(ours, theirs):
         yield f"same format, such as {shape}"
     elif words := _common_words(ours, theirs):
-        yield f"alike words: {', '.join(words)}"
-    elif seen["meaning, text"] > 0.4:
-        yield "words of like meaning"
+        yield f"common words: {', '.join(words)}"
+    elif values["embedding cosine, text"] > 0.4:
+        yield "words of similar meaning"
 
 
 def _some(cells: list[str]) -> list[str]:
-    return [cells[at] for at in evenly_spaced(len(cells), _LOOKED_AT)]
+    return [cells[at] for at in evenly_spaced(len(cells), _CELLS)]
 
 
 def _common_words(ours: Iterable[str], theirs: Iterable[str]) -> list[str]:
     """The words that most cells of both columns have."""
     counts = [
-        Counter(word for cell in cells for word in set(_WORD.findall(cell.lower())) - _PLAIN)
+        Counter(word for cell in cells for word in set(_WORD.findall(cell.lower())) - _STOP_WORDS)
         for cells in (ours, theirs)
     ]
     common = counts[0] & counts[1]  # the lesser count of each
-    return sorted(common, key=lambda word: (-common[word], word))[:_NAMED]
+    return sorted(common, key=lambda word: (-common[word], word))[:_EXAMPLES]
 
 
 def _common_shape(ours: list[str], theirs: list[str]) -> str:

@@ -413,7 +413,7 @@ class Index:
         The table is one of the index, by its name or as a hit, or anything that can be a query. Column names
         count unless `names` is false.
         """
-        from gentus.align.aligner import align
+        from gentus.align.matcher import align
 
         other = table.table if isinstance(table, Hit) else table
         source = self.source(other) if isinstance(other, str) else None
@@ -489,7 +489,7 @@ class Index:
 
     def _explained(self, query: Table, hits: list[Hit]) -> list[Hit]:
         """Hits with alignments; a table that cannot be read any more does not stop the answer."""
-        from gentus.align.aligner import align_each
+        from gentus.align.matcher import align_each
 
         def read(name: str) -> Table:
             source = self.source(name)

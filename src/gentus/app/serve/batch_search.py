@@ -80,7 +80,7 @@ def _hit_answer(hit: Hit, entry: Entry | None, sample_rows: int) -> dict[str, An
 
 def _explain(service: Service, query: Table, hits: list[Hit]) -> list[Hit]:
     """Hits with alignments; of a table that cannot be read any more, the alignment says so."""
-    from gentus.align.aligner import align_each
+    from gentus.align.matcher import align_each
 
     def read(name: str) -> Table:
         try:

@@ -60,7 +60,7 @@ def _warm_up(handle: IndexHandle) -> None:
     """Load what the first requests need."""
     try:
         handle.check()
-        for module in ("gentus.align.aligner", "gentus.union.stream"):
+        for module in ("gentus.align.matcher", "gentus.union.stream"):
             import_module(module)
     except Exception as error:
         log.error("Searches will fail: %s", error)

@@ -6,7 +6,7 @@ from collections import Counter
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from gentus.align.digest import digest
+from gentus.align.profile import profile_table
 from gentus.app.serve.query_input import ResolvedQuery, naming_the_table
 from gentus.app.serve.service import Service
 from gentus.lake import Limits, Source, Unreadable
@@ -41,7 +41,7 @@ def describe_table(service: Service, query: ResolvedQuery, rows: int) -> dict[st
 
 def align_table(service: Service, query: ResolvedQuery, table: str, names: bool) -> dict[str, Any]:
     """Which columns of a query and of a table of the lake match: an `AlignAnswer`."""
-    from gentus.align.aligner import align  # imports SciPy, which search does not need
+    from gentus.align.matcher import align  # imports SciPy, which search does not need
 
     left, right = query.read(service), ResolvedQuery(service.handle.source(table)).read(service)
     return {
@@ -53,7 +53,7 @@ def align_table(service: Service, query: ResolvedQuery, table: str, names: bool)
 
 def profile(table: Table) -> list[dict[str, Any]]:
     """Type, fill rate, distinct values and examples of every column, from a sample."""
-    kinds = digest(table).kinds
+    kinds = profile_table(table).type_shares
     profiles = []
     for column, kind in zip(table.columns, kinds, strict=True):
         common = Counter(column.cells)

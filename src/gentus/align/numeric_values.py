@@ -1,7 +1,6 @@
-"""Columns read as quantities: numbers in the notations that people use, dates and times.
+"""The values of a column as numbers: numbers in usual notations, dates and times; with their unit.
 
-This is for comparing columns, so it is quick and forgiving; what goes into a union is converted by stricter
-rules.
+This is for comparing columns, so it is fast and lenient; package `union` converts values by stricter rules.
 """
 
 from __future__ import annotations
@@ -16,16 +15,16 @@ import numpy as np
 
 from gentus.arrays import F64
 
-Kind = Literal["number", "date", "text"]
+ValueType = Literal["number", "date", "text"]
 
-_LOOK = 16  # values by which a notation is recognised
+_SAMPLE = 16  # values by which a notation is recognised
 _MOSTLY = 0.8  # of them have to be dates, or have the same unit
 _LARGEST = 1e300  # numbers can still be subtracted
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _MONTH = rf"(?P<month>{'|'.join(_MONTHS)})[a-z]*\.?"
 _TIME = r"(?:[T ]+(?P<time>\d{1,2}:\d{2}(?::\d{2})?).*)?"
 _DAY = r"(?P<d>\d{1,2})(?:st|nd|rd|th)?"
-_DATES = {  # how people know them, and what they look like
+_DATES = {  # a name for people, and the pattern
     "ISO dates": re.compile(rf"(?P<y>[12]\d{{3}})([-/.])(?P<m>\d{{1,2}})\2(?P<d>\d{{1,2}}){_TIME}"),
     "dates such as 5/12/1999": re.compile(
         rf"(?P<d>\d{{1,2}})([-/.])(?P<m>\d{{1,2}})\2(?P<y>[12]\d{{3}}){_TIME}"
@@ -49,43 +48,43 @@ _POINT = re.compile(r"[\d,]*\.(\d{1,2}|\d{4,})|\d+(,\d{3})*\.\d+|\d{1,3}(,\d{3})
 
 
 @dataclass(frozen=True, slots=True)
-class Quantities:
+class NumericValues:
     """The values of a column as numbers: days since 1970 if they are dates."""
 
-    kind: Kind
-    values: F64  # (n,) NaN where a value is none
+    type: ValueType
+    values: F64  # (n,) NaN where a value is not of the type
     unit: str = ""  # of numbers: kg, %, $; of dates: how they are written
 
 
-def read_quantities(values: Sequence[str]) -> Quantities:
-    """Read the distinct values of a column, whatever they are."""
+def parse_values(values: Sequence[str]) -> NumericValues:
+    """Parse the distinct values of a column by the notation that most of them have."""
     try:
         plain = np.fromiter(map(float, values), np.float64, len(values))
     except ValueError:
         pass
     else:
         return _compact_days(values) or _numbers(plain)
-    some = values[:: max(1, len(values) // _LOOK)][:_LOOK]
+    some = values[:: max(1, len(values) // _SAMPLE)][:_SAMPLE]
     for name, pattern in _DATES.items():
         if sum(pattern.fullmatch(value) is not None for value in some) >= _MOSTLY * len(some):
             days = _days(values, pattern)
             if np.isfinite(days).mean() >= _MOSTLY:
-                return Quantities("date", days, name)
+                return NumericValues("date", days, name)
     if any(_AMOUNT.fullmatch(value) for value in some):
         return _amounts(values)
-    return Quantities("text", np.full(len(values), np.nan))
+    return NumericValues("text", np.full(len(values), np.nan))
 
 
-def _compact_days(values: Sequence[str]) -> Quantities | None:
+def _compact_days(values: Sequence[str]) -> NumericValues | None:
     """Numbers of eight digits that are all dates; a few could be chance."""
     name, pattern = "dates such as 19991231", _DATES["dates such as 19991231"]
     if len(values) < 3 or len(values[0]) != 8 or not all(map(pattern.fullmatch, values)):
         return None
-    return Quantities("date", _days(values, pattern), name)
+    return NumericValues("date", _days(values, pattern), name)
 
 
-def _amounts(values: Sequence[str]) -> Quantities:
-    """Numbers with signs of thousands, money, percent or units. A unit that most do not have is no unit."""
+def _amounts(values: Sequence[str]) -> NumericValues:
+    """Numbers with thousands separators, currency, percent or units; the unit is that of most values."""
     found = [_AMOUNT.fullmatch(value) for value in values]
     units = Counter(match["before"] + (match["after"] or "") for match in found if match)
     unit, times = units.most_common(1)[0]
@@ -106,16 +105,16 @@ def _amounts(values: Sequence[str]) -> Quantities:
     return _numbers(read, unit)
 
 
-def _numbers(values: F64, unit: str = "") -> Quantities:
-    """What is too large for a number is none."""
+def _numbers(values: F64, unit: str = "") -> NumericValues:
+    """Numbers that are too large are NaN."""
     small = np.abs(values) < _LARGEST
     if not small.any():
-        return Quantities("text", np.full(len(values), np.nan))
-    return Quantities("number", np.where(small, values, np.nan), unit)
+        return NumericValues("text", np.full(len(values), np.nan))
+    return NumericValues("number", np.where(small, values, np.nan), unit)
 
 
 def _days(values: Sequence[str], pattern: re.Pattern[str]) -> F64:
-    """(n,) days since 1970, with the time of day as a fraction; NaN for what is no date."""
+    """(n,) days since 1970, with the time of day as a fraction; NaN if a value is not a date."""
     if pattern is _DATES["ISO dates"]:
         try:
             seconds = np.array([value[:19] for value in values], "datetime64[s]")  # without the zone
@@ -128,7 +127,7 @@ def _days(values: Sequence[str], pattern: re.Pattern[str]) -> F64:
     month = np.fromiter((_month(part) for part in parts), np.int64, count)
     day = np.fromiter((int(part.get("d") or 1) for part in parts), np.int64, count)
     if (month > 12).any() and not (day > 12).any():
-        month, day = day, month  # which of two small numbers is the month shows where one is above 12
+        month, day = day, month  # a number above 12 is the day
     good = (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)
     good &= np.fromiter(map(bool, parts), bool, count)
     months = np.where(good, (year - 1970) * 12 + month - 1, 0).astype("datetime64[M]")

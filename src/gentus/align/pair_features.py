@@ -1,0 +1,234 @@
+"""Features of every pair of columns of two tables: similarities of values, text, numbers and names.
+
+Everything is (q, t), for the q columns of the query and the t of the table, without a loop over pairs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
+from scipy.spatial.distance import cdist
+
+from gentus.align.name_similarity import SIMILARITIES, compare_names
+from gentus.align.profile import STATISTICS, TableProfile
+from gentus.arrays import F64, I64
+from gentus.features.extract import KINDS, TOKEN
+from gentus.features.static_vectors import WIDTH, load_vectors
+
+GRID = 2048  # points at which distributions are compared, at most
+_POINTS = 16  # of them from each column
+DENSE = 1 << 18  # entries up to which a dense matrix is faster than a sparse one
+
+PAIR_FEATURES = (
+    "value overlap",
+    "value overlap, numbers",
+    "containment",
+    "containment, numbers",
+    "containment, many values",
+    "no overlap, text",
+    "word cosine, text",
+    "n-gram cosine, text",
+    "shape cosine, text",
+    "character affinity, text",
+    "embedding cosine, text",
+    "length distance",
+    "length distance, text",
+    "KS distance",
+    "mean CDF distance",
+    "KS statistic",
+    "KS statistic, distinct numbers",
+    "range overlap",
+    "log IQR difference",
+    "decimal places affinity",
+    "both numbers",
+    "both dates",
+    "both text",
+    "cell count",
+    "distinct count",
+    "only one is constant",
+    *(f"{name} difference" for name in STATISTICS),
+)
+NAME_FEATURES = ("both named", *SIMILARITIES)
+
+
+@dataclass(frozen=True, slots=True)
+class PairFeatures:
+    """The features of every pair on its own."""
+
+    pair: F64  # (q, t, PAIR_FEATURES)
+    names: F64  # (q, t, NAME_FEATURES) all zero if names are not used
+    jaccard: F64  # (q, t) of the distinct values
+    nonempty: NDArray[np.bool_]  # (q, t) both columns have cells
+
+
+def pair_features(query: TableProfile, table: TableProfile, names: bool = True) -> PairFeatures:
+    """Compare every column of the query with every column of the table; names only if they are to be used."""
+    containment, jaccard, overlap = _value_overlap(query, table)
+    words, grams, shapes, meaning = _text_cosines(query, table)
+    largest, mean, scaled, distinct_scaled, within, spreads = _distributions(query, table)
+    numbers, dates, text = (np.outer(query.type_shares[:, at], table.type_shares[:, at]) for at in range(3))
+    characters = query.characters @ table.characters.T
+    lengths = cdist(query.length_cdf, table.length_cdf, "chebyshev")
+    fewest = np.minimum(query.distinct_counts[:, None], table.distinct_counts[None])
+    many = np.log1p(fewest) / 3
+    constant = (query.distinct_counts == 1)[:, None] != (table.distinct_counts == 1)[None]
+    cells = np.minimum(query.cell_counts[:, None], table.cell_counts[None])
+    features = [
+        *(overlap, overlap * numbers, containment, containment * numbers, containment * many),
+        (containment == 0) * text * many,
+        *(similarity * text for similarity in (words, grams, shapes, characters, meaning)),
+        *(lengths, lengths * text),
+        *(largest * numbers, mean * numbers, scaled * numbers),
+        *(part * (numbers + dates) for part in (distinct_scaled, within, spreads)),
+        query.decimal_places @ table.decimal_places.T,
+        *(numbers, dates, text, np.log1p(cells) / 4, many, constant),
+    ]
+    differences = np.abs(query.statistics[:, None] - table.statistics[None])  # (q, t, STATISTICS)
+    ours, theirs = ([column.name for column in side.table.columns] for side in (query, table))
+    return PairFeatures(
+        np.concatenate([np.stack(features, 2), differences], 2),
+        compare_names(ours, theirs) if names else np.zeros((*numbers.shape, len(NAME_FEATURES))),
+        jaccard,
+        cells > 0,
+    )
+
+
+def _value_overlap(query: TableProfile, table: TableProfile) -> tuple[F64, F64, F64]:
+    """(q, t) each: containment and Jaccard similarity of distinct values, overlap by frequency."""
+    width, count = len(query.cell_counts), len(query.cell_counts) + len(table.cell_counts)
+    owner = np.concatenate([query.value_columns, table.value_columns + width])
+    ids, columns = _consecutive_ids(np.concatenate([query.value_keys, table.value_keys]))
+    # The more columns have a value, the less it counts: 0 and 1 are in many columns.
+    weight = np.concatenate([query.value_counts, table.value_counts]) / np.maximum(columns[ids] - 1, 1)
+    share = weight / np.bincount(owner, weight, count)[owner]
+    some = columns[ids] > 1  # values of a single column are not shared
+    both = _product(np.ones(some.sum()), owner[some], ids[some], width, count)
+    mine, its = query.distinct_counts[:, None], table.distinct_counts[None]
+    return (
+        both / np.maximum(np.minimum(mine, its), 1),
+        both / np.maximum(mine + its - both, 1),
+        _product(np.sqrt(share[some]), owner[some], ids[some], width, count),  # 1 if distributions are equal
+    )
+
+
+def _consecutive_ids(keys: NDArray[np.integer[Any]]) -> tuple[I64, I64]:
+    """(n,) keys as consecutive ids in their order, and how often each id occurs."""
+    order = np.argsort(keys)
+    ordered = keys[order]
+    ids = np.zeros(len(keys), np.int64)
+    ids[order[1:]] = np.cumsum(ordered[1:] != ordered[:-1])
+    return ids, np.bincount(ids)
+
+
+def _product(weights: F64, owner: I64, ids: I64, width: int, count: int) -> F64:
+    """(q, t) dot products of the first `width` columns with the others; entries are sorted by column."""
+    used = np.zeros(int(ids.max(initial=0)) + 1, np.int64)
+    used[ids] = 1
+    total = int(used.sum())
+    if count * total <= DENSE:
+        dense = np.zeros((count, total))
+        dense[owner, (np.cumsum(used) - 1)[ids]] = weights
+        return np.asarray(dense[:width] @ dense[width:].T, np.float64)
+    starts = np.searchsorted(owner, np.arange(count + 1))
+    rows = csr_matrix((weights, ids, starts), (count, len(used)))
+    return np.asarray((rows[:width] @ rows[width:].T).toarray(), np.float64)
+
+
+def _text_cosines(query: TableProfile, table: TableProfile) -> list[F64]:
+    """(q, t) each: tf-idf cosines of words, n-grams and shapes, and the cosine of embeddings."""
+    width, count = len(query.cell_counts), len(query.cell_counts) + len(table.cell_counts)
+    text = np.concatenate([query.text_ids, table.text_ids])
+    lengths = np.concatenate([np.diff(query.text_starts), np.diff(table.text_starts)])
+    owner = np.repeat(np.arange(count), lengths)
+    ids, columns = _consecutive_ids(text)
+    weight = np.log((1 + (lengths > 0).sum()) / (0.5 + columns))[ids]
+    weight *= 1 + np.log(np.concatenate([query.text_counts, table.text_counts]))
+    out = []
+    for kind in ("words", "grams", "shapes"):
+        of_kind = _of_kind(text, kind)
+        norm = np.sqrt(np.bincount(owner[of_kind], weight[of_kind] ** 2, count))
+        some = of_kind & (columns[ids] > 1)
+        out.append(_product(weight[some] / norm[owner[some]], owner[some], ids[some], width, count))
+    some = _of_kind(text, "tokens")
+    vectors = _embeddings(weight[some], owner[some], text[some] - TOKEN, count)
+    return [*out, vectors[:width] @ vectors[width:].T]
+
+
+def _of_kind(ids: NDArray[np.uint32], kind: str) -> NDArray[np.bool_]:
+    """(n,) which ids of the vocabulary of `features` are of a kind."""
+    first, last = KINDS[kind]
+    return (ids >= first) & (ids < last)
+
+
+def _embeddings(weight: F64, owner: I64, tokens: NDArray[np.integer[Any]], count: int) -> F64:
+    """(C, WIDTH) mean static vectors of tokens, centred on the mean of these columns, of length one."""
+    means = np.zeros((count, WIDTH))
+    if len(tokens):
+        seen, at = np.unique(tokens, return_inverse=True)
+        starts = np.searchsorted(owner, np.arange(count + 1))
+        total = np.bincount(owner, weight, count)
+        means = csr_matrix((weight, at, starts), (count, len(seen))) @ load_vectors()[seen].astype(np.float64)
+        means[total > 0] /= total[total > 0, None]
+        means[total > 0] -= means[total > 0].mean(0)
+    return np.asarray(means / np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-9), np.float64)
+
+
+def _distributions(query: TableProfile, table: TableProfile) -> tuple[F64, F64, F64, F64, F64, F64]:
+    """(q, t) each: distances of numbers.
+
+    Largest (Kolmogorov-Smirnov) and mean distance of the CDFs, the KS statistic by cells and by distinct
+    numbers, range overlap, and the difference of log interquartile ranges.
+    """
+    columns = [*query.numbers, *table.numbers]
+    width = len(query.numbers)
+    some = [column[np.linspace(0, len(column) - 1, _POINTS).astype(int)] for column in columns if len(column)]
+    grid = np.unique(np.concatenate([np.zeros(1), *some]))
+    grid = grid[:: -(-len(grid) // GRID)]
+    cdf = np.stack(  # (C, grid) share of the numbers up to there; of equal ones the half
+        [np.zeros(len(grid))]
+        + [
+            (np.searchsorted(column, grid) + np.searchsorted(column, grid, "right")) / max(2 * len(column), 1)
+            for column in columns
+        ]
+    )[1:]
+    largest = cdist(cdf[:width], cdf[width:], "chebyshev")
+    mean = cdist(cdf[:width], cdf[width:], "cityblock") / len(grid)
+    sizes = np.array([_size(column) for column in columns], np.float64).reshape(-1, 2)
+    mine, its = sizes[:width, None], sizes[None, width:]
+    # (q, t, 2) root of the effective number of cells, and of distinct numbers
+    effective = np.sqrt(mine * its / np.maximum(mine + its, 1))
+    scaled = np.minimum(largest[:, :, None] * effective, (8, 4)) / 4
+    quartiles = np.array([_quartiles(column) for column in columns]).reshape(-1, 4)
+    within = np.minimum(
+        _within(columns[:width], quartiles[width:]), _within(columns[width:], quartiles[:width]).T
+    )
+    spread = np.log(np.maximum(quartiles[:, 2] - quartiles[:, 1], 1e-9))
+    spreads = np.minimum(np.abs(spread[:width, None] - spread[None, width:]), 4)
+    return largest, mean, scaled[:, :, 0], scaled[:, :, 1] * 4, within, spreads
+
+
+def _size(column: F64) -> tuple[int, int]:
+    """How many numbers and how many distinct numbers a column has; they are sorted."""
+    return len(column), int(np.count_nonzero(np.diff(column))) + (len(column) > 0)
+
+
+def _quartiles(column: F64) -> F64:
+    """(4,) minimum, quartiles and maximum of sorted numbers."""
+    last = len(column) - 1
+    return column[[0, last // 4, 3 * last // 4, last]] if len(column) else np.array([np.inf, 0, 0, -np.inf])
+
+
+def _within(columns: list[F64], quartiles: F64) -> F64:
+    """(q, t) share of the numbers of one column that lie in the range of another."""
+    inside = np.zeros((len(columns), len(quartiles)))
+    for at, column in enumerate(columns):
+        if len(column):
+            inside[at] = np.searchsorted(column, quartiles[:, 3], "right") - np.searchsorted(
+                column, quartiles[:, 0]
+            )
+            inside[at] /= len(column)
+    return np.maximum(inside, 0)

@@ -1,0 +1,302 @@
+"""The profile of a table: values, numbers, formats, statistics and correlations of its columns, as arrays.
+
+Search uses 24 values per column, because a lake has millions of columns. Two tables can be compared more
+closely: all sampled values with their frequencies, all numbers, and the rank correlations of columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gentus.align.numeric_values import NumericValues, parse_values
+from gentus.arrays import F64, I64
+from gentus.features.extract import (
+    ALPHA_BIT,
+    DIGIT_BIT,
+    SPACE_BIT,
+    UPPER_BIT,
+    classes_of,
+    counted,
+    hashed_text,
+    points_of,
+    tokens_of,
+)
+from gentus.table import Table, evenly_spaced
+
+MOST_CELLS = 512  # used of a column
+VALUES = 24  # distinct values whose characters are used
+LENGTHS = 64  # longer values count as this long
+CHARACTERS = 128
+_CATEGORIES = 64  # text with more values is not a category; it gets no ranks
+_NONE = np.zeros(0)
+_DAYS = 0x5DAD0C1E  # makes the keys of days differ from those of numbers
+DECIMALS = 7  # 0 to 5 decimal places, or more
+# What people write for a missing value: not a value that two columns could share.
+PLACEHOLDERS = ("NA", "na", "N.A.", "n.a.", "#N/A", "-", "--", "---", "?", ".", "..", "\\N")
+STATISTICS = (
+    "empty cells",
+    "equal cells",
+    "distinct values",
+    "ascending rows",
+    "whole numbers",
+    "negative numbers",
+    "median",
+    "digits",
+    "letters",
+    "capitals",
+    "spaces",
+)
+_CLASSES = (DIGIT_BIT, ALPHA_BIT, UPPER_BIT, SPACE_BIT)  # of characters: the last four statistics
+
+
+@dataclass(frozen=True, slots=True)
+class TableProfile:
+    """The C columns of a table. Of empty ones everything is zero."""
+
+    table: Table
+    cell_counts: F64  # (C,) cells used
+    distinct_counts: F64  # (C,) distinct values among them
+    value_columns: I64  # (n,) the column of every distinct value ...
+    value_keys: I64  # (n,) ... a number that equal values share, however they are written ...
+    value_counts: F64  # (n,) ... and how often it occurs
+    numbers: list[F64]  # per column: its numbers, or its dates in days, sorted
+    units: list[str]  # per column: the unit of its numbers, or the notation of its dates
+    type_shares: F64  # (C, 3) share of cells that are numbers, dates and text
+    decimal_places: F64  # (C, DECIMALS) roots of the shares of numbers with so many decimal places
+    length_cdf: F64  # (C, LENGTHS) share of values up to this length
+    characters: F64  # (C, CHARACTERS) roots of the shares of characters
+    statistics: F64  # (C, STATISTICS)
+    correlations: F64  # (C, C) rank correlation of complete columns; 0 for others
+    complete: NDArray[np.bool_]  # (C,) whether a column has a value in every row
+    text_starts: I64  # (C + 1,) where the text of each column begins; columns of numbers have none ...
+    text_ids: NDArray[np.uint32]  # (m,) ... its words, n-grams, shapes and tokens, as ids of `features` ...
+    text_counts: F64  # (m,) ... and how often each occurs
+
+
+def profile_table(table: Table) -> TableProfile:
+    """Profile a sampled table, to compare it with others."""
+    columns = [_profile_column(column.cells, table.rows) for column in table.columns]
+    some = [[column.values[at] for at in evenly_spaced(len(column.values), VALUES)] for column in columns]
+    type_shares = np.array([column.type_shares for column in columns]).reshape(len(columns), 3)
+    distinct_counts = np.array([len(column.keys) for column in columns], np.int64)
+    value_columns = np.repeat(np.arange(len(columns)), distinct_counts)
+    value_counts = _joined([column.counts for column in columns])
+    cell_counts = np.bincount(value_columns, value_counts, len(columns)).astype(np.float64)
+    characters, length_cdf, decimals, classes = _characters(some)
+    statistics = [
+        *_repetition(cell_counts, distinct_counts, value_columns, value_counts, table.rows),
+        *_ascending(columns),
+        *_number_statistics(columns),
+    ]
+    complete = np.array([column.ranks is not None for column in columns], bool)
+    return TableProfile(
+        table,
+        cell_counts,
+        distinct_counts.astype(np.float64),
+        value_columns,
+        np.concatenate([np.zeros(0, np.int64), *(column.keys for column in columns)]),
+        value_counts,
+        [column.numbers for column in columns],
+        [column.unit for column in columns],
+        type_shares,
+        decimals * (type_shares[:, :1] > 0),
+        length_cdf,
+        characters,
+        np.stack([*statistics, *classes], 1),
+        _correlations(columns, min(table.rows, MOST_CELLS)),
+        complete,
+        *_text(some, type_shares[:, 2] > 0.3),
+    )
+
+
+def is_placeholder(cell: str) -> bool:
+    """Whether a cell stands for a missing value."""
+    return cell in PLACEHOLDERS
+
+
+def _joined(parts: Iterable[F64]) -> F64:
+    return np.concatenate([np.zeros(0), *parts])
+
+
+# --- one column --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    values: list[str]  # distinct, as written
+    keys: I64  # of distinct values, however they are written ...
+    counts: F64  # ... and how often each occurs
+    type_shares: tuple[float, float, float]
+    unit: str
+    numbers: F64  # sorted
+    series: F64  # in the order of the rows
+    ranks: F64 | None  # (rows,) of length one and mean zero; None if cells are missing or all are equal
+
+
+def _profile_column(cells: list[str], rows: int) -> _Column:
+    complete = len(cells) == rows  # then every cell is in its row
+    if len(cells) > MOST_CELLS:
+        cells = [cells[at] for at in evenly_spaced(len(cells), MOST_CELLS)]
+    values = list(dict.fromkeys(cells))
+    unknown = set(PLACEHOLDERS).intersection(values)
+    if unknown:
+        cells, complete = [cell for cell in cells if cell not in unknown], False
+        values = [value for value in values if value not in unknown]
+    value_of = _value_indices(values, cells)
+    occurrences = np.bincount(value_of, minlength=len(values)).astype(np.float64)
+    parsed = parse_values(values)
+    if parsed.type == "text":
+        return _profile_text(values, occurrences, value_of, complete)
+    return _profile_numbers(values, occurrences, value_of, parsed, complete)
+
+
+def _profile_text(values: list[str], occurrences: F64, value_of: I64, complete: bool) -> _Column:
+    plain = [value.casefold() for value in values]
+    keys = np.fromiter(map(hash, plain), np.int64, len(plain))
+    counts = occurrences
+    if len(set(plain)) < len(plain):
+        keys, counts = _merged(keys, occurrences)
+    ranks = None
+    if complete and len(values) <= _CATEGORIES:  # in the order of the alphabet, as in the other table
+        order = np.array(sorted(range(len(values)), key=values.__getitem__), np.int64)
+        ranks = _ranks(order, occurrences, value_of)
+    return _Column(values, keys, counts, (0.0, 0.0, float(len(value_of) > 0)), "", _NONE, _NONE, ranks)
+
+
+def _profile_numbers(
+    values: list[str], occurrences: F64, value_of: I64, parsed: NumericValues, complete: bool
+) -> _Column:
+    order = np.argsort(parsed.values)  # NaN comes last
+    ordered = parsed.values[order]
+    numbers = np.repeat(ordered, occurrences[order].astype(np.int64))
+    keys = (parsed.values + 0.0).view(np.int64) ^ (_DAYS if parsed.type == "date" else 0)
+    series = parsed.values[value_of]
+    if np.isnan(ordered[-1]):  # some are text
+        numbers, series = numbers[: numbers.searchsorted(np.nan)], series[np.isfinite(series)]
+        text = np.flatnonzero(np.isnan(parsed.values)).tolist()
+        keys[text] = [hash(values[at].casefold()) for at in text]
+    counts = occurrences
+    if not (ordered[1:] != ordered[:-1]).all():
+        keys, counts = _merged(keys, occurrences)
+    share = len(numbers) / len(value_of)
+    type_shares = (share, 0.0, 1 - share) if parsed.type == "number" else (0.0, share, 1 - share)
+    ranks = _ranks(order, occurrences, value_of) if complete else None
+    return _Column(values, keys, counts, type_shares, parsed.unit, numbers, series, ranks)
+
+
+def _merged(keys: I64, occurrences: F64) -> tuple[I64, F64]:
+    """Keys without duplicates: values that differ only in how they are written are one."""
+    unique, at = np.unique(keys, return_inverse=True)
+    return unique, np.bincount(at, occurrences).astype(np.float64)
+
+
+def _value_indices(values: list[str], cells: list[str]) -> I64:
+    """(n,) the index of every cell's value."""
+    if len(values) == len(cells):
+        return np.arange(len(cells))
+    at = dict(zip(values, range(len(values)), strict=True))
+    return np.fromiter(map(at.__getitem__, cells), np.int64, len(cells))
+
+
+def _ranks(order: I64, occurrences: F64, value_of: I64) -> F64 | None:
+    """(n,) ranks of cells, ties averaged, centred and of length one: their dot products are correlations."""
+    if len(order) < 2 or len(value_of) < 8:
+        return None
+    ranks = np.empty(len(order))
+    ranks[order] = np.cumsum(occurrences[order]) - occurrences[order] / 2
+    ranks -= len(value_of) / 2  # their mean
+    return np.asarray((ranks / np.sqrt(ranks**2 @ occurrences))[value_of], np.float64)
+
+
+# --- all columns at once -----------------------------------------------------------------------------
+
+
+def _correlations(columns: Sequence[_Column], rows: int) -> F64:
+    """(C, C) rank correlations."""
+    ranks = np.zeros((len(columns), rows))
+    for at, column in enumerate(columns):
+        if column.ranks is not None:
+            ranks[at] = column.ranks
+    correlations = ranks @ ranks.T
+    np.fill_diagonal(correlations, 0)
+    return np.asarray(correlations, np.float64)
+
+
+def _repetition(sizes: F64, distinct: I64, owner: I64, counts: F64, rows: int) -> list[F64]:
+    """(C,) each: share of empty cells, root of the chance of two equal cells, share of distinct values."""
+    pairs = np.bincount(owner, counts * (counts - 1), len(sizes))
+    empty = np.where(sizes > 0, 1 - np.minimum(sizes / max(min(rows, MOST_CELLS), 1), 1), 0)
+    equal = np.sqrt(pairs / np.maximum(sizes * (sizes - 1), 1))
+    return [empty, equal, distinct / np.maximum(sizes, 1)]
+
+
+def _ascending(columns: Sequence[_Column]) -> list[F64]:
+    """(C,) how often numbers rise from row to row less how often they fall, -1 to 1."""
+    lengths = np.array([len(column.series) for column in columns], np.int64)
+    owner = np.repeat(np.arange(len(columns)), lengths)
+    steps = np.sign(np.diff(_joined([column.series for column in columns])))
+    steps[owner[1:] != owner[:-1]] = 0  # from one column to the next
+    return [np.bincount(owner[1:], steps, len(columns)) / np.maximum(lengths - 1, 1)]
+
+
+def _number_statistics(columns: Sequence[_Column]) -> list[F64]:
+    """(C,) each: shares of whole and of negative numbers, and the median on a signed log scale."""
+    plain = [column.numbers if column.type_shares[0] else _NONE for column in columns]
+    lengths = np.array([len(numbers) for numbers in plain], np.int64)
+    owner = np.repeat(np.arange(len(columns)), lengths)
+    numbers = _joined(plain)
+    total = np.maximum(lengths, 1)
+    median = np.array([column[len(column) // 2] if len(column) else 0 for column in plain])
+    return [
+        np.bincount(owner, np.rint(numbers) == numbers, len(columns)) / total,
+        np.bincount(owner, numbers < 0, len(columns)) / total,
+        np.sign(median) * np.log1p(np.abs(median)) / 4,
+    ]
+
+
+def _characters(some: list[list[str]]) -> tuple[F64, F64, F64, list[F64]]:
+    """Characters, lengths, decimal places and character classes of some values of each column.
+
+    (C, CHARACTERS) and (C, DECIMALS) roots of shares, whose products are affinities; (C, LENGTHS); (C,) each.
+    """
+    count = len(some)
+    owner = np.repeat(np.arange(count), [len(values) for values in some])
+    cells = list(chain.from_iterable(some))
+    values = np.maximum(np.bincount(owner, minlength=count), 1)[:, None]
+    size = np.fromiter(map(len, cells), np.int64, len(cells))
+    lengths = _histogram(owner, np.minimum(size, LENGTHS - 1), count, LENGTHS)
+    places = [len(cell) - 1 - cell.find(".") if "." in cell else 0 for cell in cells]
+    decimals = _histogram(owner, np.minimum(np.array(places, np.int64), DECIMALS - 1), count, DECIMALS)
+    points = points_of("".join(cells))
+    classes = classes_of(points)
+    of = np.repeat(owner, size)  # the column of every character
+    characters = _histogram(of, points % CHARACTERS, count, CHARACTERS)
+    total = np.maximum(characters.sum(1), 1)
+    return (
+        np.sqrt(characters / total[:, None]),
+        np.cumsum(lengths / values, 1),
+        np.sqrt(decimals / values),
+        [np.bincount(of, (classes & bit) > 0, count) / total for bit in _CLASSES],
+    )
+
+
+def _histogram(owner: I64, bins: NDArray[np.integer[Any]], count: int, width: int) -> I64:
+    """(count, width) how often each owner has each bin."""
+    return np.bincount(owner * width + bins, minlength=count * width).reshape(count, width)
+
+
+def _text(some: list[list[str]], is_text: NDArray[np.bool_]) -> tuple[I64, NDArray[np.uint32], F64]:
+    """Words, n-grams, shapes and tokens of columns that hold text, as ids and counts."""
+    columns = np.flatnonzero(is_text)
+    values = [some[at] for at in columns]
+    found = [*hashed_text(values), tokens_of(values)] if values else []
+    starts, ids, counts = counted(
+        [columns[owner] for owner, _ in found], [ids for _, ids in found], len(some)
+    )
+    return starts, ids, counts.astype(np.float64)
