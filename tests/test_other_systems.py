@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from gentus import files
 from gentus.app.serve import run
 from gentus.app.serve.uploads import clean_name
 from gentus.files import write_file
-from gentus.index import folder as store
 from gentus.lake.listing import readable
 from gentus.union import session
 
@@ -22,7 +22,7 @@ from gentus.union import session
 def windows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let some modules think so; all others, such as pathlib, had better not."""
     other = SimpleNamespace(**{**vars(os), "name": "nt"})
-    for module in (store, run, session):
+    for module in (files, run, session):
         monkeypatch.setattr(module, "os", other)
 
 
@@ -65,7 +65,7 @@ def refuses(times: int, monkeypatch: pytest.MonkeyPatch) -> list[float]:
         return real(self, target)
 
     monkeypatch.setattr(Path, "replace", replace)
-    monkeypatch.setattr(store, "time", SimpleNamespace(sleep=waits.append))
+    monkeypatch.setattr(files, "time", SimpleNamespace(sleep=waits.append))
     return waits
 
 
