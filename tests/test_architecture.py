@@ -34,7 +34,6 @@ CIRCLES = ("gentus.index", "gentus.lake")
 NOT_YET = [
     "gentus/app/cli/main.py",
     "gentus/app/demo.py",
-    "gentus/embed/training.py: __init__, parameters",
     "gentus/index/build.py: build, parameters",
     "gentus/index/build.py: fit, parameters",
     "gentus/index/build_labelled.py: learn_with_labels, lines",

@@ -8,7 +8,7 @@ import pytest
 from gentus.features.evidence import BLOCKS, Evidence
 from gentus.features.extract import concatenate, featurize
 from gentus.neighbours.labels import Labels
-from gentus.neighbours.matching import Columns, MatchingScorer, PairScorer, match_columns, scored_candidates
+from gentus.neighbours.matching import Columns, MatchingScorer, PairScorer, assign_columns, scored_candidates
 from gentus.neighbours.pair_scorer import FEATURES, fit_listwise, learn_scorer, pair_features
 from gentus.settings import TeacherSettings
 from gentus.table import Column, Table
@@ -38,10 +38,10 @@ def order_labels(queries: range) -> np.ndarray:
     return np.array([(q, t) for q in queries for t in range(60) if t != q and t % 2 == q % 2])
 
 
-def test_a_judge_learns_that_the_order_of_columns_counts() -> None:
+def test_a_scorer_learns_that_the_order_of_columns_counts() -> None:
     columns = ordered_lake()
     settings = TeacherSettings(candidates=40)
-    judge = learn_scorer(columns, order_labels(range(30)), settings, np.random.default_rng(0))
+    scorer = learn_scorer(columns, order_labels(range(30)), settings, np.random.default_rng(0))
     labels = Labels(np.zeros((0, 2), np.int64), order_labels(range(30, 60)))
 
     def precision(by: PairScorer) -> float:
@@ -49,9 +49,9 @@ def test_a_judge_learns_that_the_order_of_columns_counts() -> None:
             lambda q: [i.tolist() for _, i, _ in scored_candidates(columns, q.astype(np.int32), settings, by)]
         )
 
-    assert precision(judge) > 0.95
+    assert precision(scorer) > 0.95
     assert precision(MatchingScorer()) < 0.7
-    placed = sum(weight for name, weight in judge.report().items() if "same place" in name)
+    placed = sum(weight for name, weight in scorer.report().items() if "same position" in name)
     assert placed > 1
 
 
@@ -63,7 +63,7 @@ def test_pair_features_are_what_their_names_say() -> None:
     own = columns.evidence[columns.starts[0] : columns.starts[1]]
     for row, candidate in zip(features, candidates, strict=True):
         theirs = columns.evidence[columns.starts[candidate] : columns.starts[candidate + 1]]
-        assert row[:kinds].sum() == pytest.approx(match_columns(own @ theirs.T, np.array([3]))[0], rel=1e-4)
+        assert row[:kinds].sum() == pytest.approx(assign_columns(own @ theirs.T, np.array([3]))[0], rel=1e-4)
         placed = sum(float(own[i] @ theirs[i]) for i in range(3)) / 3
         assert row[kinds : 2 * kinds].sum() == pytest.approx(placed, rel=1e-4)
         assert row[2 * kinds] == (candidate % 3 == 0)  # the empty column counts as a column

@@ -11,12 +11,19 @@ import torch
 
 from gentus.arrays import F32
 from gentus.embed.encoder import Encoder
-from gentus.embed.training import Batches, Network, learn_latent, principal_basis, union_contrast
+from gentus.embed.training import (
+    BatchSampler,
+    Network,
+    Objective,
+    learn_latent,
+    principal_basis,
+    union_contrast,
+)
 from gentus.features.evidence import WIDTH, Evidence
 from gentus.features.extract import Features, concatenate, featurize
 from gentus.identifiers.quantizer import learn_codes
 from gentus.neighbours.graph import Graph
-from gentus.neighbours.matching import Columns, find_neighbours, match_columns, mutual_pairs
+from gentus.neighbours.matching import Columns, assign_columns, mutual_pairs, score_neighbours
 from gentus.settings import EncoderSettings, LatentSettings, QuantizerSettings, TeacherSettings
 from gentus.table import Column, Table
 
@@ -58,20 +65,20 @@ def test_matching_is_optimal() -> None:
     for _ in range(20):
         similarity = random.normal(size=(3, 4)).astype(np.float32)
         best = max(sum(similarity[i, p[i]] for i in range(3)) for p in permutations(range(4), 3))
-        assert match_columns(similarity, np.array([4]))[0] == pytest.approx(best / 12**0.5, rel=1e-5)
+        assert assign_columns(similarity, np.array([4]))[0] == pytest.approx(best / 12**0.5, rel=1e-5)
 
 
 def test_matching_scores_each_candidate_alone() -> None:
     random = np.random.default_rng(2)
     similarity = random.normal(size=(3, 9)).astype(np.float32)
-    together = match_columns(similarity, np.array([2, 3, 4]))
-    alone = [match_columns(similarity[:, a:b], np.array([b - a]))[0] for a, b in ((0, 2), (2, 5), (5, 9))]
+    together = assign_columns(similarity, np.array([2, 3, 4]))
+    alone = [assign_columns(similarity[:, a:b], np.array([b - a]))[0] for a, b in ((0, 2), (2, 5), (5, 9))]
     assert np.allclose(together, alone)
 
 
 def test_neighbours_are_of_the_same_subject(lake: tuple[Features, Evidence, F32, np.ndarray]) -> None:
     features, _, columns, starts = lake
-    graph = find_neighbours(Columns(columns, starts, features.positions), TeacherSettings(candidates=30))
+    graph = score_neighbours(Columns(columns, starts, features.positions), TeacherSettings(candidates=30))
     assert same_subject(graph) > 0.95
     assert not (graph.ids == np.arange(len(graph.ids))[:, None]).any()
     assert (np.diff(graph.scores, axis=1) <= 1e-6).all()
@@ -104,12 +111,12 @@ def test_codes_keep_the_subjects_apart_and_numpy_agrees_with_torch(
     random = np.random.default_rng(0)
     torch.manual_seed(0)
     total = len(starts) - 1
-    graph = find_neighbours(Columns(columns, starts, features.positions), TeacherSettings(candidates=20))
+    graph = score_neighbours(Columns(columns, starts, features.positions), TeacherSettings(candidates=20))
     pairs = mutual_pairs(graph)
     positive = sp.csr_matrix((np.ones(len(pairs), np.float32), (pairs[:, 0], pairs[:, 1])), (total, total))
     settings = LatentSettings(basis=64, seeds=16, per_seed=4, neighbours=10)
     basis = principal_basis(columns, 64, random)
-    batches = Batches(columns @ basis, starts, graph, positive, settings, random)
+    batches = BatchSampler(columns @ basis, starts, graph, Objective(positive), settings, random)
     sizes = EncoderSettings(hidden=32, heads=4, embedding=32, latent=16, inputs=WIDTH)
     network = Network(sizes, 64)
     learn_latent(network, batches, 60)

@@ -112,7 +112,7 @@ def _costs(
     """(FLOPs, bytes) that every part cannot do without."""
     columns = len(features.profile)
     cells = sum(len(cell) for column in table.columns for cell in column.cells)
-    a_column, a_table = encoder.maker.basis.size, encoder.projection.size
+    a_column, a_table = encoder.blocks.basis.size, encoder.projection.size
     summed = sum(
         WIDTHS[kind] * int(((features.ids >= first) & (features.ids < last)).sum())
         for kind, (first, last) in KINDS.items()

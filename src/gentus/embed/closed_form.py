@@ -1,14 +1,14 @@
 """The latent space of a lake without labels, in closed form: one eigenproblem instead of a training loop.
 
-A table is a handful of blocks of length one: what its cells say over the whole table (words, grams, tokens,
-profile, names), the mean of its columns' vectors, and, as far as tables of the lake have their columns in the
-same order, the mean of these vectors with signs by position. With X the (T, D) blocks, centred, and A the
+A table is a few blocks of length one: the evidence of all its cells (words, grams, tokens, profile, names),
+the mean of its columns' vectors, and, as far as tables of the lake keep column positions, the mean of these
+vectors with signs by position. With X the (T, D) blocks, centred, and A the
 symmetric, normalised neighbour graph, the latent space has the directions W that
 
     maximise  tr(W' X' A X W)   subject to   W' (X'X + ridge * I) W = I
 
 (linear graph embedding, also called locality preserving projection), scaled by the roots of their
-eigenvalues. It is deterministic, and a new table is encoded like those it was learnt from.
+eigenvalues. It is deterministic, and a new table is encoded like those of the fit.
 """
 
 from __future__ import annotations
@@ -39,42 +39,42 @@ if TYPE_CHECKING:
 class ClosedForm:
     """The encoder without labels: tables in, unit latents out."""
 
-    maker: Blocks
+    blocks: Blocks
     centre: F32  # (D,)
     projection: F32  # (D, latent)
     order: float = 0.0  # how far columns keep their positions, 0 to 1
-    anchors: F32 | None = None  # (A, latent) where tables that it was learnt from are placed
+    anchors: F32 | None = None  # (A, latent) smoothed latents of tables of the fit
     states: None = None  # no language model reads columns
 
     @property
     def evidence(self) -> Evidence:
-        """What it knows of words and the like."""
-        return self.maker.evidence
+        """Vocabularies and weights of evidence."""
+        return self.blocks.evidence
 
     @property
     def name_trust(self) -> float | None:
-        """How far names of columns count, 0 to 1; None where they are not looked at."""
-        return self.maker.name_trust if self.evidence.named else None
+        """How far names of columns count, 0 to 1; None where they are not read."""
+        return self.blocks.name_trust if self.evidence.named else None
 
     def read(self, table: Table) -> tuple[F32, F32]:
         """The (C, d) columns of a table as vectors, and its latent (latent,)."""
-        encoded = self.maker.encode(featurize(table))
+        encoded = self.blocks.encode(featurize(table))
         return encoded.columns, self.latents(encoded.vectors(self.order))[0]
 
     def encode(self, features: Features) -> F32:
         """(T, latent) unit latents; a table without columns gets the zero vector."""
-        return self.latents(self.maker.encode(features).vectors(self.order))
+        return self.latents(self.blocks.encode(features).vectors(self.order))
 
     def latents(self, vectors: F32) -> F32:
         """(T, latent) of tables with (T, D) vectors."""
         centred: F32 = vectors - self.centre
-        for part in self.maker.name_blocks():  # a table without names is as usual, not unlike all others
+        for part in self.blocks.name_blocks():  # without names a table is at the mean, not far from all
             centred[~vectors[:, part].any(1), part] = 0
         centred[~vectors.any(1)] = 0
         return normalize(products(centred, self.projection, np.arange(len(centred) + 1)))
 
     def place(self, latents: F32) -> F32:
-        """(T, latent) where tables that come later are placed by their latents."""
+        """(T, latent) smoothed latents of new tables."""
         return latents if self.anchors is None else smooth_new(latents, self.anchors)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -83,8 +83,8 @@ class ClosedForm:
         return {
             **self.evidence.arrays(),
             **anchors,
-            "closed_form.basis": self.maker.basis.astype(np.float16),
-            "closed_form.trust": np.array([self.maker.name_trust], np.float32),
+            "closed_form.basis": self.blocks.basis.astype(np.float16),
+            "closed_form.trust": np.array([self.blocks.name_trust], np.float32),
             "closed_form.order": np.array([self.order], np.float32),
             "closed_form.centre": self.centre,
             "closed_form.projection": self.projection.astype(np.float16),
@@ -95,9 +95,9 @@ class ClosedForm:
         """What `arrays` stored, its shapes checked."""
         basis = stored["closed_form.basis"].astype(np.float32)
         name_trust, order = (round(float(stored[f"closed_form.{name}"][0]), 3) for name in ("trust", "order"))
-        maker = Blocks(Evidence.restore(stored), basis, name_trust)
+        blocks = Blocks(Evidence.restore(stored), basis, name_trust)
         centre, projection = stored["closed_form.centre"], stored["closed_form.projection"].astype(np.float32)
-        width = maker.width + basis.shape[1] * bool(order)
+        width = blocks.width + basis.shape[1] * bool(order)
         if len(basis) != sum(WIDTHS.values()) or centre.shape != (width,):
             raise ValueError("closed_form.basis and closed_form.centre do not fit each other")
         if len(projection) != width:
@@ -105,31 +105,33 @@ class ClosedForm:
         anchors = stored.get("closed_form.anchors")
         if anchors is not None and anchors.shape[1:] != projection.shape[1:]:
             raise ValueError("closed_form.anchors do not fit closed_form.projection")
-        return cls(maker, centre, projection, order, None if anchors is None else anchors.astype(np.float32))
+        return cls(blocks, centre, projection, order, None if anchors is None else anchors.astype(np.float32))
 
 
-def learn_space(maker: Blocks, vectors: F32, graph: Neighbours | None, settings: SpaceSettings) -> ClosedForm:
-    """The latent space from (T, D) vectors of tables and their neighbours. Without these, as they are."""
+def learn_space(
+    blocks: Blocks, vectors: F32, graph: Neighbours | None, settings: SpaceSettings
+) -> ClosedForm:
+    """The latent space from (T, D) vectors of tables and their neighbours; without these, a rotation."""
     if graph is None:
-        directions = np.linalg.svd(vectors, full_matrices=False)[2].T  # (D, T) similarities stay as they are
-        return ClosedForm(maker, np.zeros(vectors.shape[1], np.float32), half(directions))
+        directions = np.linalg.svd(vectors, full_matrices=False)[2].T  # (D, T) keeps all similarities
+        return ClosedForm(blocks, np.zeros(vectors.shape[1], np.float32), half(directions))
     from scipy.linalg import eigh
 
     centre = vectors.mean(0, dtype=np.float64).astype(np.float32)
     near, spread = _moments(vectors - centre, normalized_affinity(graph.weights))
     spread[np.diag_indices(len(spread))] += settings.ridge * max(np.trace(spread), 1e-9)
     count, total = min(settings.latent, len(spread)), len(spread)
-    with one_blas_thread():  # SciPy's own BLAS, which was perhaps loaded just now
+    with one_blas_thread():  # SciPy's BLAS may have been loaded just now
         values, directions = eigh((near + near.T) / 2, spread, subset_by_index=[total - count, total - 1])
     projection = directions[:, ::-1] * np.sqrt(np.maximum(values[::-1], 1e-9))
-    # Signs are free: the largest number of every direction is positive, whatever the library did.
+    # Signs are arbitrary: the largest entry of every direction is made positive.
     largest = np.abs(projection).argmax(0)
     projection *= np.sign(projection[largest, np.arange(count)])
-    return ClosedForm(maker, centre, half(projection / np.abs(projection).max()), graph.order)
+    return ClosedForm(blocks, centre, half(projection / np.abs(projection).max()), graph.order)
 
 
 def _moments(centred: F32, affinity: sp.csr_matrix, block: int = 4096) -> tuple[F64, F64]:
-    """(D, D) X'AX and X'X in double precision, some rows at a time: X is large."""
+    """(D, D) X'AX and X'X in double precision, by blocks of rows: X is large."""
     near, spread = np.zeros((2, centred.shape[1], centred.shape[1]))
     for begin in range(0, len(centred), block):
         some = centred[begin : begin + block].astype(np.float64)
@@ -139,7 +141,7 @@ def _moments(centred: F32, affinity: sp.csr_matrix, block: int = 4096) -> tuple[
 
 
 def normalized_affinity(graph: sp.csr_matrix) -> sp.csr_matrix:
-    """(T, T) symmetric affinities: rows of sum one, averaged both ways, over root degrees."""
+    """(T, T) symmetric affinity: rows of sum one, averaged with the transpose, over root degrees."""
     import scipy.sparse as sp
 
     rows = sp.diags(1 / np.maximum(np.asarray(graph.sum(1), np.float64).ravel(), 1e-12)) @ graph

@@ -1,6 +1,6 @@
-"""The hybrid table encoder: evidence of columns, attention pooling, projection, latent. NumPy only.
+"""The table encoder with labels (section 4.1): evidence of columns, attention pooling, projection, latent.
 
-Learning happens in `gentus.embed.training`; here is the forward pass that search and insertion use.
+The forward pass with NumPy, for search and insertion; `gentus.embed.training` learns the weights.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ def parameter_shapes(settings: EncoderSettings) -> dict[str, tuple[int, ...]]:
     }
 
 
-def with_positions(columns: F32, places: NDArray[np.uint16], kept: int) -> F32:
-    """Columns with where they stand: from the left, from the right, and how many there are, one-hot."""
+def with_positions(columns: F32, positions: NDArray[np.uint16], kept: int) -> F32:
+    """(C, w + 3 kept) columns with one-hot positions: from the left, from the right, and the width."""
     if not kept:
         return columns
-    left, right = places.astype(np.int64).T
+    left, right = positions.astype(np.int64).T
     one_hot = np.eye(kept, dtype=np.float32)
     return np.hstack([columns, *(one_hot[np.minimum(at, kept - 1)] for at in (left, right, left + right))])
 
@@ -52,17 +52,17 @@ class Encoder:
     evidence: Evidence
     settings: EncoderSettings
     weights: dict[str, F32] = field(repr=False)
-    # Contextual states of tables' filled columns, where a language model reads them instead of the evidence.
+    # Column states of a language model, which replace the evidence.
     states: Callable[[Sequence[Table]], list[F32]] | None = field(default=None, repr=False)
 
     @property
     def name_trust(self) -> float | None:
-        """1 where names of columns count: what they are worth is learnt; None where they do not."""
+        """1 where names of columns count: their weight is learnt; None where they do not."""
         return 1.0 if self.evidence.named else None
 
     @property
     def order(self) -> float:
-        """1 where positions of columns count: what they are worth is learnt; else 0."""
+        """1 where positions of columns count: their weight is learnt; else 0."""
         return 1.0 if self.settings.places else 0.0
 
     def read(self, table: Table) -> tuple[F32, F32]:
@@ -72,7 +72,7 @@ class Encoder:
         return hidden, self.pool(hidden, np.diff(features.tables))[0]
 
     def columns(self, table: Table, features: Features) -> F32:
-        """(C, inputs) what is known of every filled column, its place left out."""
+        """(C, inputs) evidence or states of every filled column, without its position."""
         if self.states is None:
             return self.evidence.columns(features)
         filled = [column for column in table.columns if column.cells]
@@ -98,7 +98,7 @@ class Encoder:
         return cls(Evidence.restore(stored), settings, weights)
 
     def inputs(self, columns: F32, features: Features) -> F32:
-        """(C, inputs + 3 places) what comes in, from what is known of every column."""
+        """(C, inputs + 3 places) inputs of the network, from evidence or states (C, inputs)."""
         return with_positions(columns, features.positions, self.settings.places)
 
     def hidden(self, inputs: F32) -> F32:
@@ -118,13 +118,13 @@ class Encoder:
             return latents
         count = counts[filled][:, None]
         starts = np.concatenate([[0], np.cumsum(count)[:-1]])
-        # A learned global query against the keys of each head is one linear map to a score a head.
+        # A learned global query against the keys of each head is one linear map to a score per head.
         scores = hidden @ w["query.weight"]  # (C, heads)
         scores = np.exp(scores - np.repeat(np.maximum.reduceat(scores, starts), count[:, 0], 0))
         attention = scores / np.repeat(np.add.reduceat(scores, starts), count[:, 0], 0)
         values = (hidden @ w["value.weight"]).reshape(len(hidden), self.settings.heads, -1)
         pooled = np.add.reduceat((values * attention[:, :, None]).reshape(len(hidden), -1), starts)  # (T, H)
-        # Attention forgets how many columns there are; a sum damped by the root of their number does not.
+        # Attention pooling loses the number of columns; a sum over its square root keeps it.
         total = np.add.reduceat(hidden, starts) / np.sqrt(count)
         embedding = normalize(np.hstack([pooled, total]) @ w["project.weight"] + w["project.bias"])
         inner = silu(embedding * np.sqrt(self.settings.embedding) @ w["latent1.weight"] + w["latent1.bias"])

@@ -1,4 +1,4 @@
-"""Neighbour smoothing (database-side augmentation): a latent moves to the mean of its neighbours'."""
+"""Neighbour smoothing (database-side augmentation): a latent moves towards the mean of its neighbours."""
 
 from __future__ import annotations
 
@@ -13,31 +13,29 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
 
 
-ANCHORS = 8192  # tables of the lake, at most, that new ones are smoothed with ...
-
-
-NEAREST, POWER = 15, 4  # ... so many for each, counted by this power of their similarity
+ANCHORS = 8192  # at most so many tables of the fit are kept to smooth new ones ...
+NEAREST, POWER = 15, 4  # ... with the nearest of them, weighted by a power of their similarity
 
 
 def smooth(latents: F32, neighbours: sp.csr_matrix, weight: float) -> F32:
-    """(T, d) unit latents moved to the mean of their mutual neighbours (database-side augmentation)."""
+    """(T, d) unit latents moved towards the mean of their k-reciprocal neighbours (T, T)."""
     return normalize(latents + weight * np.asarray(neighbours @ latents, np.float32))
 
 
-def choose_anchors(placed: F32) -> F32:
-    """(A, d) of the tables a space was learnt from, some that new tables are smoothed with."""
-    return half(placed[:: max(1, -(-len(placed) // ANCHORS))])
+def choose_anchors(smoothed: F32) -> F32:
+    """(A, d) some of the smoothed latents of the fit, evenly spaced, as they are stored."""
+    return half(smoothed[:: max(1, -(-len(smoothed) // ANCHORS))])
 
 
-def place_new(latents: F32, placed: F32) -> F32:
-    """(T, d) where new tables go, by their latents and where those of the lake are."""
-    return smooth_new(latents, choose_anchors(placed))
+def place_new(latents: F32, smoothed: F32) -> F32:
+    """(T, d) smoothed latents of new tables, by those of the fit."""
+    return smooth_new(latents, choose_anchors(smoothed))
 
 
 def smooth_new(latents: F32, anchors: F32) -> F32:
-    """(T, d) unit latents of new tables moved to the mean of their nearest anchors.
+    """(T, d) unit latents of new tables moved towards the mean of their nearest anchors (A, d).
 
-    Which neighbours are mutual is not known of a new table; so each counts by how similar it is.
+    Reciprocal neighbours of a new table are not known; so each anchor is weighted by its similarity.
     """
     similarity = latents @ anchors.T  # (T, A)
     count = min(NEAREST, len(anchors))

@@ -1,7 +1,7 @@
-"""Learning the latent space: the encoder's network, taught to rank tables as the teacher does.
+"""Training of the encoder's network: it learns to rank tables as the neighbour graph and the labels do.
 
-For a batch of tables, the softmax over latent similarities is pulled to the softmax over the teacher's
-scores. Unlike contrasting two views of one table, this never drives unionable tables apart.
+In a batch of tables, the softmax over latent similarities is trained towards the softmax over the graph's
+scores. Unlike a contrast of two views of one table, this never separates unionable tables.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gentus.settings import EncoderSettings, LatentSettings
 
 
 class Network(nn.Module):
-    """The encoder of `gentus.embed.encoder`, on evidence in a basis of its principal directions."""
+    """The encoder of `gentus.embed.encoder`, on evidence in a basis of principal components."""
 
     def __init__(self, settings: EncoderSettings, basis: int) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class Network(nn.Module):
             self.weights[name.replace(".", "_")] = nn.Parameter(start)
 
     def forward(self, columns: Tensor, owner: Tensor, tables: int) -> tuple[Tensor, Tensor]:
-        """Unit embeddings (T, E) and unit latents (T, d) from columns (C, inputs) and their table (C,)."""
+        """Unit embeddings (T, E) and unit latents (T, d), from columns (C, inputs) and their tables (C,)."""
         w = self.weights
         heads = self.settings.heads
         hidden = functional.silu(columns @ w["column_weight"] + w["column_bias"])  # (C, H)
@@ -57,7 +57,7 @@ class Network(nn.Module):
         return embedding, functional.normalize(latent, dim=1)
 
     def export(self, basis: F32) -> dict[str, F32]:
-        """Weights for `gentus.embed.encoder`, the basis folded in, rounded as they will be stored."""
+        """Weights for `gentus.embed.encoder`, multiplied by the basis, rounded as they will be stored."""
         arrays = {
             name: self.weights[name.replace(".", "_")].detach().numpy()
             for name in parameter_shapes(self.settings)
@@ -68,7 +68,7 @@ class Network(nn.Module):
 
 
 def principal_basis(columns: F32, width: int, random: np.random.Generator) -> F32:
-    """(W, width) leading directions of the evidence, scaled so that projections have unit variance in all."""
+    """(W, width) leading principal components of evidence (C, W), scaled to unit variance in total."""
     sample = columns[random.choice(len(columns), min(len(columns), 20_000), replace=False)]
     values, vectors = np.linalg.eigh(sample.T @ sample / len(sample))
     width = min(width, vectors.shape[1])
@@ -78,94 +78,89 @@ def principal_basis(columns: F32, width: int, random: np.random.Generator) -> F3
 
 @dataclass(slots=True)
 class Batch:
-    """Some tables with their columns, and what the teacher thinks of every pair of them."""
+    """Some tables with their columns, and the targets for all pairs of them."""
 
     columns: Tensor  # (C, inputs)
     owner: Tensor  # (C,)
     tables: NDArray[np.int64]  # (T,)
-    target: Tensor  # (A, T) the teacher's distribution over the other tables
+    target: Tensor  # (A, T) the graph's distribution over the other tables
     anchors: Tensor  # (A,) the rows that have one
     pairs: Tensor  # (T, T) weights of the positives for the contrastive term
 
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """What is asked of a ranking."""
+    """Weights of the losses, and the positive pairs."""
 
-    teacher: float = 1.0  # weight of the teacher's distribution
+    pairs: sp.csr_matrix  # (T, T) weights
+    teacher: float = 1.0  # weight of the graph's distribution
     union: float = 0.1  # lambda_u: weight of the positive pairs, among the latents ...
     union_coded: float = 0.0  # ... and among the quantized tables
-    labelled: bool = False  # pairs are annotated: they lead, and the teacher keeps to the other tables
+    labelled: bool = False  # label-supervised: pairs are annotated, and the graph is for the other tables
 
 
-class Batches:
-    """Batches drawn so that unionable tables meet: seeds, and some of each seed's neighbours."""
+class BatchSampler:
+    """Draws batches in which unionable tables are together: seeds, and some of each seed's neighbours."""
 
     def __init__(
         self,
-        columns: F32,
-        starts: NDArray[np.int64],
+        columns: F32,  # (C, inputs)
+        starts: NDArray[np.int64],  # (T + 1,)
         graph: Graph,
-        pairs: sp.csr_matrix,
+        objective: Objective,
         settings: LatentSettings,
         random: np.random.Generator,
-        objective: Objective | None = None,
     ) -> None:
-        self.objective = objective or Objective()
-        self.annotated = np.flatnonzero((np.diff(pairs.indptr) > 0) & self.objective.labelled)
+        self.objective = objective
+        self.annotated = np.flatnonzero((np.diff(objective.pairs.indptr) > 0) & objective.labelled)
         self.columns, self.starts, self.settings, self.random = columns, starts, settings, random
-        self.pairs = pairs
         self.width = min(settings.neighbours, graph.ids.shape[1])
         self.ids = graph.ids[:, : self.width]
         total = len(self.ids)
         scores = graph.scores[:, : self.width]
         spread = max(float(graph.scores.std(1).mean()), 1e-6)
-        # Shifted so that the best score of each anchor is 0 and an absent pair can be told from any score.
+        # Shifted so that the best score of each anchor is 0; an absent pair is below all.
         scaled = (scores - graph.scores[:, :1]) / (settings.teacher_temperature * spread)
         rows = np.arange(0, total * self.width + 1, self.width)
         self.scores = sp.csr_matrix((np.exp(scaled).ravel() + 1e-30, self.ids.ravel(), rows), (total, total))
 
     def draw(self) -> Batch:
         """One batch."""
-        total, s = len(self.ids), self.settings
+        total, s, positives = len(self.ids), self.settings, self.objective.pairs
         drawn = []
         count = s.anchors(total)
-        if len(self.annotated):  # half of the seeds are annotated tables, with positives and look-alikes
+        if len(self.annotated):  # half of the seeds are annotated tables, with positives and hard negatives
             half = min(s.seeds, len(self.annotated))
             count = min(s.seeds, total)
             for seed in self.random.choice(self.annotated, half, replace=False):
-                begin, end = self.pairs.indptr[seed : seed + 2]
-                weights = self.pairs.data[begin:end]
+                begin, end = positives.indptr[seed : seed + 2]
+                tables, weights = positives.indices[begin:end], positives.data[begin:end]
                 some = min(s.positives, end - begin)
                 drawn.append([seed])
-                drawn.append(
-                    self.random.choice(
-                        self.pairs.indices[begin:end], some, replace=False, p=weights / weights.sum()
-                    )
-                )
+                drawn.append(self.random.choice(tables, some, replace=False, p=weights / weights.sum()))
                 drawn.append(self.ids[seed, self.random.integers(0, self.width, s.look_alikes)])
         seeds = self.random.choice(total, count, replace=False)
         picks = self.random.integers(0, self.width, (len(seeds), s.per_seed))
         tables = np.unique(np.concatenate([*drawn, seeds, self.ids[seeds[:, None], picks].ravel()]))
         columns, owner = self.gather(tables)
         weight = torch.from_numpy(self.scores[tables][:, tables].toarray().astype(np.float32))
-        taught = weight.sum(1) > 0
+        scored = weight.sum(1) > 0
         if len(self.annotated):
-            taught &= torch.from_numpy(~np.isin(tables, self.annotated))
-        anchors = torch.nonzero(taught)[:, 0]
+            scored &= torch.from_numpy(~np.isin(tables, self.annotated))
+        anchors = torch.nonzero(scored)[:, 0]
         target = weight[anchors] / weight[anchors].sum(1, keepdim=True)
-        pairs = torch.from_numpy(self.pairs[tables][:, tables].toarray().astype(np.float32))
+        pairs = torch.from_numpy(positives[tables][:, tables].toarray().astype(np.float32))
         return Batch(columns, owner, tables, target, anchors, pairs)
 
     def gather(self, tables: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
-        """The columns of some tables, and for each column which of these tables it belongs to."""
+        """The columns (C, inputs) of some tables, and (C,) which of these tables each belongs to."""
         at, counts = column_ids(self.starts, tables)
         owner = np.repeat(np.arange(len(tables)), counts)
         return torch.from_numpy(self.columns[at]), torch.from_numpy(owner)
 
 
 def ranking_loss(logits: Tensor, batch: Batch, teacher: float, union: float) -> Tensor:
-    """How far a (T, T) ranking of a batch is from the teacher's and from the positive pairs."""
+    """Cross-entropy of (T, T) logits with the graph's distribution and with the positive pairs, weighted."""
     own = torch.eye(len(logits), dtype=torch.bool)
     log_p = torch.log_softmax(logits.masked_fill(own, -1e9), 1)
     loss = logits.new_zeros(())
@@ -175,7 +170,7 @@ def ranking_loss(logits: Tensor, batch: Batch, teacher: float, union: float) -> 
 
 
 def union_contrast(latents: Tensor, pairs: Tensor, temperature: float) -> Tensor:
-    """The paper's unionability loss: supervised contrast of positive pairs within a batch."""
+    """The paper's L_union (section 4.2): supervised contrast of positive pairs within a batch."""
     own = torch.eye(len(latents), dtype=torch.bool)
     log_p = torch.log_softmax((latents @ latents.T / temperature).masked_fill(own, -1e9), 1)
     return _contrast(log_p, pairs.float().masked_fill(own, 0))
@@ -189,8 +184,8 @@ def _contrast(log_p: Tensor, positive: Tensor) -> Tensor:
     return -((log_p * positive).sum(1)[some] / sums[some]).mean()
 
 
-def learn_latent(network: Network, batches: Batches, steps: int, tick: Tick = lambda n: None) -> None:
-    """Teach the network to rank as the teacher does, and as the labels say."""
+def learn_latent(network: Network, batches: BatchSampler, steps: int, tick: Tick = lambda n: None) -> None:
+    """Train the network on `steps` batches."""
     settings, objective = batches.settings, batches.objective
     optimizer = torch.optim.AdamW(network.parameters(), settings.rate, weight_decay=1e-2)
     schedule = torch.optim.lr_scheduler.OneCycleLR(

@@ -1,45 +1,35 @@
-"""Blocks: what a table says as one vector, and the vectors of its columns."""
+"""Blocks: a table as one vector of weighted parts, and the vectors of its columns."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gentus.arrays import F32, I64
+from gentus.arrays import F32, I64, half
 from gentus.features.evidence import BLOCKS, NAMES, WIDTHS, Evidence, normalize, unit_blocks
 from gentus.features.extract import Features
 from gentus.settings import SpaceSettings
 
-if TYPE_CHECKING:
-    pass
-from gentus.arrays import half
-
-# How much each block counts over the whole table, and in a column's vector. Names count as far as they agree
-# with cells; see `Blocks.name_trust`.
-TABLE = {"words": 0.3, "grams": 0.3, "tokens": 0.3, "profile": 0.1}
-
-
-NAME_IN_TABLE, NAME_IN_COLUMN = 0.5, 0.2
-
-
-POSITIONS = 96  # that are distinguished, from the left
+TABLE = {"words": 0.3, "grams": 0.3, "tokens": 0.3, "profile": 0.1}  # weights of a table's blocks
+IN_COLUMN = 0.2  # weight of every kind in a column's vector
+NAME_IN_TABLE, NAME_IN_COLUMN = 0.5, 0.2  # those of names, times `Blocks.name_trust`
+POSITIONS = 96  # of columns that are distinguished, from the left
 
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
     """Tables as blocks, and their columns as vectors."""
 
-    blocks: F32  # (T, B) what tables say, whatever the order of their columns
-    ordered: F32  # (T, d) their columns by position
+    blocks: F32  # (T, B) independent of the order of columns
+    ordered: F32  # (T, d) means of columns with signs by position
     columns: F32  # (C, d)
     starts: I64  # (T + 1,) where each table's columns begin
 
     def vectors(self, order: float) -> F32:
-        """(T, D) blocks, and the ordered columns with the weight that `order` has in the lake."""
+        """(T, D) blocks, and `ordered` with the weight that column positions have in the lake."""
         return np.concatenate([self.blocks, order**0.5 * self.ordered], axis=1) if order else self.blocks
 
 
@@ -72,20 +62,20 @@ class Blocks:
 
     @property
     def width(self) -> int:
-        """B."""
+        """B, the width of a table's blocks."""
         return sum(WIDTHS[kind] for kind in self._weights()) + int(self.basis.shape[1])
 
     def name_blocks(self) -> list[slice]:
-        """Where in a table's blocks those of names are."""
-        places, end = [], 0
+        """The columns of a table's blocks (T, B) that are of names."""
+        found, end = [], 0
         for kind in self._weights():
             part = slice(end, end := end + WIDTHS[kind])
             if kind in NAMES:
-                places.append(part)
-        return places
+                found.append(part)
+        return found
 
     def _weights(self) -> dict[str, float]:
-        """Roots of the weights of a table's blocks, which sum to one."""
+        """Square roots of the weights of a table's blocks, which sum to one."""
         weights = dict(TABLE)
         if self.name_trust:
             weights |= dict.fromkeys(NAMES, NAME_IN_TABLE * self.name_trust)
@@ -96,8 +86,8 @@ class Blocks:
 def products(rows: F32, matrix: F32, starts: I64) -> F32:
     """`rows @ matrix`, table by table.
 
-    In a product of many tables BLAS rounds a row by where it stands; but a table must have the same vectors
-    alone, among others and in two copies.
+    In a product of many tables, BLAS rounds a row differently by its position; but a table must have the same
+    vectors alone and among others.
     """
     found = np.empty((len(rows), matrix.shape[1]), np.float32)
     for first, last in pairwise(starts.tolist()):
@@ -115,7 +105,7 @@ def position_signs(width: int) -> F32:
 def learn_blocks(
     evidence: Evidence, features: Features, settings: SpaceSettings, most: int = 20_000
 ) -> Blocks:
-    """How columns and tables become vectors, learnt from a sample of tables."""
+    """Learn the basis of column vectors, partly whitened, and how far names count, from a sample."""
     raw = evidence.raw(features)
     name_trust = name_agreement(raw, features) if evidence.named else 0.0
     some = unit_blocks(raw[:: max(1, -(-len(raw) // most))].copy())
@@ -129,18 +119,18 @@ def learn_blocks(
 
 
 def _column_scale(name_trust: float) -> F32:
-    """(WIDTH,) the root of the weight of every kind in a column's vector."""
+    """(WIDTH,) the square root of the weight of every kind in a column's vector."""
     scale = np.empty(sum(WIDTHS.values()), np.float32)
     for kind, block in BLOCKS.items():
-        scale[block] = (NAME_IN_COLUMN * name_trust if kind in NAMES else 0.2) ** 0.5
+        scale[block] = (NAME_IN_COLUMN * name_trust if kind in NAMES else IN_COLUMN) ** 0.5
     return scale
 
 
 def name_agreement(raw: F32, features: Features, tables: int = 2000, anchors: int = 400) -> float:
-    """How far names may be trusted, 0 to 1, judged from the lake alone.
+    """How far names agree with cells, 0 to 1, by the (C, WIDTH) raw evidence alone.
 
-    Names that mean something agree with the words in cells: over a table's likeliest partners, similarity of
-    names and of words rise and fall together, at least as much as similarity of tokens and of words do.
+    It is the correlation of name and word similarity over a table's nearest tables, as a share of the
+    correlation of token and word similarity.
     """
     starts = features.tables.astype(np.int64)
     filled = np.flatnonzero(np.diff(starts) > 0)[:tables]

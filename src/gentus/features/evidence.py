@@ -1,9 +1,9 @@
-"""Evidence: what columns say, as vectors whose products are similarities. NumPy and SciPy only.
+"""Evidence: vectors of columns whose products are similarities. NumPy and SciPy only.
 
 A column's vector has a block for each kind of evidence: words, character grams and cell shapes as TF-IDF in
 their leading singular directions (latent semantic analysis), the weighted mean of static token vectors,
-random Fourier features of its profile, and, where names count, the words and grams of its name. Everything
-up to the length of a block is linear: a block is a weighted sum of one row for each id of the column.
+random Fourier features of its profile, and, where names count, the words and grams of its name. Before it is
+scaled to length one, a block is linear: a weighted sum of one row for each id of the column.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gentus.features.extract import KINDS, PROFILE, TOKEN, Features
 from gentus.features.static_vectors import TOKENS, load_vectors
 from gentus.features.static_vectors import WIDTH as TOKEN_WIDTH
 
-if TYPE_CHECKING:  # a search does without SciPy, which takes a tenth of a second to import
+if TYPE_CHECKING:  # a search imports no SciPy, which takes a tenth of a second
     import scipy.sparse as sp
 
 
@@ -37,23 +37,20 @@ WIDTHS = {
     "name words": _SVD["name words"],
     "name grams": _SVD["name grams"],
 }
-BLOCKS: dict[str, slice] = {  # where each kind of evidence lies in a column's vector
+BLOCKS: dict[str, slice] = {  # the part of a column's vector that each kind has
     kind: slice(end - width, end)
     for (kind, width), end in zip(WIDTHS.items(), accumulate(WIDTHS.values()), strict=True)
 }
 WIDTH = sum(WIDTHS.values())
 _WIDTHS = list(WIDTHS.values())
 _BEGINS = [block.start for block in BLOCKS.values()]
-FEW = 8192  # ids of a kind; so many at most are summed as they come
-FEWEST, MOST = (
-    1 << 14,
-    1 << 16,
-)  # ids of a kind that are known: as many for the smallest lakes, for the largest
+FEW = 8192  # ids up to which a loop over columns is faster than sparse products
+FEWEST, MOST = 1 << 14, 1 << 16  # sizes of a vocabulary: for the smallest lakes, for the largest
 
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """The known ids of one kind: what each weighs, and its row in the space of the kind."""
+    """The ids of one kind: the IDF of each, and its row in the latent semantic space of the kind."""
 
     ids: NDArray[np.uint32]  # (V,) sorted
     idf: F32  # (V,)
@@ -63,15 +60,15 @@ class Vocabulary:
 
 @dataclass(frozen=True, slots=True)
 class Lexicon:
-    """All known ids, tokens included, kind by kind: one look finds those of every kind."""
+    """The vocabularies of all kinds as one sorted array, so that one search finds all ids."""
 
     ids: NDArray[np.uint32]  # (V,) sorted, because the kind is in the upper bits
     weights: F32  # (V,) IDF, times the scale of the row
-    kinds: dict[str, tuple[int, int, NDArray[Any]]]  # where a kind begins and ends in `ids`, and its rows
+    kinds: dict[str, tuple[int, int, NDArray[Any]]]  # the range of a kind in `ids`, and its rows
 
     @classmethod
     def of(cls, vocabularies: Mapping[str, Vocabulary], token_idf: F32) -> Lexicon:
-        """Vocabularies put together, and the static tokens."""
+        """From vocabularies, and the static tokens."""
         tokens = np.arange(TOKEN, TOKEN + TOKENS, dtype=np.uint32)
         parts: dict[str, tuple[NDArray[np.uint32], F32, NDArray[Any]]] = {
             kind: (one.ids, one.idf * one.scales, one.rows) for kind, one in vocabularies.items()
@@ -86,29 +83,29 @@ class Lexicon:
         )
 
     def find(self, ids: NDArray[np.uint32]) -> tuple[I64, NDArray[np.bool_]]:
-        """Where ids are, and whether they are known."""
+        """(n,) positions of ids, and (n,) whether they are in the vocabularies."""
         at = np.searchsorted(self.ids, ids)
         np.minimum(at, len(self.ids) - 1, out=at)
         return at, self.ids[at] == ids
 
     def of_kind(self, kind: str, at: I64) -> NDArray[np.bool_]:
-        """Which of some places in it are of a kind."""
+        """(n,) which of some positions are of a kind."""
         begin, end, _ = self.kinds[kind]
         return (at >= begin) & (at < end)
 
 
 @dataclass(slots=True)
 class Evidence:
-    """How this lake turns features into vectors: what it knows, and what is rare in it."""
+    """Turns features into vectors, by vocabularies and weights learnt from a lake."""
 
     vocabularies: dict[str, Vocabulary]  # those of words, grams, shapes and, where they count, names
     token_idf: F32  # (TOKENS,)
-    centre: F32  # (TOKEN_WIDTH,) the mean token: what every column shares says nothing
-    weights: F32 = field(default_factory=lambda: equal_weights())  # (kinds,) with labels: what each counts
+    centre: F32  # (TOKEN_WIDTH,) the mean token vector, which is subtracted
+    weights: F32 = field(default_factory=lambda: equal_weights())  # (kinds,) for the network, with labels
     _lexicon: Lexicon | None = field(default=None, init=False, repr=False, compare=False)
 
     def __getstate__(self) -> tuple[None, dict[str, Any]]:
-        """What goes to another process: not the lexicon, which is soon put together there."""
+        """State for another process, without the lexicon, which is quickly made there."""
         return None, {one.name: getattr(self, one.name) for one in fields(self)} | {"_lexicon": None}
 
     @property
@@ -118,34 +115,34 @@ class Evidence:
 
     @classmethod
     def fit(cls, features: Features, tables: int, names: bool = True, seed: int = 0) -> Evidence:
-        """From a sample of a lake of so many `tables`."""
+        """Learn from a sample of a lake of `tables` tables."""
         most = int(np.clip(1 << (2 * tables - 1).bit_length(), FEWEST, MOST))
         kinds = [kind for kind in _SVD if names or kind not in NAMES]
         known = {kind: learn_vocabulary(features, kind, most, seed) for kind in kinds}
         counts = _table_counts(features, "tokens")
         idf = quantize_idf(_idf(counts.count(TOKENS, TOKEN), len(features)))
-        # In double precision, so that it does not matter where sums are cut.
+        # In double precision, so that the order of the sum does not matter.
         mass = np.bincount(counts.ids - TOKEN, counts.weights * idf[counts.ids - TOKEN], TOKENS)
         centre = mass / max(mass.sum(), 1e-9) @ load_vectors().astype(np.float64)
         return cls(known, idf, centre.astype(np.float16).astype(np.float32))
 
     def report(self) -> dict[str, Any]:
-        """What it knows, in numbers."""
+        """Sizes of the vocabularies."""
         return {kind: len(vocabulary.ids) for kind, vocabulary in self.vocabularies.items()}
 
     def columns(self, features: Features) -> F32:
-        """(C, WIDTH) weighted evidence of every column, as a network reads it."""
+        """(C, WIDTH) weighted evidence of every column, the input of the network."""
         return rescale(unit_blocks(self.raw(features)), self.weights)
 
     def raw(self, features: Features) -> F32:
-        """(C, WIDTH) evidence of every column, blocks as long as they come; sums of them are of tables."""
+        """(C, WIDTH) evidence of every column before scaling; sums over columns are evidence of tables."""
         lexicon = self.lexicon()
         at, known = lexicon.find(features.ids)
         at, counts = at[known], features.counts[known]
         weights = (1 + _LOGARITHMS[counts]) * lexicon.weights[at]
         starts = np.concatenate([[0], np.cumsum(known)])[features.starts]
         vectors = np.zeros((len(starts) - 1, WIDTH), np.float32)
-        # One table: quicker than sparse products, which have to be set up.
+        # For one table a loop is faster than setting up sparse products.
         (add_few if len(at) < FEW else add_many)(vectors, lexicon, weights, at, starts)
         tokens = np.flatnonzero(lexicon.of_kind("tokens", at))
         owners = np.searchsorted(starts, tokens, "right") - 1
@@ -155,13 +152,13 @@ class Evidence:
         return vectors
 
     def lexicon(self) -> Lexicon:
-        """The vocabularies of all kinds as one, put together once."""
+        """The vocabularies of all kinds as one, made once."""
         if self._lexicon is None:
             self._lexicon = Lexicon.of(self.vocabularies, self.token_idf)
         return self._lexicon
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """What is stored of it."""
+        """The arrays that are stored."""
         stored: dict[str, NDArray[Any]] = {
             "evidence.token_idf": np.rint(self.token_idf * 16).astype(np.uint8),
             "evidence.centre": self.centre.astype(np.float16),
@@ -176,7 +173,7 @@ class Evidence:
 
     @classmethod
     def restore(cls, stored: Mapping[str, NDArray[Any]]) -> Evidence:
-        """What `arrays` stored, its shapes checked."""
+        """From stored arrays, whose shapes are checked."""
         kinds = [kind for kind in _SVD if f"{kind}.ids" in stored]
         known = {}
         for kind in kinds:
@@ -201,7 +198,7 @@ class Evidence:
 
 
 def equal_weights() -> F32:
-    """(kinds,) every kind counts alike."""
+    """(kinds,) the same weight for every kind."""
     return np.full(len(BLOCKS), 1 / len(BLOCKS), np.float32)
 
 
@@ -210,19 +207,19 @@ def equal_weights() -> F32:
 
 @dataclass(frozen=True, slots=True)
 class _Counts:
-    """Ids of one kind, over whole tables."""
+    """Counts of ids of one kind, per table."""
 
     tables: I64  # (n,)
     ids: NDArray[np.int64]  # (n,)
-    weights: F32  # (n,) 1 + log of how often
+    weights: F32  # (n,) 1 + log of the count
 
     def count(self, size: int, first: int) -> I64:
-        """(size,) in how many tables each id is."""
+        """(size,) the number of tables that have each id."""
         return np.bincount(self.ids - first, minlength=size)
 
 
 def _table_counts(features: Features, kind: str) -> _Counts:
-    """How often the ids of a kind occur in each table, whatever the column."""
+    """Counts of the ids of a kind in each table, over all columns."""
     first, last = KINDS[kind]
     some = np.flatnonzero((features.ids >= first) & (features.ids < last))
     column_of = np.repeat(np.arange(len(features.starts) - 1), np.diff(features.starts))[some]
@@ -238,21 +235,21 @@ def _table_counts(features: Features, kind: str) -> _Counts:
 
 
 def learn_vocabulary(features: Features, kind: str, most: int, seed: int) -> Vocabulary:
-    """The ids of a kind that most tables have, with the leading singular directions of their TF-IDF."""
+    """The `most` ids of a kind with the highest table frequency, and their TF-IDF's singular directions."""
     import scipy.sparse as sp
 
     counts = _table_counts(features, kind)
     ids, at, frequency = np.unique(counts.ids, return_inverse=True, return_counts=True)
-    common = np.flatnonzero(frequency > 1)  # what one table has alone leads to no other ...
+    common = np.flatnonzero(frequency > 1)  # ids of one table say nothing about others ...
     width = WIDTHS[kind]
     if len(common) < 2 * width:
-        common = np.arange(len(ids))  # ... but in a small lake it is all there is
+        common = np.arange(len(ids))  # ... but in a small lake there are too few others
     kept = np.sort(common[np.argsort(-frequency[common], kind="stable")[:most]])
     idf = quantize_idf(_idf(frequency[kept], len(features)))
-    place = np.full(len(ids), -1)
-    place[kept] = np.arange(len(kept))
-    known = place[at] >= 0
-    at, tables = place[at[known]], counts.tables[known]
+    number = np.full(len(ids), -1)
+    number[kept] = np.arange(len(kept))
+    known = number[at] >= 0
+    at, tables = number[at[known]], counts.tables[known]
     matrix = sp.csr_matrix((counts.weights[known] * idf[at], (tables, at)), (len(features), len(kept)))
     rows = np.zeros((len(kept), width), np.float32)
     found = singular_directions(_unit_rows(matrix), width, seed)
@@ -292,7 +289,7 @@ def _idf(frequency: I64, tables: int) -> F32:
 
 
 def quantize_idf(idf: F32) -> F32:
-    """IDF to a sixteenth, so that a byte stores it and a loaded index computes what was fitted."""
+    """IDF rounded to a sixteenth, so that a stored byte restores it exactly."""
     return np.asarray(np.minimum(np.rint(idf * 16), 255) / 16, np.float32)
 
 
@@ -307,7 +304,7 @@ _LOGARITHMS = np.log(np.maximum(np.arange(256), 1)).astype(np.float32)  # of cou
 
 
 def add_few(vectors: F32, lexicon: Lexicon, weights: F32, at: I64, starts: I64) -> None:
-    """Add to every column's blocks the weighted rows of its ids, one block at a time."""
+    """Set every column's blocks (C, WIDTH) to the weighted sums of the rows of its ids, in a loop."""
     borders = [begin for begin, _, _ in lexicon.kinds.values()] + [len(lexicon.ids)]
     for column, (begin, end) in enumerate(pairwise(starts.tolist())):
         # Ids are sorted, so those of a kind are together in every column.
@@ -319,7 +316,7 @@ def add_few(vectors: F32, lexicon: Lexicon, weights: F32, at: I64, starts: I64) 
 
 
 def add_many(vectors: F32, lexicon: Lexicon, weights: F32, at: I64, starts: I64) -> None:
-    """The same for many columns, by one sparse product for each kind."""
+    """The same for many columns, by one sparse product per kind."""
     import scipy.sparse as sp
 
     for kind, (first, last, rows) in lexicon.kinds.items():
@@ -349,14 +346,14 @@ def unit_blocks(vectors: F32) -> F32:
 
 
 def rescale(vectors: F32, factors: F32) -> F32:
-    """Multiply the weight of every kind of evidence, in place."""
+    """Multiply the weight of every kind of evidence by (kinds,) factors, in place."""
     for scale, block in zip(np.sqrt(factors), BLOCKS.values(), strict=True):
         vectors[:, block] *= scale
     return vectors
 
 
 def block_weights(vectors: F32) -> F32:
-    """How much each kind counts in weighed evidence: the squared length of its block, alike in all rows."""
+    """(kinds,) the weight of each kind: the squared length of its block, the same in all rows."""
     return np.array([(vectors[:4096, block] ** 2).sum(1).max() for block in BLOCKS.values()], np.float32)
 
 
@@ -370,13 +367,13 @@ def normalize(vectors: F32) -> F32:
 def profiles(profile: F32) -> F32:
     """(C, 64) random Fourier features of profiles, of length one."""
     frequencies, phases = _fourier()
-    # Not by BLAS, which rounds a row by where it stands: see `closed_form.products`.
+    # Not by BLAS, which rounds a row differently by its position: see `blocks.products`.
     return normalize(np.cos(np.einsum("cp,pd->cd", profile, frequencies) + phases))
 
 
 @lru_cache(maxsize=1)
 def _fourier() -> tuple[F32, F32]:
-    """Random Fourier features of a Gaussian kernel on profiles; the generator is part of the format."""
+    """Frequencies and phases for a Gaussian kernel on profiles; the seed is part of the format."""
     random = np.random.Generator(np.random.PCG64(20_180))
     uniform = random.random((3, PROFILE, WIDTHS["profile"]))
     gaussian = np.sqrt(-2 * np.log(1 - uniform[0])) * np.cos(2 * np.pi * uniform[1])  # Box-Muller

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from gentus.arrays import half
-from gentus.embed.training import Batches, Network, ranking_loss
+from gentus.embed.training import BatchSampler, Network, ranking_loss
 from gentus.identifiers.codebooks import Codebooks
 from gentus.identifiers.residual_kmeans import residual_kmeans
 from gentus.progress import Tick
@@ -37,7 +37,7 @@ def quantize(latents: Tensor, books: Tensor) -> tuple[Tensor, Tensor]:
 
 def learn_codes(
     network: Network,
-    batches: Batches,
+    batches: BatchSampler,
     settings: QuantizerSettings,
     shape: tuple[int, int],
     generator: torch.Generator,
@@ -97,7 +97,7 @@ def _reset_dead(books: Tensor, latents: Tensor, generator: torch.Generator) -> N
 
 
 @torch.no_grad()
-def all_latents(network: Network, batches: Batches, block: int = 1024) -> Tensor:
+def all_latents(network: Network, batches: BatchSampler, block: int = 1024) -> Tensor:
     """(T, d) latents of every table the batches are drawn from."""
     total = len(batches.starts) - 1
     parts = []

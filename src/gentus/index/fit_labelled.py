@@ -20,7 +20,7 @@ from safetensors.numpy import save
 
 from gentus.arrays import F32, I64
 from gentus.embed.encoder import with_positions
-from gentus.embed.training import Batches, Network, Objective, learn_latent, principal_basis
+from gentus.embed.training import BatchSampler, Network, Objective, learn_latent, principal_basis
 from gentus.files import write_file
 from gentus.identifiers.codebooks import Codebooks
 from gentus.identifiers.quantizer import all_latents, learn_codes
@@ -31,8 +31,8 @@ from gentus.neighbours.matching import (
     Columns,
     MatchingScorer,
     PairScorer,
-    find_neighbours,
     mutual_pairs,
+    score_neighbours,
     scored_candidates,
 )
 from gentus.neighbours.pair_scorer import LearnedScorer, learn_scorer
@@ -77,16 +77,16 @@ def fit_lake(
         return Fitted(network.export(basis), encoder, None, books, None, {"validation_map": {}})
     judge, report = choose_scorer(columns, labels, settings, random, progress)
     with progress.stage("Scoring neighbours", total) as tick:
-        graph = find_neighbours(columns, settings.teacher, judge, tick)
+        graph = score_neighbours(columns, settings.teacher, judge, tick)
     evidence = None
     if isinstance(judge, LearnedScorer) and inputs is columns.evidence:
         evidence = judge.reweigh(columns)  # what counts little would drown what counts in the basis
     basis = principal_basis(inputs, settings.latent.basis, random)
     seen = with_positions(inputs @ basis, columns.positions, encoder.places)
-    best: tuple[float, Network, Batches] | None = None
+    best: tuple[float, Network, BatchSampler] | None = None
     figures = {}
-    for name, pairs, objective in _ways(labels, graph, total, settings):
-        batches = Batches(seen, columns.starts, graph, pairs, settings.latent, random, objective)
+    for name, objective in _ways(labels, graph, total, settings):
+        batches = BatchSampler(seen, columns.starts, graph, objective, settings.latent, random)
         network = Network(encoder, basis.shape[1])
         steps = settings.latent.steps(total, objective.labelled)
         with progress.stage(f"Learning latents, {name}", steps, "steps") as tick:
@@ -99,7 +99,7 @@ def fit_lake(
     led, soft = batches.objective.labelled, _soft(batches, labels)
     with progress.stage("Learning codes", quantizer.training_steps(total), "steps") as tick:
         if settings.identifiers == "ordinary":
-            batches.objective = Objective(teacher=0.0, union=0.0)
+            batches.objective = Objective(batches.objective.pairs, teacher=0.0, union=0.0)
         codebooks = learn_codes(network, batches, quantizer, shape, generator, tick)
         latents = all_latents(network, batches).numpy()
         unseen = held_out_error(latents, latents, shape, settings.seed)
@@ -177,7 +177,7 @@ def choose_scorer(
         }
     won = figures["judge with labels"] >= figures["judge without"]
     report = {
-        "scorer": {"found": learnt.finder, **learnt.report()} if won else None,
+        "scorer": {"found": learnt.candidate_generator, **learnt.report()} if won else None,
         "validation_map": {name: round(figure, 4) for name, figure in figures.items()},
     }
     return (learnt if won else plain), report
@@ -185,23 +185,23 @@ def choose_scorer(
 
 def _ways(
     labels: Labels, graph: Graph, total: int, settings: BuildSettings
-) -> Iterable[tuple[str, sp.csr_matrix, Objective]]:
+) -> Iterable[tuple[str, Objective]]:
     """What can be learnt: the teacher's ranking alone, or led by the labels."""
     near = mutual_pairs(graph)
     ones = np.ones(len(near), np.float32)
     mutual = sp.csr_matrix((ones, (near[:, 0], near[:, 1])), (total, total))
     union = 0.0 if settings.identifiers == "ordinary" else settings.quantizer.union_weight
     if not settings.teacher_weight:
-        yield "labels", labels.affinity(total, hop=0), Objective(teacher=0.0, union=union, labelled=True)
+        yield "labels", Objective(labels.affinity(total, hop=0), teacher=0.0, union=union, labelled=True)
         return
     if len(labels.validation) or not labels:  # else nothing could choose between the two
-        yield "teacher", mutual, Objective(union=union)
+        yield "teacher", Objective(mutual, union=union)
     if labels:
-        led = Objective(teacher=0.3, union=1.0, union_coded=1.0, labelled=True)
-        yield "labels", labels.affinity(total), led
+        pairs = labels.affinity(total)
+        yield "labels", Objective(pairs, teacher=0.3, union=1.0, union_coded=1.0, labelled=True)
 
 
-def _soft(batches: Batches, labels: Labels) -> sp.csr_matrix:
+def _soft(batches: BatchSampler, labels: Labels) -> sp.csr_matrix:
     """(T, T) soft annotations: the labels' where a table has any, else the teacher's."""
     teacher = batches.scores.astype(np.float32)
     teacher.data[teacher.data < 1e-3] = 0  # the best of a row is 1
@@ -213,7 +213,7 @@ def _soft(batches: Batches, labels: Labels) -> sp.csr_matrix:
     return teacher.astype(np.float32)
 
 
-def _dense_precision(network: Network, batches: Batches, labels: Labels) -> float:
+def _dense_precision(network: Network, batches: BatchSampler, labels: Labels) -> float:
     """MAP of the latents themselves on the queries held out."""
     latents = all_latents(network, batches)
 

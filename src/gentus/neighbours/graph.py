@@ -1,8 +1,8 @@
 """The neighbour graph of a lake without labels: which of its tables belong together.
 
-Candidates are the nearest tables by their vectors, found block by block; the best of them are those whose
-columns match, at the same position too if columns of this lake keep theirs. Tables that match everything are
-corrected for (hubness), and what is left of a table's best candidates are its weighted neighbours.
+Candidates are the nearest tables by their vectors. They are scored by how well columns match, and also at the
+same position as far as the lake keeps column positions. After hubness correction the best are a table's
+weighted neighbours.
 """
 
 from __future__ import annotations
@@ -19,11 +19,8 @@ from gentus.progress import Tick
 from gentus.settings import GraphSettings
 from gentus.threads import parallel
 
-BLOCK = 256  # tables compared with the lake at once: (BLOCK, T) similarities are held
-ANCHORS, PARTNERS = (
-    1000,
-    3,
-)  # tables, and best matches of each, that show whether columns keep their positions
+BLOCK = 256  # tables compared with the lake at once: (BLOCK, T) similarities in memory
+ANCHORS, PARTNERS = 1000, 3  # tables, and best matches of each, that `kept_positions` compares
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +35,8 @@ class Graph:
 class Neighbours:
     """Weighted neighbours, and how far tables that belong together have their columns in the same order."""
 
-    weights: sp.csr_matrix  # (T, T), of all but a table's neighbours zero
-    order: float  # 0: no more than by chance, 1: always; times its weight
+    weights: sp.csr_matrix  # (T, T), zero for all but a table's neighbours
+    order: float  # 0: no more than by chance, 1: always; times `GraphSettings.order`
 
 
 def find_neighbours(
@@ -53,15 +50,15 @@ def find_neighbours(
     return Neighbours(weighted_neighbours(Graph(found.ids, scores), settings), order)
 
 
-def principal(vectors: F32, directions: int, sample: int = 20_000) -> F32:
-    """(T, directions) unit vectors in their leading principal directions."""
+def principal(vectors: F32, n_components: int, sample: int = 20_000) -> F32:
+    """(T, n_components) unit vectors in their leading principal components."""
     some = vectors[:: max(1, -(-len(vectors) // sample))].astype(np.float64)
     _, basis = np.linalg.eigh(some.T @ some)
-    return normalize(vectors @ np.ascontiguousarray(basis[:, ::-1][:, :directions], np.float32))
+    return normalize(vectors @ np.ascontiguousarray(basis[:, ::-1][:, :n_components], np.float32))
 
 
 def nearest(vectors: F32, count: int, anchors: I32 | None = None) -> Graph:
-    """The `count` nearest other tables of every table, or of some, by the product of their vectors."""
+    """The `count` nearest other tables of every table, or of `anchors`, by the product of (T, d) vectors."""
     every = np.arange(len(vectors), dtype=np.int32) if anchors is None else anchors
     ids = np.empty((len(every), count), np.int32)
     scores = np.empty(ids.shape, np.float32)
@@ -81,10 +78,10 @@ def nearest(vectors: F32, count: int, anchors: I32 | None = None) -> Graph:
 
 
 def largest(values: F32, count: int) -> I64:
-    """Where the `count` largest of some values are, largest first, of equals the first."""
+    """Positions of the `count` largest values, largest first, of equals the first."""
     step = len(values) // (8 * count) if count else 0
     some: I64 = np.arange(len(values))
-    if step > 1:  # what is below the largest of a part is not among the largest of all
+    if step > 1:  # a value below the largest of a sample is not among the largest of all
         part = values[::step]
         some = np.flatnonzero(values >= np.partition(part, len(part) - count)[len(part) - count])
     if 0 < count < len(some):
@@ -96,8 +93,8 @@ def largest(values: F32, count: int) -> I64:
 def kept_positions(columns: F32, starts: I64, candidates: I32) -> float:
     """How far columns keep their positions in this lake: 0 no more than by chance, 1 always.
 
-    Some tables are compared with the best matches of each. Of the columns that are each other's best, how
-    many stand at the same position, beyond what tables of that many columns have by chance?
+    Some tables are compared with their best matches. Of the columns that are each other's best match, it is
+    the share at the same position, less the share expected by chance for tables of that width.
     """
     same = chance = pairs = 0.0
     for table in np.unique(np.linspace(0, len(candidates) - 1, ANCHORS).astype(int)):
@@ -136,11 +133,11 @@ def match_candidates(
 def match_columns(
     own: F32, columns: F32, starts: I64, candidates: NDArray[np.integer], order: float = 0.0
 ) -> F32:
-    """(n,) the similarity of a table's columns to the best of each candidate's, and the other way round.
+    """(n,) similarity of a table's (q, d) columns to the best of each candidate's, and the other way round.
 
-    The lesser of the two sums counts, over the geometric mean of the widths: a table with two of the ten
-    columns is no match, and neither is one with a hundred more. Every table has columns. The similarity of
-    columns at the same position is added with the weight `order`.
+    The lesser of the two sums counts, over the geometric mean of the widths: so a table with two of the ten
+    columns scores low, and also one with a hundred more. Every table has columns. The similarity of columns
+    at the same position is added with the weight `order`.
     """
     at, counts = column_ids(starts, candidates)
     similarity = np.maximum(own @ columns[at].T, 0)  # (q, sum of counts)
@@ -151,25 +148,25 @@ def match_columns(
     if order:
         position = np.arange(len(at)) - np.repeat(begins, counts)
         inside = np.flatnonzero(position < len(own))
-        in_place = np.zeros(len(at), np.float32)
-        in_place[inside] = similarity[position[inside], inside]
-        total = total + order * np.add.reduceat(in_place, begins)
+        aligned = np.zeros(len(at), np.float32)
+        aligned[inside] = similarity[position[inside], inside]
+        total = total + order * np.add.reduceat(aligned, begins)
     return np.asarray(total / np.sqrt(len(own) * counts), np.float32)
 
 
 def column_ids(starts: I64, tables: NDArray[np.integer]) -> tuple[I64, I64]:
-    """The columns of some tables, and how many each has."""
+    """The columns of some tables, one after the other, and (n,) how many each has."""
     counts = starts[tables + 1] - starts[tables]
     shift = starts[tables] - np.concatenate([[0], np.cumsum(counts)[:-1]])
     return np.repeat(shift, counts) + np.arange(counts.sum()), counts
 
 
 def weighted_neighbours(found: Graph, settings: GraphSettings) -> sp.csr_matrix:
-    """(T, T) the best candidates of each table after hubness correction, by their lead."""
+    """(T, T) the best candidates of each table after hubness correction, weighted by score above the rest."""
     total, width = found.ids.shape
     kept = min(settings.kept, width)
     order = np.argsort(-found.scores, axis=1, kind="stable")[:, : settings.reciprocal]
-    usual = np.take_along_axis(found.scores, order, 1).mean(1)  # with a table's own neighbours
+    usual = np.take_along_axis(found.scores, order, 1).mean(1)  # the mean score of a table's neighbours
     scores = found.scores - settings.hubness * usual[found.ids]
     order = np.argsort(-scores, axis=1, kind="stable")
     ids, scores = np.take_along_axis(found.ids, order, 1), np.take_along_axis(scores, order, 1)
@@ -180,7 +177,7 @@ def weighted_neighbours(found: Graph, settings: GraphSettings) -> sp.csr_matrix:
 
 
 def mutual_neighbours(graph: sp.csr_matrix, count: int) -> sp.csr_matrix:
-    """(T, T) the weights of those that are among each other's `count` best neighbours, in rows of sum one."""
+    """(T, T) weights of k-reciprocal neighbours, k = `count`, in rows of sum one."""
     total = graph.shape[0]
     width = np.diff(graph.indptr)
     best = np.arange(graph.nnz) - np.repeat(graph.indptr[:-1], width) < count  # rows are best first

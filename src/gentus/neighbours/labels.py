@@ -1,4 +1,4 @@
-"""Annotated pairs: most of them to learn from, the pairs of some queries held out to choose by."""
+"""Labels: annotated pairs for training, and those of some queries for validation."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from numpy.typing import NDArray
 from gentus.arrays import I64
 from gentus.metrics import score
 
-Ranker = Callable[[I64], Iterable[Sequence[int]]]  # queries in, the best tables of each out
+Ranker = Callable[[I64], Iterable[Sequence[int]]]  # from queries to the best tables of each
 
 
 @dataclass(frozen=True, slots=True)
 class Labels:
     """(query, unionable table) pairs as positions in the lake; no query is in both parts."""
 
-    pairs: I64  # (P, 2) to learn from
-    validation: I64  # (H, 2) to choose by
-    unknown: int = 0  # pairs that name a table which is not there
-    k: int = 20  # answers that count when choosing
+    pairs: I64  # (P, 2) for training
+    validation: I64  # (H, 2) to choose between alternatives
+    unknown: int = 0  # pairs with a table that is not in the lake
+    k: int = 20  # of the validation MAP@k
 
     @classmethod
     def split(
@@ -33,7 +33,7 @@ class Labels:
         share: float = 0.1,
         most: int = 150,
     ) -> Labels:
-        """Hold out a tenth of the queries, where there are enough of them to do without."""
+        """Use a `share` of the queries, but at most `most`, for validation."""
         known = [
             (position[query], position[table])
             for query, tables in truth.items()
@@ -43,26 +43,25 @@ class Labels:
         pairs = np.unique(np.array(known, np.int64).reshape(-1, 2), axis=0)
         queries = np.unique(pairs[:, 0])
         count = min(int(share * len(queries)), most)
-        held = (
-            np.isin(pairs[:, 0], random.choice(queries, count, replace=False)) if count else pairs[:, 0] < 0
-        )
-        return cls(pairs[~held], pairs[held], sum(map(len, truth.values())) - len(known))
+        drawn = random.choice(queries, count, replace=False) if count else queries[:0]
+        validation = np.isin(pairs[:, 0], drawn)
+        return cls(pairs[~validation], pairs[validation], sum(map(len, truth.values())) - len(known))
 
     def __bool__(self) -> bool:
-        """Whether there is anything to learn from."""
+        """Whether there are pairs for training."""
         return len(self.pairs) > 0
 
     def queries(self) -> I64:
-        """Queries held out."""
+        """The validation queries."""
         return np.unique(self.validation[:, 0])
 
     def precision(self, rank: Ranker) -> float:
-        """MAP of a ranking of the queries held out; 0 if there are none."""
+        """MAP of a ranking on the validation queries; 0 if there are none."""
         each = self.precisions(rank)
         return float(each.mean()) if len(each) else 0.0
 
     def precisions(self, rank: Ranker) -> NDArray[np.float64]:
-        """(Q,) average precision of a ranking, for each of the queries held out."""
+        """(Q,) average precision of a ranking, per validation query."""
         truth: dict[int, list[int]] = {}
         for query, table in self.validation.tolist():
             truth.setdefault(query, []).append(table)
@@ -71,17 +70,14 @@ class Labels:
         return np.array([score({q: list(best)}, {q: truth[q]}, self.k).map for q, best in found])
 
     def affinity(self, total: int, hop: float = 1.0) -> sp.csr_matrix:
-        """(T, T) how likely two tables are unionable by the labels alone.
-
-        Annotated together: sure. Annotated with the same third table: likely, the more of those there are.
-        """
+        """(T, T) affinity by labels: one step of a random walk over annotated pairs, plus `hop` times two."""
         both = np.concatenate([self.pairs, self.pairs[:, ::-1]])
         direct = sp.csr_matrix((np.ones(len(both), np.float32), (both[:, 0], both[:, 1])), (total, total))
         direct.data[:] = 1
         degree = np.maximum(np.asarray(direct.sum(1)).ravel(), 1)
         step = sp.diags(1 / degree) @ direct
-        soft = sp.csr_matrix(step + hop * (step @ step) if hop else step, dtype=np.float32)
-        rows = np.repeat(np.arange(total), np.diff(soft.indptr))
-        soft.data[rows == soft.indices] = 0
-        soft.eliminate_zeros()
-        return soft
+        affinity = sp.csr_matrix(step + hop * (step @ step) if hop else step, dtype=np.float32)
+        rows = np.repeat(np.arange(total), np.diff(affinity.indptr))
+        affinity.data[rows == affinity.indices] = 0
+        affinity.eliminate_zeros()
+        return affinity

@@ -1,8 +1,6 @@
-"""The teacher beside labels: which tables of a lake are unionable, judged offline from their evidence.
+"""Scored neighbours where there are labels (the teacher): candidates by vectors, scored by column matching.
 
-Candidates come from table vectors (blocked products, never an N x N matrix); the best of them are judged
-by an optimal one-to-one matching of columns. The result is a sparse graph of scored neighbours, which the
-latent space then learns to reproduce.
+The result is a sparse graph, which the network then learns to reproduce.
 """
 
 from __future__ import annotations
@@ -24,47 +22,47 @@ from gentus.settings import TeacherSettings
 
 @dataclass(slots=True)
 class Columns:
-    """The columns of T tables, as the teacher sees them. Tables without columns must have been left out."""
+    """The columns of T tables, each of which has some."""
 
     evidence: F32  # (C, W)
     starts: I64  # (T + 1,)
-    positions: NDArray[np.uint16]  # (C, 2) columns before and behind, empty ones too
+    positions: NDArray[np.uint16]  # (C, 2) columns to the left and to the right, empty ones too
 
     def __len__(self) -> int:
-        """How many tables these are."""
+        """T."""
         return len(self.starts) - 1
 
     def widths(self, tables: NDArray[np.integer[Any]] | slice = slice(None)) -> I64:
-        """(n,) how many columns some tables have, or all, empty ones too."""
+        """(n,) widths of some tables, or all, empty columns included."""
         return np.asarray(self.positions[self.starts[:-1][tables]].astype(np.int64).sum(1) + 1, np.int64)
 
 
 class PairScorer(Protocol):
-    """Anything that finds an anchor's candidates and scores them."""
+    """Generates candidates for a table, the anchor, and scores the pairs."""
 
     def vectors(self, columns: Columns) -> F32:
-        """(T, W) vectors by whose product candidates are found."""
+        """(T, W) vectors; candidates are the nearest tables by their product."""
 
     def scores(self, columns: Columns, anchor: int, candidates: I32) -> F32:
-        """(n,) how unionable an anchor and its candidates are."""
+        """(n,) unionability of an anchor with each of its candidates."""
 
 
 class MatchingScorer:
-    """The judge without labels: all evidence in one, columns matched wherever they stand."""
+    """Without labels: optimal matching of columns by all of their evidence, at any position."""
 
     def vectors(self, columns: Columns) -> F32:
-        """(T, W) whole tables."""
+        """(T, W) vectors of whole tables."""
         return table_vectors(columns.evidence, columns.starts)
 
     def scores(self, columns: Columns, anchor: int, candidates: I32) -> F32:
-        """(n,) optimal matchings of columns."""
+        """(n,) scores of optimal matchings of columns."""
         at, counts = column_ids(columns.starts, candidates)
         own = columns.evidence[columns.starts[anchor] : columns.starts[anchor + 1]]
-        return match_columns(own @ columns.evidence[at].T, counts)
+        return assign_columns(own @ columns.evidence[at].T, counts)
 
 
 def table_vectors(columns: F32, starts: I64) -> F32:
-    """(T, W) sums of column evidence, every kind of length one times the root of its weight."""
+    """(T, W) sums of column evidence, each kind scaled to the square root of its weight."""
     parts = [
         float(np.sqrt(weight)) * normalize(np.add.reduceat(columns[:, block], starts[:-1]))
         for weight, block in zip(block_weights(columns), BLOCKS.values(), strict=True)
@@ -72,11 +70,11 @@ def table_vectors(columns: F32, starts: I64) -> F32:
     return np.hstack(parts)
 
 
-def match_columns(similarity: F32, counts: NDArray[np.int64]) -> F32:
-    """Score candidates by optimal matching: (q, sum of counts) column similarities in, (n,) scores out.
+def assign_columns(similarity: F32, counts: NDArray[np.int64]) -> F32:
+    """(n,) scores of optimal one-to-one assignments, from (q, sum of counts) column similarities.
 
-    The matched similarity is divided by the geometric mean of the two widths, so that a table with two of
-    the ten columns is no answer, and neither is one with a hundred more.
+    The summed similarity is divided by the geometric mean of the two widths, so that a table with two of the
+    ten columns scores low, and also one with a hundred more.
     """
     scores = np.empty(len(counts), np.float32)
     width = len(similarity)
@@ -90,32 +88,32 @@ def match_columns(similarity: F32, counts: NDArray[np.int64]) -> F32:
 
 
 def scored_candidates(
-    columns: Columns, anchors: I32, settings: TeacherSettings, judge: PairScorer
+    columns: Columns, anchors: I32, settings: TeacherSettings, scorer: PairScorer
 ) -> Iterator[tuple[int, I32, F32]]:
     """Every anchor with its candidates, best first, and their scores."""
-    found = nearest(judge.vectors(columns), settings.width(len(columns)), anchors)
+    found = nearest(scorer.vectors(columns), settings.width(len(columns)), anchors)
     for anchor, candidates in zip(anchors.tolist(), found.ids, strict=True):
-        judged = judge.scores(columns, anchor, candidates)
-        order = np.argsort(-judged, kind="stable")
-        yield anchor, candidates[order], judged[order]
+        scores = scorer.scores(columns, anchor, candidates)
+        order = np.argsort(-scores, kind="stable")
+        yield anchor, candidates[order], scores[order]
 
 
-def find_neighbours(
-    columns: Columns, settings: TeacherSettings, judge: PairScorer | None = None, tick: Tick = lambda n: None
+def score_neighbours(
+    columns: Columns, settings: TeacherSettings, scorer: PairScorer | None = None, tick: Tick = lambda n: None
 ) -> Graph:
-    """Score every table's candidates."""
+    """The graph of every table's scored candidates."""
     total = len(columns)
     ids = np.zeros((total, settings.width(total)), np.int32)
     scores = np.zeros(ids.shape, np.float32)
     anchors = np.arange(total, dtype=np.int32)
-    for anchor, found, judged in scored_candidates(columns, anchors, settings, judge or MatchingScorer()):
-        ids[anchor], scores[anchor] = found, judged
+    for anchor, found, scored in scored_candidates(columns, anchors, settings, scorer or MatchingScorer()):
+        ids[anchor], scores[anchor] = found, scored
         tick(1)
     return Graph(ids, scores)
 
 
 def mutual_pairs(graph: Graph, nearest: int = 5) -> NDArray[np.int64]:
-    """(P, 2) tables that are among each other's nearest: they stand in where annotations are missing."""
+    """(P, 2) k-reciprocal neighbours, k = `nearest`: positive pairs where there are no annotations."""
     total = len(graph.ids)
     near = graph.ids[:, :nearest]
     forward = np.repeat(np.arange(total), near.shape[1]) * total + near.ravel()

@@ -1,8 +1,7 @@
-"""A teacher that has seen labels: what counts in this lake, learnt from annotated pairs.
+"""The pair scorer learnt from labels: a listwise fit of non-negative weights of pair features.
 
-Without labels every kind of evidence is trusted as far as it agrees with the others, and neither the order
-of columns nor their number means anything. A few hundred annotated queries say more: a listwise fit of a
-dozen non-negative weights, too few to learn any table by heart, so that it holds for tables never annotated.
+Without labels every kind of evidence counts alike, and positions and numbers of columns do not count. With
+annotated pairs the weights are learnt. They are few, so that they generalise to tables without annotations.
 """
 
 from __future__ import annotations
@@ -23,61 +22,63 @@ from gentus.neighbours.matching import Columns, table_vectors
 from gentus.settings import TeacherSettings
 
 FEATURES = (
-    *(f"{kind}, wherever it matches" for kind in BLOCKS),
-    *(f"{kind}, in the same place" for kind in BLOCKS),
-    "as many columns",
-    "about as many columns",
-    "about as many filled columns",
+    *(f"{kind}, best matching" for kind in BLOCKS),
+    *(f"{kind}, same position" for kind in BLOCKS),
+    "same number of columns",
+    "similar number of columns",
+    "similar number of filled columns",
 )
-PLACES = 32  # columns further right share their signs with those on the left
-CandidateGenerator = Literal["anywhere", "in place", "both"]
+POSITIONS = 32  # that have signs of their own; columns further right share those of columns on the left
+CandidateGenerator = Literal["any position", "same position", "both"]
+CANDIDATE_GENERATORS: tuple[CandidateGenerator, ...] = ("any position", "same position", "both")
 
 
 @dataclass(frozen=True, slots=True)
 class LearnedScorer:
-    """What labels said about this lake: where candidates are found, and what makes one unionable."""
+    """Candidates by one of the generators, pairs by weighted features."""
 
-    finder: CandidateGenerator
+    candidate_generator: CandidateGenerator
     weights: F32  # (FEATURES,)
 
     def vectors(self, columns: Columns) -> F32:
-        """(T, W) vectors by which candidates are found."""
-        return _vectors(columns, self.finder)
+        """(T, W) vectors; candidates are the nearest tables by their product."""
+        return _vectors(columns, self.candidate_generator)
 
     def scores(self, columns: Columns, anchor: int, candidates: I32) -> F32:
-        """(n,) how unionable an anchor and its candidates are."""
+        """(n,) unionability of an anchor with each of its candidates."""
         return np.asarray(pair_features(columns, anchor, candidates) @ self.weights, np.float32)
 
     def reweigh(self, columns: Columns, least: float = 0.03) -> F32:
-        """Scale the evidence, in place, by what each kind is worth to this judge; the new weights."""
+        """Scale the evidence, in place, by the learnt weights; returns the new weights of kinds (kinds,)."""
         kinds = len(BLOCKS)
-        worth = self.weights[:kinds] + self.weights[kinds : 2 * kinds]
+        learnt = self.weights[:kinds] + self.weights[kinds : 2 * kinds]
         old = block_weights(columns.evidence)
-        new = np.maximum(old * worth / (old * worth).sum(), least) * (old > 0)
+        new = np.maximum(old * learnt / (old * learnt).sum(), least) * (old > 0)
         new /= new.sum()
         rescale(columns.evidence, new / np.where(old > 0, old, 1))
         return np.asarray(new, np.float32)
 
     def report(self) -> dict[str, float]:
-        """The weights by name, for people."""
+        """The weights by name."""
         return {name: round(float(weight), 3) for name, weight in zip(FEATURES, self.weights, strict=True)}
 
 
-def _vectors(columns: Columns, finder: CandidateGenerator) -> F32:
-    anywhere = table_vectors(columns.evidence, columns.starts)
-    if finder == "anywhere":
-        return anywhere
-    # Signs drawn for every place: columns in different places hardly meet, those in the same place do.
-    signs = np.random.Generator(np.random.PCG64(7)).choice([-1, 1], (PLACES, columns.evidence.shape[1]))
-    signed = columns.evidence * signs.astype(np.float32)[columns.positions[:, 0] % PLACES]
-    placed = table_vectors(signed, columns.starts)
-    width = np.minimum(columns.widths(), PLACES - 1)
-    same_width = 0.7 * np.eye(PLACES, dtype=np.float32)[width]
-    return np.hstack([placed, same_width] if finder == "in place" else [anywhere, placed, same_width])
+def _vectors(columns: Columns, generator: CandidateGenerator) -> F32:
+    """(T, W) vectors of tables, with the columns at any position, at the same position, or both."""
+    unordered = table_vectors(columns.evidence, columns.starts)
+    if generator == "any position":
+        return unordered
+    # Random signs per position: columns at the same position keep their product, others lose it.
+    signs = np.random.Generator(np.random.PCG64(7)).choice([-1, 1], (POSITIONS, columns.evidence.shape[1]))
+    signed = columns.evidence * signs.astype(np.float32)[columns.positions[:, 0] % POSITIONS]
+    ordered = table_vectors(signed, columns.starts)
+    width = np.minimum(columns.widths(), POSITIONS - 1)
+    same_width = 0.7 * np.eye(POSITIONS, dtype=np.float32)[width]
+    return np.hstack([*([unordered] if generator == "both" else []), ordered, same_width])
 
 
 def pair_features(columns: Columns, anchor: int, candidates: I32) -> F32:
-    """(n, FEATURES) what there is to say about an anchor and each of its candidates."""
+    """(n, FEATURES) features of an anchor with each of its candidates."""
     starts, candidates = columns.starts, candidates.astype(np.int64)
     at, counts = column_ids(starts, candidates)
     own = slice(starts[anchor], starts[anchor + 1])
@@ -86,7 +87,7 @@ def pair_features(columns: Columns, anchor: int, candidates: I32) -> F32:
     scale = np.sqrt(len(mine) * counts)
     begins = np.cumsum(counts) - counts
     same = columns.positions[own, 0][:, None] == columns.positions[at, 0]  # (q, C)
-    placed = np.add.reduceat((kinds * same).sum(1), begins, axis=1) / scale
+    aligned = np.add.reduceat((kinds * same).sum(1), begins, axis=1) / scale
     total = kinds.sum(0)
     matched = np.empty((len(kinds), len(counts)), np.float32)
     for i, (begin, count) in enumerate(zip(begins.tolist(), counts.tolist(), strict=True)):
@@ -94,8 +95,8 @@ def pair_features(columns: Columns, anchor: int, candidates: I32) -> F32:
         matched[:, i] = kinds[:, rows, cells + begin].sum(1) / scale[i]
     width = columns.widths(candidates) / columns.widths(np.array([anchor]))
     filled = counts / len(mine)
-    apart = [width == 1, -np.abs(np.log(width)), -np.abs(np.log(filled))]
-    return np.stack([*matched, *placed, *apart], 1).astype(np.float32)
+    sizes = [width == 1, -np.abs(np.log(width)), -np.abs(np.log(filled))]
+    return np.stack([*matched, *aligned, *sizes], 1).astype(np.float32)
 
 
 def learn_scorer(
@@ -105,24 +106,21 @@ def learn_scorer(
     random: np.random.Generator,
     most: int = 600,
 ) -> LearnedScorer:
-    """Fit finder and weights to (P, 2) annotated pairs; at most so many queries are looked at."""
+    """Choose the candidate generator and fit the weights, by (P, 2) annotated pairs of `most` queries."""
     queries = np.unique(pairs[:, 0])
     queries = np.sort(random.choice(queries, min(most, len(queries)), replace=False))
     positives = {int(q): pairs[(pairs[:, 0] == q) & (pairs[:, 1] != q), 1] for q in queries}
-    finders: tuple[CandidateGenerator, ...] = ("anywhere", "in place", "both")
     anchors, width = queries.astype(np.int32), settings.width(len(columns))
     found = {
-        finder: dict(
-            zip(queries.tolist(), nearest(_vectors(columns, finder), width, anchors).ids, strict=True)
-        )
-        for finder in finders
+        one: dict(zip(queries.tolist(), nearest(_vectors(columns, one), width, anchors).ids, strict=True))
+        for one in CANDIDATE_GENERATORS
     }
 
-    def recall(finder: CandidateGenerator) -> float:
-        shares = [np.isin(p, found[finder][q]).mean() for q, p in positives.items() if len(p)]
+    def recall(one: CandidateGenerator) -> float:
+        shares = [np.isin(p, found[one][q]).mean() for q, p in positives.items() if len(p)]
         return float(np.mean(shares)) if shares else 0.0
 
-    best = max(finders, key=recall)
+    best = max(CANDIDATE_GENERATORS, key=recall)
     lists, targets = [], []
     for query, right in positives.items():
         candidates = np.union1d(found[best][query], right).astype(np.int32)
@@ -132,7 +130,7 @@ def learn_scorer(
 
 
 def fit_listwise(lists: list[F32], targets: list[NDArray[np.bool_]], steps: int = 300) -> F32:
-    """Non-negative weights under which the softmax over each query's candidates falls on its positives."""
+    """Non-negative weights that minimise the cross-entropy of each query's positives among its candidates."""
     width, most = lists[0].shape[1], max(map(len, lists))
     features = np.zeros((len(lists), most, width), np.float32)
     target = np.zeros((len(lists), most), np.float32)
