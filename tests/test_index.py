@@ -33,7 +33,6 @@ from gentus.index.folder import IndexFolderError, Layout, next_generation, read_
 from gentus.index.index import Hit, Index
 from gentus.lake import Limits, Source, Unreadable, reader
 from gentus.lake.sandbox import pool as parallel
-from gentus.lake.sandbox import worker
 from gentus.neighbours import graph as neighbours
 from gentus.progress import Progress, Step
 from gentus.table import Table
@@ -336,10 +335,10 @@ def test_what_was_in_the_way_may_be_gone(
         return real(source, limits)
 
     real = reader.read
-    monkeypatch.setattr(worker, "read", forbidden)
+    monkeypatch.setattr(parallel, "read", forbidden)
     with build(small, tmp_path / "index") as index:
         assert index.skipped() == [("fish_0.csv", "no permission")]
-    monkeypatch.setattr(worker, "read", real)
+    monkeypatch.setattr(parallel, "read", real)
     with build(small, tmp_path / "index") as index:
         assert index.skipped() == []
         assert len(index) == 6

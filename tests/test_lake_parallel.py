@@ -12,8 +12,8 @@ import pytest
 
 from gentus.index.engine import LocalEngine
 from gentus.lake import Limits, Skipped, Source, each, read, scan
-from gentus.lake.sandbox import worker
-from gentus.lake.sandbox.isolated import SandboxProcess
+from gentus.lake.sandbox import pool, process
+from gentus.lake.sandbox.process import SandboxProcess
 from gentus.table import Table
 from gentus.weights import WeightsMissingError
 
@@ -82,9 +82,9 @@ def test_few_cells_are_worked_on_together(tmp_path: Path, monkeypatch: pytest.Mo
     sources = lake(tmp_path, 10)
     assert {result for _, result in each(sources, how_many)} == {10}
     cells = sum(len(column.cells) for column in read(sources[0]).columns)
-    monkeypatch.setattr(worker, "_CELLS", 4 * cells)
+    monkeypatch.setattr(pool, "_CELLS", 4 * cells)
     assert [result for _, result in each(sources, how_many)] == [4] * 8 + [2] * 2
-    monkeypatch.setattr(worker, "_CELLS", 1)
+    monkeypatch.setattr(pool, "_CELLS", 1)
     assert {result for _, result in each(sources, how_many)} == {1}
 
 
@@ -259,7 +259,7 @@ def test_a_script_need_not_be_guarded(tmp_path: Path) -> None:
 
 
 def clear_up_slowly(ready: str, cleared: str) -> None:
-    worker.from_parent()
+    process.leave_signals_to_parent()
     try:
         Path(ready).touch()
         time.sleep(60)

@@ -134,7 +134,7 @@ def test_a_commit_is_a_change(tmp_path: Path) -> None:
 
 def test_s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Objects of S3 come in one long list, of which a folder that is a table takes many."""
-    from gentus.lake.remote import scan as remote_scan
+    from gentus.lake.remote_folder import scan_remote
 
     made: dict[str, dict[str, Any]] = {
         name: {"Key": name, "Size": 1, "ETag": "x"}
@@ -158,7 +158,7 @@ def test_s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             return {"type": "directory"}
 
     monkeypatch.setattr("gentus.lake.remote.storage.filesystem", lambda place: (Store(), place.url))
-    found = list(remote_scan.scan_remote(Remote("s3://b/x")))
+    found = list(scan_remote(Remote("s3://b/x")))
     assert [item.name for item in found] == ["a.csv", "sales", "wide/one.parquet", "z"]
     assert not any(isinstance(item, Skipped) for item in found)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gentus.lake import Skipped, Source, listing, scan
+from gentus.lake import Skipped, Source, folder, scan
 from gentus.scratch import NoRoomError, Scratch
 
 ODD = [
@@ -50,7 +50,7 @@ def peak(folder: Path) -> int:
 def test_the_order_is_that_of_names_wherever_they_are_sorted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, many: int
 ) -> None:
-    monkeypatch.setattr(listing, "MANY", many)
+    monkeypatch.setattr(folder, "MANY", many)
     chance = random.Random(0)
     plain = [f"{chance.choice('abc')}{n}{chance.choice(['.csv', '/t.csv', '-x.csv'])}" for n in range(40)]
     fill(tmp_path, [*ODD, *plain])
@@ -70,7 +70,7 @@ def test_the_order_is_that_of_names_wherever_they_are_sorted(
 
 
 def test_memory_does_not_grow_with_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "MANY", 500)
+    monkeypatch.setattr(folder, "MANY", 500)
     few, many = (
         fill(tmp_path / str(count), [f"table-{n:06d}.csv" for n in range(count)]) for count in (1000, 10_000)
     )
@@ -81,23 +81,23 @@ def test_memory_does_not_grow_with_a_folder(tmp_path: Path, monkeypatch: pytest.
 def test_an_error_of_a_large_folder_is_told_as_of_a_small_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listing, "MANY", 2)
+    monkeypatch.setattr(folder, "MANY", 2)
     fill(tmp_path, [f"deep/{n}.csv" for n in range(5)])
-    really = listing.readable
+    really = folder.unicode_name
 
     def failing(name: str) -> str:
         if name == "4.csv":
             raise OSError(5, "Input/output error")
         return really(name)
 
-    monkeypatch.setattr(listing, "readable", failing)
+    monkeypatch.setattr(folder, "unicode_name", failing)
     (found,) = scan(tmp_path)
     assert isinstance(found, Skipped)
     assert (found.name, found.reason) == ("deep", "the system could not read it: Input/output error")
 
 
 def test_no_room_for_the_list_is_no_empty_lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "MANY", 2)
+    monkeypatch.setattr(folder, "MANY", 2)
     fill(tmp_path, [f"deep/{n}.csv" for n in range(5)])
 
     class Small(Scratch):

@@ -14,7 +14,7 @@ from gentus import files
 from gentus.app.serve import run
 from gentus.app.serve.uploads import clean_name
 from gentus.files import write_file
-from gentus.lake.listing import readable
+from gentus.lake.folder import unicode_name
 from gentus.union import session
 
 
@@ -49,8 +49,8 @@ def test_other_systems_keep_them() -> None:
 
 
 def test_a_name_with_half_a_character_is_written_out() -> None:
-    assert readable("a\ud800é.csv") == "a\\ud800é.csv"  # which only Windows allows
-    assert readable("a\udcff.csv") == "a\\xff.csv"
+    assert unicode_name("a\ud800é.csv") == "a\\ud800é.csv"  # which only Windows allows
+    assert unicode_name("a\udcff.csv") == "a\\xff.csv"
 
 
 def refuses(times: int, monkeypatch: pytest.MonkeyPatch) -> list[float]:

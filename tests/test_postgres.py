@@ -197,9 +197,9 @@ def test_the_password_is_never_stored_and_never_shown(
 
 
 def test_nothing_is_ever_written(database: str) -> None:
-    from gentus.lake.formats.postgres import _connected
+    from gentus.lake.formats.postgres import connect
 
-    with pytest.raises(Unreadable, match="read-only transaction"), _connected(database) as cursor:
+    with pytest.raises(Unreadable, match="read-only transaction"), connect(database) as cursor:
         cursor.execute("CREATE TABLE oops (a int)")
 
 

@@ -398,7 +398,7 @@ def test_odd_keys(s3: Any) -> None:
 
 
 def test_a_key_with_dots_is_refused() -> None:
-    from gentus.lake.remote.scan import _object
+    from gentus.lake.remote_folder import _object
 
     [refused] = _object(Remote("s3://lake/a/../b.csv"), "a/../b.csv", {"size": 1})
     assert isinstance(refused, Skipped)
@@ -534,7 +534,7 @@ def test_urls_with_secrets_are_refused(url: str, index_path: Path) -> None:
         done = RUN.invoke(app, command)
         assert done.exit_code != 0
         assert SECRET not in done.output + str(done.exception)
-        assert "gentus stores where tables lie" in done.output + str(done.exception)
+        assert "gentus stores the URLs of tables" in done.output + str(done.exception)
 
 
 def test_messages_are_scrubbed(monkeypatch: pytest.MonkeyPatch) -> None:

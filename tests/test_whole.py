@@ -25,9 +25,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
 from gentus.lake import Limits, Source, Unreadable, read, scan
-from gentus.lake.formats.dialect import guess, parse
+from gentus.lake.formats.text import guess_dialect, parse
 from gentus.lake.full import text as whole_text
-from gentus.lake.full.rows import FullTable, Tally, open_full
+from gentus.lake.full.open import open_full
+from gentus.lake.full.rows import FullTable, Tally
 from gentus.lake.full.typed import full_frame
 
 ROWS = [("1", "Bär", "x,y"), ("2", "", "z"), ("3", "Österreich", 'say "so"')]
@@ -201,7 +202,7 @@ def test_text_is_cut_as_the_sampled_reader_does(
         whole = opened(path, duck)
     except Unreadable:
         return
-    _, *body = parse(text.getvalue(), guess(text.getvalue()).dialect)
+    _, *body = parse(text.getvalue(), guess_dialect(text.getvalue()).dialect)
     tally = Tally()
     found = rows_of(whole, duck, tally)
     kept = [row for row in body if len(row) > 1 or len(whole.names) == 1 or row[0].strip()]

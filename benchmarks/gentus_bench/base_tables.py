@@ -17,12 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from gentus.lake.base import EMPTY, Source, Unreadable, clean_names, failure_reason
-from gentus.lake.files import magic, opened, sample
-from gentus.lake.formats.dialect import guess, parse
-from gentus.lake.formats.encoding import to_text
+from gentus.lake.files import SQLITE, magic, opened, sample, to_text
+from gentus.lake.formats.detect import Format, detect_format
 from gentus.lake.formats.json_text import cell_text, records_of
+from gentus.lake.formats.text import guess_dialect, parse
 from gentus.lake.formats.typed import quoted
-from gentus.lake.kinds import SQLITE, Format, detect_format
 from gentus.table import Limits
 
 _BYTES = 256 << 20  # of text; what is longer is cut off there
@@ -74,7 +73,7 @@ def _rows(path: Path, part: str | None, most: int) -> tuple[list[str], Sequence[
     match detect_format(path, magic(path)), part:
         case Format.TEXT | Format.PROSE, _:
             text, _ = to_text(sample(path, _BYTES, _BYTES).head)
-            header, *body = parse(text, guess(text).dialect, most + 1) or [[]]
+            header, *body = parse(text, guess_dialect(text).dialect, most + 1) or [[]]
             return header, body
         case Format.JSON, _:
             taken = sample(path, _BYTES, _BYTES)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from gentus.align.profile import is_placeholder
 from gentus.lake import Limits, Skipped, Unreadable, read_path, scan
-from gentus.lake.base import build
+from gentus.lake.base import table_from_rows
 from gentus.metrics import load_groundtruth
 from gentus.table import Table
 from gentus_bench.base_tables import BaseTable, read_whole
@@ -244,7 +244,7 @@ def _tables(base: str, one: Cut, other: Cut) -> Example | None:
         kept = [at for at, column in enumerate(cut.columns) if any(column)]  # a reader leaves out others too
         rows = list(zip(*(cut.columns[at] for at in kept), strict=True))
         try:
-            sides.append(build(cut.name, [cut.header[at] for at in kept], rows, Limits()))
+            sides.append(table_from_rows(cut.name, [cut.header[at] for at in kept], rows, Limits()))
         except Unreadable:
             return None
         origins.append([cut.origins[at][1] for at in kept])

@@ -37,9 +37,11 @@ import pyarrow.parquet as pq
 from gentus.features.extract import featurize_all
 from gentus.lake import Limits, Source, Unreadable, fingerprint
 from gentus.lake import read as read_table
-from gentus.lake.full.rows import Tally, open_full
-from gentus.lake.reader import format_at, parts_of
-from gentus.lake.sandbox.worker import bounded_memory
+from gentus.lake.formats.detect import format_at
+from gentus.lake.full.open import open_full
+from gentus.lake.full.rows import Tally
+from gentus.lake.reader import parts_of
+from gentus.lake.sandbox.process import bounded_memory
 from gentus_bench.machine import describe, sentence
 
 WEIGHTS = {  # of a hundred inputs; what DuckDB or Python's XML reads takes longer

@@ -15,10 +15,10 @@ except ImportError:
     sys.exit("This needs atheris, which has wheels for some Pythons on Linux only: make fuzz-atheris")
 
 with atheris.instrument_imports(include=["gentus.lake", "json"]):
-    from gentus.lake.base import Unreadable, build
-    from gentus.lake.formats.dialect import guess, parse
-    from gentus.lake.formats.encoding import stream_text, to_text
+    from gentus.lake.base import Unreadable, table_from_rows
+    from gentus.lake.files import stream_text, to_text
     from gentus.lake.formats.json_text import cell_text, records_of
+    from gentus.lake.formats.text import guess_dialect, parse
     from gentus.table import Limits
 
 
@@ -30,9 +30,9 @@ def sniff(data: bytes) -> None:
     try:
         text, _ = to_text(data)
         if way % 2:
-            rows = parse(text, guess(text, whole=way % 4 == 1).dialect)
+            rows = parse(text, guess_dialect(text, whole=way % 4 == 1).dialect)
             if rows:
-                build("fuzzed", rows[0], rows[1:], Limits())
+                table_from_rows("fuzzed", rows[0], rows[1:], Limits())
         else:
             for record in records_of(text, whole=way % 4 == 0)[0]:
                 cell_text(record)

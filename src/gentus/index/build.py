@@ -33,7 +33,7 @@ from gentus.index.index import Index, save_model
 from gentus.index.ingest import read_lake, restore_features, stream_features
 from gentus.index.values import Given, Learnt, Sampled, narrowed
 from gentus.index.writer import publish, settle, writer
-from gentus.lake import Location, Remote, as_location
+from gentus.lake import Location, Remote, as_location, exists
 from gentus.metrics import load_groundtruth
 from gentus.neighbours.graph import find_neighbours, mutual_neighbours
 from gentus.progress import Progress
@@ -85,7 +85,7 @@ def build(
         _refuse_without_labels(settings)
     root, layout = as_location(lake), Layout(Path(index))
     progress = progress or Progress()
-    if not root.exists():
+    if not exists(root):
         raise FileNotFoundError(f"There is no lake at {root}. Give a folder of tables, or a database file.")
     if layout.root.resolve() == root.resolve():
         raise IndexFolderError(f"{layout.root} is the lake itself. Give the index a folder of its own.")

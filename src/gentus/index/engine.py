@@ -14,8 +14,8 @@ from itertools import chain, islice
 from typing import Literal, Protocol, TypeVar, get_args
 
 from gentus.lake import Limits, Location, Skipped, Source, each, scan
-from gentus.lake.reader import is_plain
-from gentus.lake.sandbox.worker import Work
+from gentus.lake.formats.detect import is_plain
+from gentus.lake.sandbox.pool import Work
 from gentus.threads import parallel
 
 A = TypeVar("A")

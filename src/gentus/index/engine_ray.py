@@ -21,11 +21,11 @@ from typing import Any, TypeVar
 
 from gentus import __version__
 from gentus.features.extract import VERSION as FEATURES
-from gentus.lake import Limits, Location, Remote, Skipped, Source, scan
+from gentus.lake import Limits, Location, Remote, Skipped, Source, exists, scan
 from gentus.lake.base import failure_reason
-from gentus.lake.parts import Found, Part, list_part
-from gentus.lake.sandbox.pool import batches
-from gentus.lake.sandbox.worker import Work, bounded_memory, bounded_time, portable, read_all
+from gentus.lake.listing_tasks import ListingResult, ListingTask, run_listing
+from gentus.lake.sandbox.pool import Work, batches, read_all
+from gentus.lake.sandbox.process import bounded_memory, bounded_time, portable
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -116,8 +116,8 @@ class RayEngine:
             return
         root = lake.resolve()
         self._look_around(root)
-        work = self._ray.put(partial(list_part, root))
-        line: deque[Source | Skipped | _Listing] = deque([_Listing(Part(root))])  # in order
+        work = self._ray.put(partial(run_listing, root))
+        line: deque[Source | Skipped | _Listing] = deque([_Listing(ListingTask(root))])  # in order
         later = deque(item for item in line if isinstance(item, _Listing))  # of these, not yet begun
         ahead = 0
         while line:
@@ -237,12 +237,12 @@ class RayEngine:
 class _Listing:
     """A part of the lake in the place where its tables belong, and the task that lists it."""
 
-    part: Part
+    part: ListingTask
     task: Any = None
 
 
-def _listing(found: Found) -> Source | Skipped | _Listing:
-    return _Listing(found) if isinstance(found, Part) else found
+def _listing(found: ListingResult) -> Source | Skipped | _Listing:
+    return _Listing(found) if isinstance(found, ListingTask) else found
 
 
 def _run(work: Callable[[A], R], item: A) -> tuple[bool, R | Exception]:
@@ -260,7 +260,7 @@ def _read_all(work: Work[R], limits: Limits, sources: list[Source]) -> list[R | 
 
 def _seen_here(source: Source, result: R | Skipped) -> R | Skipped:
     """Say so if a file is only missing where it was to be read."""
-    if isinstance(result, Skipped) and result.reason == _GONE and source.path.exists():
+    if isinstance(result, Skipped) and result.reason == _GONE and exists(source.path):
         reason = "it is there, but not on the machine of the cluster that was to read it"
         return replace(result, reason=f"{reason}; mount the lake at the same path everywhere")
     return result

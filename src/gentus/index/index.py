@@ -37,6 +37,7 @@ from gentus.lake import (
     Source,
     Unreadable,
     as_location,
+    exists,
     from_frame,
     name_in_errors,
     read,
@@ -417,7 +418,7 @@ class Index:
 
         other = table.table if isinstance(table, Hit) else table
         source = self.source(other) if isinstance(other, str) else None
-        if source is None and isinstance(other, str) and not as_location(other).exists():
+        if source is None and isinstance(other, str) and not exists(as_location(other)):
             raise ValueError(self.unknown(other))
         with name_in_errors(query):
             own = self.read(query)

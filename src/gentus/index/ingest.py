@@ -22,7 +22,7 @@ from gentus.index.diff import GONE, Work, compare, effort
 from gentus.index.engine import Engine
 from gentus.index.folder import IndexFolderError, Layout
 from gentus.lake import Limits, Location, Remote, Skipped, Source, Unreadable, fingerprint, scan, table_name
-from gentus.lake.files import look_up
+from gentus.lake.formats.detect import look_up
 from gentus.progress import Progress
 from gentus.table import Table
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from gentus.align.alignment import Alignment
-from gentus.lake import Remote, Source, Unreadable, as_location, name_in_errors, only_table
+from gentus.lake import Remote, Source, Unreadable, as_location, exists, name_in_errors, only_table
 from gentus.lake.location import absolute, identity
 from gentus.progress import Progress
 from gentus.table import Table
@@ -118,7 +118,7 @@ def _asked(
         alignment = table.alignment if found and names else None
         source = table if isinstance(table, Source) else index.source(str(name))
         if source is None:
-            if not as_location(name).exists():
+            if not exists(as_location(name)):
                 raise ValueError(index.unknown(str(name)))
             with name_in_errors(name):
                 source = only_table(name, index.limits)

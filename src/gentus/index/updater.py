@@ -28,7 +28,7 @@ from gentus.index.engine import LocalEngine
 from gentus.index.folder import IndexFolderError, Layout, next_generation, remove_other_chunks
 from gentus.index.ingest import CHUNK, read_sources, refusals, stream_features, tables_of
 from gentus.index.writer import publish, settle, writer
-from gentus.lake import Location, Remote, Skipped, Source, locate
+from gentus.lake import Location, Remote, Skipped, Source, exists, locate
 from gentus.progress import Progress
 from gentus.search.trie import build_trie
 
@@ -143,7 +143,7 @@ class Updater:
 
     def sync(self, lake: Location, dry_run: bool = False, force: bool = False) -> Changes:
         """Follow a lake: add what is new, replace what has changed, remove what has vanished."""
-        if not lake.exists():
+        if not exists(lake):
             raise FileNotFoundError(f"There is no lake at {lake}. Is it mounted?")
         if dry_run:
             catalogue = Catalogue(self.layout.catalogue)

@@ -1,10 +1,21 @@
-"""A data lake as a stream of bounded tables, whatever the files are and however large they are."""
+"""A folder, bucket or database in; its tables out: found, named, and read as bounded samples or row by row.
+
+- `location`, `base`: paths and URLs, sources, refusals
+- `remote`: objects at URLs as files
+- `files`, `formats`: bytes and text of a file; which format it has, and a reader for each
+- `reader`: any source to a sampled `Table`
+- `sandbox`: the same in watched processes
+- `folder`, `remote_folder`, `tables`, `listing_tasks`: listing the tables of a lake
+- `full`: all rows of a table
+
+Each may import those before it, and the modules of `gentus` itself; nothing else of the package.
+"""
 
 from gentus.lake.base import Skipped, Source, Unreadable, name_in_errors
-from gentus.lake.folder import fingerprint, is_outside_lake, locate, scan, table_name
 from gentus.lake.location import Location, Remote, as_location
 from gentus.lake.reader import from_frame, only_table, read, read_path
 from gentus.lake.sandbox.pool import each
+from gentus.lake.tables import exists, fingerprint, is_outside_lake, locate, scan, table_name
 from gentus.table import Limits
 
 __all__ = [
@@ -16,6 +27,7 @@ __all__ = [
     "Unreadable",
     "as_location",
     "each",
+    "exists",
     "fingerprint",
     "from_frame",
     "is_outside_lake",

@@ -1,4 +1,4 @@
-"""The words every reader shares: limits, sources, refusals, and how text rows become a `Table`."""
+"""What all readers share: sources, skipped and unreadable tables, and how rows of text become a `Table`."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ class Source:
     part: str | None  # the table or sheet inside the file
     size: int
     mtime_ns: int
-    version: str = ""  # what a store calls its content (an ETag or the like), as it was just listed
+    version: str = ""  # the store's version of the content (an ETag or the like), as listed
 
     @property
     def file(self) -> Path:
-        """Its path, where it has to be on this machine."""
+        """Its path, for callers that need a file on this machine."""
         if isinstance(self.path, Remote):
             raise Unreadable(f"{self.path} is not on this machine; download it first")
         return self.path
 
     @property
     def location(self) -> Location:
-        """Where to read it; what was just listed need not be asked for again."""
+        """Where to read it; a URL has the listed state with it, so that it is not asked for again."""
         if isinstance(self.path, Remote) and self.version:
             return Remote(self.path.url, State(self.size, self.mtime_ns, self.version))
         return self.path
@@ -56,7 +56,7 @@ class Skipped:
     reason: str  # plain words: what happened, and what to do
 
 
-class Unreadable(Exception):  # noqa: N818 - it reads as what it says of the table
+class Unreadable(Exception):  # noqa: N818 - the name says it of the table
     """A table that cannot be read; `reason` says why in plain words."""
 
     def __init__(self, reason: str) -> None:
@@ -66,7 +66,7 @@ class Unreadable(Exception):  # noqa: N818 - it reads as what it says of the tab
 
 @contextmanager
 def name_in_errors(table: object) -> Iterator[None]:
-    """Say which table it is that cannot be read, if a person has named it."""
+    """Put the name of a table into the error if it cannot be read, where a person gave that name."""
     try:
         yield
     except Unreadable as error:
@@ -76,7 +76,7 @@ def name_in_errors(table: object) -> Iterator[None]:
 
 
 def failure_reason(error: BaseException) -> str:
-    """Put any failure of a reader into plain words."""
+    """The reason of any failure of a reader, in plain words."""
     match error:
         case Unreadable():
             return error.reason
@@ -122,8 +122,10 @@ def clean_names(names: Iterable[str], limits: Limits) -> list[str]:
     return clean
 
 
-def build(name: str, header: Sequence[str], rows: Sequence[Sequence[str | None]], limits: Limits) -> Table:
-    """Turn sampled rows of text into a table, or refuse what has no cells at all."""
+def table_from_rows(
+    name: str, header: Sequence[str], rows: Sequence[Sequence[str | None]], limits: Limits
+) -> Table:
+    """Turn sampled rows of text into a table; refuses rows without a single cell."""
     if not rows:
         raise Unreadable("it has a header row and no rows under it")
     dropped = len(header) - limits.columns
@@ -149,7 +151,7 @@ def build(name: str, header: Sequence[str], rows: Sequence[Sequence[str | None]]
                 cells.append(cell[:clip].rstrip())
         filled = filled or bool(cells)
         cells = _all_without_surrogates(cells)
-        if cells or raw.strip():  # a trailing delimiter leaves a column with neither name nor cells
+        if cells or raw.strip():  # a trailing delimiter makes a column with neither name nor cells
             columns.append(Column(column, cells))
     columns += [Column(column, []) for raw, column in _beyond(header, names, rows) if raw.strip()]
     if not filled:
@@ -160,6 +162,6 @@ def build(name: str, header: Sequence[str], rows: Sequence[Sequence[str | None]]
 def _beyond(
     header: Sequence[str], names: Sequence[str], rows: Sequence[Sequence[str | None]]
 ) -> Iterable[tuple[str, str]]:
-    """Return the columns that the header names and no row reaches."""
+    """The columns that the header names and no row reaches."""
     reached = max(map(len, rows))
     return zip(header[reached:], names[reached:], strict=True)

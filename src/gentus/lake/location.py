@@ -1,6 +1,6 @@
-"""Where a table lies: on a path of this machine, or at a URL.
+"""Locations of tables: paths of this machine, or URLs.
 
-A URL is kept as it was typed, without anything secret: gentus writes it into catalogues, plans and messages.
+A URL is kept as it was typed, without secrets: it is written into catalogues, plans and messages.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 from urllib.request import url2pathname
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://", re.ASCII)
@@ -20,70 +20,60 @@ _WRAPPERS = ("reference", "filecache", "simplecache", "blockcache", "cached")  #
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a store says of an object without its being read; equal states mean equal content."""
+    """Size, time and version of a file or object, without reading it; equal states mean equal content."""
 
     size: int
-    mtime_ns: int = 0  # 0: it does not say
+    mtime_ns: int = 0  # 0: unknown
     version: str = ""  # an ETag, a generation or the like
 
     @property
-    def telling(self) -> bool:
-        """Whether a change could be seen at all."""
+    def detects_changes(self) -> bool:
+        """Whether a change of the content would change the state."""
         return bool(self.mtime_ns or self.version)
 
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """A URL. It answers to the few questions that are asked of a `Path` wherever tables lie."""
+    """A URL, with the few methods of a `Path` that locations need."""
 
     url: str
-    state: State | None = field(default=None, compare=False)  # as it was listed; None: it is asked for
+    state: State | None = field(default=None, compare=False)  # as it was listed; None: not known yet
 
     def __str__(self) -> str:
         """The URL."""
         return self.url
 
     def __truediv__(self, name: str) -> Remote:
-        """What lies below."""
+        """The URL of an entry below this one."""
         return Remote(f"{self.url.rstrip('/')}/{name}" if not self.url.endswith("//") else self.url + name)
 
     @property
     def scheme(self) -> str:
-        """What comes before the colon."""
+        """What comes before the colon: `s3`, `https`, .."""
         return self.url.partition(":")[0]
 
     @property
     def name(self) -> str:
-        """The last part of it."""
+        """The last component, as `Path.name`."""
         return self.url.rsplit("/", 1)[-1]
 
     @property
     def suffix(self) -> str:
-        """How the name ends, as a `Path` has it."""
+        """The extension of the name, as `Path.suffix`."""
         return os.path.splitext(self.name)[1]
 
     def resolve(self) -> Remote:
-        """URLs have no links."""
+        """The URL itself: there are no links to follow."""
         return self
 
     def is_relative_to(self, other: Location) -> bool:
-        """Whether it lies in there, or is the same."""
+        """Whether it is the other location, or below it."""
         return isinstance(other, Remote) and (self.url + "/").startswith((other / "").url)
 
     def relative_to(self, other: Location) -> str:
-        """What it is called in there; elsewhere all of it."""
+        """The part below the other location; outside of it, the full URL."""
         inside = isinstance(other, Remote) and self.is_relative_to(other)
         return self.url.removeprefix(str(other / "")) if inside else self.url
-
-    def exists(self) -> bool:
-        """Whether there is anything; raises `Unreadable` where that cannot be found out."""
-        if self.scheme in POSTGRES:
-            from gentus.lake.formats.postgres import exists as has_table
-
-            return has_table(self)
-        from gentus.lake.remote.storage import exists
-
-        return exists(self)
 
 
 Location: TypeAlias = Path | Remote
@@ -95,7 +85,7 @@ def is_url(text: str) -> bool:
 
 
 def as_location(where: str | os.PathLike[str] | Remote) -> Location:
-    """What somebody means who names a place. What must not be stored is refused."""
+    """Parse a path or URL; URLs with secrets in them, which must not be stored, are refused."""
     if isinstance(where, Remote):
         return where
     text = os.fspath(where)
@@ -108,11 +98,21 @@ def as_location(where: str | os.PathLike[str] | Remote) -> Location:
     if scheme == "file":
         return Path(url2pathname(urlsplit(text).path))
     if scheme in POSTGRES:
-        from gentus.lake.formats.postgres import without_password
-
-        scheme, rest = POSTGRES[0], without_password(rest)
+        scheme, rest = POSTGRES[0], _without_password(rest)
     _check(scheme, rest)
     return Remote(f"{scheme}://{rest.rstrip('/')}")
+
+
+def _without_password(rest: str) -> str:
+    """Take the password out of a Postgres URL; only the environment of this process keeps it."""
+    host, slash, path = rest.partition("/")
+    user, at, host = host.rpartition("@")
+    user, _, password = user.partition(":")
+    if password:
+        os.environ["PGPASSWORD"] = unquote(password)
+    if "?" in path or "?" in host:
+        raise ValueError("give settings of a Postgres connection in the environment (PGSSLMODE, ..)")
+    return f"{user}{at}{host}{slash}{path}"
 
 
 def _check(scheme: str, rest: str) -> None:
@@ -122,28 +122,28 @@ def _check(scheme: str, rest: str) -> None:
     user, at, _ = rest.split("/", 1)[0].rpartition("@")
     if at and (":" in user or scheme in ("http", "https")):
         raise ValueError(
-            f"{shown}: this URL has a user name or a password in it, and gentus stores where tables lie. "
-            "Give it without; credentials are taken from where the library that reads it looks for them."
+            f"{shown}: this URL has a user name or a password in it, and gentus stores the URLs of tables. "
+            "Leave it out; the library that reads the URL finds credentials in its usual sources."
         )
     if scheme in ("http", "https") and ("?" in rest or "#" in rest):
         raise ValueError(
-            f"{shown}: what follows the ? of a URL may be a signature or a key, and gentus stores where "
-            "tables lie. Download the file, or give a URL without."
+            f"{shown}: what follows the ? of a URL may be a signature or a key, and gentus stores the URLs "
+            "of tables. Download the file, or give a URL without it."
         )
 
 
 def without_secrets(rest: str) -> str:
-    """The part of a URL behind its scheme as it may be shown."""
+    """The part of a URL after its scheme, as it may be shown."""
     host, slash, path = rest.partition("/")
     return re.split(r"[?#]", host.rpartition("@")[2] + slash + path, maxsplit=1)[0]
 
 
-def identity(place: Location | str) -> str:
-    """What tells whether two places are one: links are followed."""
-    text = str(place)
+def identity(location: Location | str) -> str:
+    """The same text for every way to write one location: links are followed."""
+    text = str(location)
     return text if is_url(text) else os.path.realpath(text)
 
 
-def absolute(place: Location) -> str:
-    """A place as it is to be written down."""
-    return str(place) if isinstance(place, Remote) else os.path.abspath(place)
+def absolute(location: Location) -> str:
+    """A location as text that does not depend on the working directory."""
+    return str(location) if isinstance(location, Remote) else os.path.abspath(location)

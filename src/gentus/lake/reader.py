@@ -1,19 +1,19 @@
-"""Any source, file or data frame to a `Table`: the one place where every failure becomes `Unreadable`."""
+"""Any source, file or data frame to a sampled `Table`: the reader of each format, and one kind of error."""
 
 from __future__ import annotations
 
 import os
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gentus.lake.base import Source, Unreadable, failure_reason
-from gentus.lake.files import ZSTD, look_up, magic
-from gentus.lake.formats.lakehouse import folder_format, may_be_folder
-from gentus.lake.kinds import Format, detect_format, format_of
-from gentus.lake.location import POSTGRES, Location, Remote, as_location
+from gentus.lake.formats.detect import Format, format_at, look_up
+from gentus.lake.location import Location, Remote, as_location
 from gentus.table import Limits, Table, evenly_spaced
 
-_PLAIN = (Format.TEXT, Format.PROSE, Format.JSON)
+if TYPE_CHECKING:
+    from gentus.lake.formats.lakehouse import LakehouseTable
+
+NO_TABLE_NAMED = "it holds several tables, and none was named"
 
 
 def read(source: Source, limits: Limits | None = None) -> Table:
@@ -33,9 +33,9 @@ def only_table(path: str | os.PathLike[str] | Remote, limits: Limits | None = No
     try:
         if not isinstance(path, Remote) and not path.exists():
             raise Unreadable(f"there is no file {path}")
-        kind = format_at(path)
+        known = format_at(path)
         path, state = look_up(path)
-        parts = parts_of(path, kind, limits or Limits())
+        parts = parts_of(path, known, limits or Limits())
     except Exception as error:
         raise Unreadable(failure_reason(error)) from error
     if len(parts) > 1:
@@ -47,7 +47,7 @@ def only_table(path: str | os.PathLike[str] | Remote, limits: Limits | None = No
 
 
 def from_frame(obj: Any, name: str, limits: Limits | None = None) -> Table:
-    """Take rows of a polars, pandas or pyarrow table, or of anything that speaks the Arrow protocols."""
+    """Sample a polars, pandas or pyarrow table, or any object with an Arrow protocol."""
     limits = limits or Limits()
     try:
         return _from_frame(obj, name, limits)
@@ -55,57 +55,39 @@ def from_frame(obj: Any, name: str, limits: Limits | None = None) -> Table:
         raise Unreadable(failure_reason(error)) from error
 
 
-def parts_of(path: Location, kind: Format, limits: Limits) -> list[str] | list[None]:
+def parts_of(path: Location, known: Format, limits: Limits) -> list[str] | list[None]:
     """List the tables inside a file; `[None]` for a file that is one table."""
-    if kind is Format.DATABASE:
+    if known is Format.DATABASE:
         from gentus.lake.formats.database import tables_of
 
         return tables_of(path, limits)
-    if kind is Format.EXCEL:
+    if known is Format.EXCEL:
         from gentus.lake.formats.excel import sheets_of
 
         return sheets_of(path)
     return [None]
 
 
-def format_at(path: Location) -> Format:
-    """Tell what lies at a place."""
-    if isinstance(path, Remote) and path.scheme in POSTGRES:
-        return Format.POSTGRES
-    if may_be_folder(path):
-        kind = folder_format(path)
-        if kind is None:
-            raise Unreadable("it is a folder, and neither a Delta nor an Iceberg table")
-        return kind
-    return detect_format(path, magic(path))
+def open_lakehouse(folder: Location, known: Format, limits: Limits) -> LakehouseTable:
+    """Open a table that is a folder."""
+    if known is Format.DELTA:
+        from gentus.lake.formats.delta import open_delta
 
+        return open_delta(folder, limits)
+    from gentus.lake.formats.iceberg import open_iceberg
 
-def is_plain(source: Source) -> bool:
-    """Whether Python alone reads it: no native parser, which a damaged file might bring down or hold."""
-    if isinstance(source.path, Remote):
-        return source.path.scheme == "memory" or format_of(source.path.name) in _PLAIN  # or: only we have it
-    return source.part is None and is_plain_file(source.path)
-
-
-def is_plain_file(path: Path) -> bool:
-    """The same of a file on this machine that is one table."""
-    try:
-        start = magic(path)
-        return detect_format(path, start) in _PLAIN and not start.startswith(ZSTD)
-    except (OSError, Unreadable):
-        return True  # and refused as soon as it is read
+    return open_iceberg(folder)
 
 
 def _read(path: Location, part: str | None, name: str, limits: Limits) -> Table:
-    # The readers run three parsers over files from anywhere: what they raise is not to be foreseen, and one
-    # bad file must never stop a scan of thousands.
+    # Parsers may raise anything on files from anywhere, and one bad file must never stop a scan of thousands.
     try:
-        kind = format_at(path)
-        match kind, part:
+        known = format_at(path)
+        match known, part:
             case (Format.DELTA | Format.ICEBERG, _):
-                from gentus.lake.formats.lakehouse import read_folder
+                from gentus.lake.formats.lakehouse import read_lakehouse
 
-                return read_folder(path, kind, name, limits)
+                return read_lakehouse(open_lakehouse(path, known, limits), name, limits)
             case (Format.POSTGRES, _):
                 from gentus.lake.formats.postgres import read_postgres
 
@@ -119,9 +101,9 @@ def _read(path: Location, part: str | None, name: str, limits: Limits) -> Table:
 
                 return read_sheet(path, part, name, limits)
             case (Format.DATABASE | Format.EXCEL, None):
-                raise Unreadable("it holds several tables, and none was named")
+                raise Unreadable(NO_TABLE_NAMED)
             case (Format.PARQUET, _):
-                from gentus.lake.formats.typed import read_parquet
+                from gentus.lake.formats.parquet import read_parquet
 
                 return read_parquet(path, name, limits)
             case (Format.ARROW, _):
@@ -134,7 +116,7 @@ def _read(path: Location, part: str | None, name: str, limits: Limits) -> Table:
                 return read_json(path, name, limits)
         from gentus.lake.formats.text import read_delimited
 
-        return read_delimited(path, name, limits, prose=kind is Format.PROSE)
+        return read_delimited(path, name, limits, prose=known is Format.PROSE)
     except Unreadable:
         raise
     except Exception as error:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gentus.lake.formats.detect import is_database
 from gentus.lake.formats.typed import quoted
-from gentus.lake.kinds import is_database
 from gentus.lake.location import Location, as_location
 from gentus.union.errors import OutputError
 from gentus.union.plan import UnionPlan

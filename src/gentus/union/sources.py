@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from gentus.lake import Limits, Source, Unreadable, as_location
 from gentus.lake.base import failure_reason
-from gentus.lake.full.rows import FullTable, open_full
+from gentus.lake.full.open import open_full
+from gentus.lake.full.rows import FullTable
 from gentus.union.errors import PlanError, did_you_mean
 from gentus.union.plan import PlannedTable, UnionPlan
 from gentus.union.shapes import TableShapes

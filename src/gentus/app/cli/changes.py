@@ -40,14 +40,14 @@ def remove(
     as_json: AsJson = False,
 ) -> None:
     """Remove tables by name: all of them, or none if one is not there."""
-    from gentus.lake import as_location
+    from gentus.lake import as_location, exists
 
     started = time.perf_counter()
     with open_index(index) as opened:
         lake = as_location(opened.config.lake)
         changes = opened.remove(names)
     _report(changes, time.perf_counter() - started, as_json)
-    if any((lake / name).exists() for name in changes.removed):
+    if any(exists(lake / name) for name in changes.removed):
         say(f"Files of them are still in {lake}: gentus sync would add them again.")
 
 

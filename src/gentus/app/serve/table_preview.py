@@ -12,7 +12,8 @@ from gentus.app.serve.service import Service
 from gentus.lake import Limits, Source, Unreadable
 from gentus.lake.base import EMPTY, failure_reason
 from gentus.lake.formats.typed import session, text_of
-from gentus.lake.full.rows import Tally, open_full
+from gentus.lake.full.open import open_full
+from gentus.lake.full.rows import Tally
 from gentus.table import Table
 
 if TYPE_CHECKING:

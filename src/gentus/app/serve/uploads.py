@@ -23,9 +23,8 @@ from gentus.app.serve.errors import ApiError
 from gentus.app.serve.settings import Settings
 from gentus.lake import Limits, Source, Unreadable, only_table, read
 from gentus.lake.files import magic, stream
-from gentus.lake.kinds import Format, detect_format, format_of
-from gentus.lake.reader import is_plain_file
-from gentus.lake.sandbox.isolated import SandboxProcess
+from gentus.lake.formats.detect import Format, detect_format, format_of, is_plain_file
+from gentus.lake.sandbox.process import SandboxProcess
 from gentus.table import Table
 from gentus.union.session import scratch_folder
 

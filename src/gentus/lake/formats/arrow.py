@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _MARK = b"ARROW1"
-_RUNS = 8  # places of a large file that rows are taken from
+_RUNS = 8  # runs of rows that are taken of a large file
 
 
 def read_arrow(path: Location, name: str, limits: Limits) -> Table:
@@ -48,7 +48,7 @@ def from_batches(batches: Any, name: str, limits: Limits) -> Table:
             batch = batches.read_next_batch()
         except StopIteration:
             break
-        pieces.append(_sound(batch.slice(0, limits.rows - rows)))
+        pieces.append(_validated(batch.slice(0, limits.rows - rows)))
         rows += pieces[-1].num_rows
     return arrow_table(pa.Table.from_batches(pieces, batches.schema), name, limits)
 
@@ -69,14 +69,14 @@ def arrow_table(data: pa.Table, name: str, limits: Limits) -> Table:
 
 
 def is_file(stream: pa.NativeFile) -> bool:
-    """Whether it is an IPC file and not a stream, in which the mark of a file is a length of a gigabyte."""
+    """Whether it is an IPC file and not a stream, in which these bytes would be a length of a gigabyte."""
     start: bytes = stream.read(len(_MARK))
     stream.seek(0)
     return start == _MARK
 
 
 def _stream(path: Location, file: BinaryIO, limits: Limits) -> pa.NativeFile:
-    """Map large files, of whose batches only the rows taken are then read; small ones are safer to copy."""
+    """Map a large file, so that only the sampled rows are read; small ones are safer to copy."""
     import pyarrow as pa
 
     large = isinstance(path, Path) and size_of(file) > limits.typed_bytes
@@ -84,7 +84,7 @@ def _stream(path: Location, file: BinaryIO, limits: Limits) -> pa.NativeFile:
 
 
 def _runs(reader: pa.RecordBatchFileReader, rows: int) -> Iterator[pa.RecordBatch]:
-    """Yield runs of rows from evenly spread places, about as many rows in all as asked for."""
+    """Yield evenly spread runs of rows, about as many rows in all as wanted."""
     numbers = evenly_spaced(reader.num_record_batches, _RUNS)
     wanted = -(-rows // max(1, len(numbers)))  # of each batch
     for number in numbers:
@@ -92,10 +92,10 @@ def _runs(reader: pa.RecordBatchFileReader, rows: int) -> Iterator[pa.RecordBatc
         runs = 1 if batch.num_rows <= wanted else max(1, min(wanted, _RUNS // len(numbers)))
         length = min(batch.num_rows, wanted // runs)
         for run in range(runs):
-            yield _sound(batch.slice((batch.num_rows - length) * run // max(1, runs - 1), length))
+            yield _validated(batch.slice((batch.num_rows - length) * run // max(1, runs - 1), length))
 
 
-def _sound(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Check every offset of a batch: following a damaged one would bring the process down."""
+def _validated(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Check every offset of a batch: following a damaged one would crash the process."""
     batch.validate(full=True)
     return batch

@@ -10,12 +10,11 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gentus.lake.base import Unreadable, build
-from gentus.lake.files import magic
+from gentus.lake.base import Unreadable, table_from_rows
+from gentus.lake.files import SQLITE, magic
 from gentus.lake.formats.typed import quoted, relation_table, session, windows
-from gentus.lake.kinds import SQLITE
 from gentus.lake.location import Location
-from gentus.lake.remote.download import on_disk
+from gentus.lake.remote.download import local_copy
 from gentus.table import Limits, Table
 
 if TYPE_CHECKING:
@@ -23,14 +22,14 @@ if TYPE_CHECKING:
 
 _RUNS = 8
 _LARGEST = 256 << 20  # bytes of one SQLite value: a column that is computed can ask for any size
-_STEPS = 10_000  # of SQLite's machine between looks at the clock
+_STEPS = 10_000  # of SQLite's virtual machine between checks of the time
 
 
 def tables_of(path: Location, limits: Limits) -> list[str]:
-    """List the tables of a database, sorted; views are left out, since they may read anything."""
-    with on_disk(path, limits) as file:
+    """List the tables of a database, sorted; views are left out, since they may read other files."""
+    with local_copy(path, limits) as file:
         if magic(file) == SQLITE:
-            with _in_time(open_sqlite(file), limits) as connection:
+            with _with_time_limit(open_sqlite(file), limits) as connection:
                 return sorted(sqlite_tables(connection))
         with _attached(file, limits) as duck:
             return sorted(duckdb_tables(duck))
@@ -38,13 +37,13 @@ def tables_of(path: Location, limits: Limits) -> list[str]:
 
 def read_database(path: Location, part: str, name: str, limits: Limits) -> Table:
     """Read rows spread over one table of a database."""
-    with on_disk(path, limits) as file:
+    with local_copy(path, limits) as file:
         return _read_local(file, part, name, limits)
 
 
 def _read_local(path: Path, part: str, name: str, limits: Limits) -> Table:
     if magic(path) == SQLITE:
-        with _in_time(open_sqlite(path), limits) as connection:
+        with _with_time_limit(open_sqlite(path), limits) as connection:
             if part not in sqlite_tables(connection):
                 raise Unreadable(f"the database has no table {part!r} any more")
             return _read_sqlite(connection, part, name, limits)
@@ -62,8 +61,8 @@ def _read_local(path: Path, part: str, name: str, limits: Limits) -> Table:
 
 
 @contextmanager
-def _in_time(connection: sqlite3.Connection, limits: Limits) -> Iterator[sqlite3.Connection]:
-    """Use and close a connection whose statements end in time: columns may be computed, at any length."""
+def _with_time_limit(connection: sqlite3.Connection, limits: Limits) -> Iterator[sqlite3.Connection]:
+    """Use and close a connection with a time limit for statements: computed columns may run without end."""
     end = time.monotonic() + limits.seconds
     connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS)
     with closing(connection):
@@ -81,11 +80,11 @@ def _attached(path: Path, limits: Limits) -> Iterator[duckdb.DuckDBPyConnection]
     with session(limits) as duck:
         duck.execute(f"ATTACH '{file}' AS source (TYPE duckdb, READ_ONLY)")
         yield duck
-        duck.execute("DETACH source")  # after a failure the whole session is dropped
+        duck.execute("DETACH source")  # after a failure the session is replaced
 
 
 def duckdb_tables(duck: duckdb.DuckDBPyConnection, database: str = "source") -> dict[str, tuple[str, int]]:
-    """Return what each table of an attached file is called in SQL, and about how many rows it has."""
+    """SQL name and approximate number of rows of each table of an attached file."""
     found = duck.execute(
         "SELECT schema_name, table_name, estimated_size FROM duckdb_tables()"
         " WHERE database_name = ? AND NOT internal",
@@ -97,20 +96,20 @@ def duckdb_tables(duck: duckdb.DuckDBPyConnection, database: str = "source") -> 
     }
 
 
-def dotted(schema: str, table: str, usual: str = "main") -> str:
-    """Name a table for people; the usual schema goes without saying, names with dots are quoted."""
-    pieces = [table] if schema == usual else [schema, table]
+def dotted(schema: str, table: str, default: str = "main") -> str:
+    """The name of a table as shown to people; the default schema is left out, names with dots are quoted."""
+    pieces = [table] if schema == default else [schema, table]
     return ".".join(quoted(piece) if "." in piece or '"' in piece else piece for piece in pieces)
 
 
 def open_sqlite(path: Path, any_thread: bool = False) -> sqlite3.Connection:
     """Open an SQLite file to read it."""
-    # Even a reader writes a shared-memory file next to a database in WAL mode, and a lake is not ours to
-    # write to; without a log waiting, the file is complete as it is.
+    # Even a reader writes a shared-memory file next to a database in WAL mode, and lakes are not written to.
+    # Without a log, the file is complete as it is.
     path = path.resolve()
     log = path.with_name(path.name + "-wal")
-    settled = not log.exists() or not os.path.getsize(log)
-    uri = path.as_uri() + ("?mode=ro&immutable=1" if settled else "?mode=ro")
+    complete = not log.exists() or not os.path.getsize(log)
+    uri = path.as_uri() + ("?mode=ro&immutable=1" if complete else "?mode=ro")
     connection = sqlite3.connect(uri, uri=True, timeout=1.0, check_same_thread=not any_thread)
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST)
@@ -143,7 +142,7 @@ def _read_sqlite(connection: sqlite3.Connection, table: str, name: str, limits: 
         first = last = None
     if first is None or last - first < limits.rows:
         found = connection.execute(f"SELECT {texts} FROM {source} LIMIT {limits.rows}").fetchall()
-        return build(name, header, [_texts(row) for row in found], limits)
+        return table_from_rows(name, header, [_texts(row) for row in found], limits)
     length = -(-limits.rows // _RUNS)
     after = first - 1
     for run in range(_RUNS):
@@ -155,7 +154,7 @@ def _read_sqlite(connection: sqlite3.Connection, table: str, name: str, limits: 
             break
         after = found[-1][0]
         rows += [_texts(row[1:]) for row in found]
-    return build(name, header, rows[: limits.rows], limits)
+    return table_from_rows(name, header, rows[: limits.rows], limits)
 
 
 def sqlite_columns(connection: sqlite3.Connection, table: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Delta tables (the `delta` extra): the log is read by deltalake, the data by us."""
+"""Delta tables (the `delta` extra): deltalake reads the log, we read the data files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from gentus.lake.base import Unreadable
 from gentus.lake.files import stream_raw
-from gentus.lake.formats.lakehouse import DELTA_LOG, Batches, inside, open_inside
+from gentus.lake.formats.detect import DELTA_LOG
+from gentus.lake.formats.lakehouse import LakehouseTable, inside, open_inside
 from gentus.lake.location import Location, Remote
 from gentus.table import Limits
 
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def open_delta(folder: Location, limits: Limits) -> Batches:
-    """Open a Delta table. Of one at a URL the log is copied, so that all that is fetched is fetched by us."""
+def open_delta(folder: Location, limits: Limits) -> LakehouseTable:
+    """Open a Delta table. The log of one at a URL is copied, so that deltalake itself fetches nothing."""
     try:
         from deltalake import DeltaTable
     except ImportError as error:
@@ -26,12 +27,12 @@ def open_delta(folder: Location, limits: Limits) -> Batches:
     if isinstance(folder, Remote):
         with tempfile.TemporaryDirectory(prefix="gentus-") as scratch:
             _copy_log(folder, Path(scratch), limits)
-            return _batches(DeltaTable(scratch), folder)
-    return _batches(DeltaTable(folder.resolve()), folder)
+            return _opened(DeltaTable(scratch), folder)
+    return _opened(DeltaTable(folder.resolve()), folder)
 
 
 def _copy_log(folder: Remote, scratch: Path, limits: Limits) -> None:
-    from gentus.lake.remote.scan import files_in
+    from gentus.lake.remote.storage import files_in
 
     log = files_in(folder / DELTA_LOG)
     size = sum(state.size for state in log.values())
@@ -46,7 +47,7 @@ def _copy_log(folder: Remote, scratch: Path, limits: Limits) -> None:
                 file.write(piece)
 
 
-def _batches(table: Any, folder: Location) -> Batches:
+def _opened(table: Any, folder: Location) -> LakehouseTable:
     import pyarrow.dataset as pads
 
     dataset = table.to_pyarrow_dataset(filesystem=_only(folder, whole=False))
@@ -68,20 +69,20 @@ def _batches(table: Any, folder: Location) -> Batches:
         some = [] if found is None else [found.slice(0, rows)]
         return pa.Table.from_batches(some, dataset.schema)
 
-    def every(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    def all_rows(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         whole = table.to_pyarrow_dataset(filesystem=_only(folder, whole=True))
         yield from whole.to_batches(columns=list(columns), fragment_readahead=1, batch_readahead=2)
 
-    return Batches(dataset.schema, len(fragments), first, every)
+    return LakehouseTable(dataset.schema, len(fragments), first, all_rows)
 
 
 def _only(folder: Location, whole: bool) -> pa.fs.FileSystem:
-    """A file system that has the files of this folder and no others."""
+    """A file system with the files of this folder and no others."""
     from fsspec import AbstractFileSystem
     from pyarrow.fs import FSSpecHandler, PyFileSystem
 
     class Only(AbstractFileSystem):  # type: ignore[misc]
-        """What deltalake calls a file is looked for below one folder."""
+        """Paths are taken as relative to one folder."""
 
         protocol = "gentus-delta"
         cachable = False

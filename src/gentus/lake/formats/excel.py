@@ -11,22 +11,22 @@ from itertools import islice
 from typing import Any
 from xml.etree import ElementTree
 
-from gentus.lake.base import Unreadable, build
+from gentus.lake.base import Unreadable, table_from_rows
 from gentus.lake.files import opened
 from gentus.lake.location import Location
 from gentus.table import Limits, Table, evenly_spaced
 
 _BOOK = "xl/workbook.xml"
 _LARGEST_BOOK = 4 << 20  # bytes, unpacked
-_NOT_WHOLE = (
+_STREAMED = (
     "xl/worksheets/",
     "xl/media/",
     "xl/embeddings/",
     "xl/drawings/",
     "xl/pivotCache/",
-)  # but by rows, or never
-_MOST_ROWS = 1 << 20  # that a sheet can have; one may say that it goes on below
-_LOOKED_AT = 8  # for each sampled row, so many are looked at: a sheet can only be read from its top
+)  # read row by row, or not at all
+_MOST_ROWS = 1 << 20  # the limit of a sheet; a damaged one may claim more
+_ROWS_READ = 8  # rows read per sampled row: a sheet can only be read from its top
 
 
 def sheets_of(path: Location) -> list[str]:
@@ -45,20 +45,22 @@ def sheets_of(path: Location) -> list[str]:
 
 
 def read_sheet(path: Location, part: str, name: str, limits: Limits) -> Table:
-    """Read rows of one sheet, those with any value; the first of them is the header."""
-    with sheet_rows(path, part, limits, limits.columns, limits.rows * _LOOKED_AT) as found:
+    """Read non-empty rows of one sheet; the first of them is the header."""
+    with sheet_rows(path, part, limits, limits.columns, limits.rows * _ROWS_READ) as found:
         rows = list(found)
     if not rows:
         raise Unreadable("the sheet is empty")
     header = [value or "" for value in rows[0]]
-    return build(name, header, [rows[1 + i] for i in evenly_spaced(len(rows) - 1, limits.rows)], limits)
+    return table_from_rows(
+        name, header, [rows[1 + i] for i in evenly_spaced(len(rows) - 1, limits.rows)], limits
+    )
 
 
 @contextmanager
 def sheet_rows(
     path: Location, part: str, limits: Limits, columns: int | None = None, most: int | None = None
 ) -> Iterator[Iterator[list[str | None]]]:
-    """Open a sheet and give its rows that have any value, as text; of so many that are looked at."""
+    """Open a sheet; gives its non-empty rows as text, of the first `most` rows."""
     try:
         import openpyxl
     except ImportError as error:
@@ -81,11 +83,11 @@ def sheet_rows(
 
 
 def _check_size(file: Any, limits: Limits) -> None:
-    """Refuse workbooks in which that which has to be read whole, such as shared text, unpacks to too much."""
+    """Refuse workbooks whose shared parts, which are loaded as a whole, unpack to too much."""
     with zipfile.ZipFile(file) as archive:
         parts = archive.infolist()
     # A part is never unpacked beyond the size that is written here.
-    if sum(part.file_size for part in parts if not part.filename.startswith(_NOT_WHOLE)) > limits.typed_bytes:
+    if sum(part.file_size for part in parts if not part.filename.startswith(_STREAMED)) > limits.typed_bytes:
         raise Unreadable("the workbook holds too much text; save the sheet as .csv or .parquet")
     file.seek(0)
 

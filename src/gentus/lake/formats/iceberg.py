@@ -1,7 +1,7 @@
-"""Iceberg tables (the `iceberg` extra): pyiceberg finds the files of the current snapshot, we read them.
+"""Iceberg tables (the `iceberg` extra): pyiceberg finds the files of the current snapshot, we open them.
 
-Its own way to open a table takes settings from the table's metadata, among them which Python class is to read
-files and where the store is. What a file says must not decide that.
+pyiceberg's own way to open a table takes settings from the table's metadata, such as the Python class that
+reads files and the address of the store. A file from others must not decide that.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from gentus.lake.base import Unreadable
 from gentus.lake.files import stream
-from gentus.lake.formats.lakehouse import METADATA, Batches, inside, metadata_file, open_inside
-from gentus.lake.location import Location
+from gentus.lake.formats.detect import METADATA, metadata_file
+from gentus.lake.formats.lakehouse import LakehouseTable, inside, open_inside
+from gentus.lake.location import Location, Remote
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,7 +22,7 @@ _LARGEST = 64 << 20  # bytes of metadata
 _FIELD = b"PARQUET:field_id"
 
 
-def open_iceberg(folder: Location) -> Batches:
+def open_iceberg(folder: Location) -> LakehouseTable:
     """Open the current snapshot of an Iceberg table."""
     try:
         from pyiceberg.catalog.noop import NoopCatalog
@@ -43,10 +44,10 @@ def open_iceberg(folder: Location) -> Batches:
         io = _files_of(folder, location, whole)
         return StaticTable(("gentus", name), metadata, str(where), io, NoopCatalog("gentus"))
 
-    return _batches(table)
+    return _opened(table)
 
 
-def _batches(table: Any) -> Batches:
+def _opened(table: Any) -> LakehouseTable:
     from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
 
     sampled = table(False)
@@ -64,7 +65,7 @@ def _batches(table: Any) -> Batches:
         with sampled.io.new_input(task.file.file_path).open() as file:
             return _first(file, scan.projection(), rows)
 
-    def every(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    def all_rows(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         whole = table(True)
         chosen = whole.scan(selected_fields=tuple(columns))
         read = ArrowScan(whole.metadata, whole.io, chosen.projection(), chosen.row_filter)
@@ -72,11 +73,11 @@ def _batches(table: Any) -> Batches:
             for batch in read.to_record_batches([task]):
                 yield batch.select(list(columns))
 
-    return Batches(schema, len(tasks), first, every)
+    return LakehouseTable(schema, len(tasks), first, all_rows)
 
 
 def _first(file: Any, schema: Any, rows: int) -> pa.Table:
-    """Read the first rows of a Parquet file page by page; columns go by their ids, since names change."""
+    """Read the first rows of a Parquet file page by page; columns are matched by id, since names change."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -95,7 +96,7 @@ def _first(file: Any, schema: Any, rows: int) -> pa.Table:
 
 
 def _files_of(folder: Location, location: str, whole: bool) -> Any:
-    """Files as pyiceberg asks for them; those of this folder, and only to read."""
+    """The files of this folder for pyiceberg, read-only."""
     from pyiceberg.io import FileIO, InputFile
 
     class Inside(InputFile):
@@ -110,6 +111,10 @@ def _files_of(folder: Location, location: str, whole: bool) -> Any:
                 return int(file.seek(0, 2))
 
         def exists(self) -> bool:
+            if isinstance(self._file, Remote):
+                from gentus.lake.remote.storage import exists
+
+                return exists(self._file)
             return self._file.exists()
 
         def open(self, seekable: bool = True) -> Any:

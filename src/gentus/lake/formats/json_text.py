@@ -1,4 +1,4 @@
-"""JSON tables: an array of objects, one object a line, or such an array under a key of one object."""
+"""JSON tables: an array of objects, one object per line, or such an array under a key of one object."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from gentus.lake.base import Unreadable, build, log
-from gentus.lake.files import sample
-from gentus.lake.formats.encoding import decode, to_text
+from gentus.lake.base import Unreadable, log, table_from_rows
+from gentus.lake.files import decode, sample, to_text
 from gentus.lake.location import Location
 from gentus.table import Limits, Table, evenly_spaced
 
@@ -20,8 +19,8 @@ DECODER = json.JSONDecoder(strict=False)  # real files have raw line ends and ta
 
 
 @dataclass(frozen=True, slots=True)
-class LookedJson:
-    """What a look at a sample of a JSON file tells about all of it."""
+class JsonSample:
+    """A sample of a JSON file, and what it tells about all of the file."""
 
     head: bytes
     text: str  # the head
@@ -34,18 +33,20 @@ class LookedJson:
 
 def read_json(path: Location, name: str, limits: Limits) -> Table:
     """Read a JSON or JSON Lines file."""
-    looked = look_at_json(path, limits)
-    if looked.arrays:
-        rows = [[cell_text(value) for value in record] for record in looked.records[1:]]
-        return build(name, looked.header, rows, limits)
-    if len(looked.header) > limits.columns:
-        log.info("%s: %d columns were left out", name, len(looked.header) - limits.columns)
-    header = looked.header[: limits.columns]
-    objects = map(as_object, looked.records)
-    return build(name, header, [[cell_text(record.get(key)) for key in header] for record in objects], limits)
+    sampled = sample_json(path, limits)
+    if sampled.arrays:
+        rows = [[cell_text(value) for value in record] for record in sampled.records[1:]]
+        return table_from_rows(name, sampled.header, rows, limits)
+    if len(sampled.header) > limits.columns:
+        log.info("%s: %d columns were left out", name, len(sampled.header) - limits.columns)
+    header = sampled.header[: limits.columns]
+    objects = map(as_object, sampled.records)
+    return table_from_rows(
+        name, header, [[cell_text(record.get(key)) for key in header] for record in objects], limits
+    )
 
 
-def look_at_json(path: Location, limits: Limits) -> LookedJson:
+def sample_json(path: Location, limits: Limits) -> JsonSample:
     """Sample a file, and find out how its records follow each other and which columns they have."""
     taken = sample(path, limits.text_bytes)
     text, encoding = to_text(taken.head)
@@ -60,9 +61,9 @@ def look_at_json(path: Location, limits: Limits) -> LookedJson:
         for block in taken.blocks:  # the lines of JSON Lines can be read from anywhere
             records += _lines(decode(block, encoding))
     if not records:
-        raise Unreadable("there are no records in it: a table is an array of objects or an object a line")
+        raise Unreadable("there are no records in it: a table is an array of objects or an object per line")
     records = [records[i] for i in evenly_spaced(len(records), limits.rows)]
-    return LookedJson(taken.head, text, taken.whole, not open_array, records, *_header(records))
+    return JsonSample(taken.head, text, taken.whole, not open_array, records, *_header(records))
 
 
 def _header(records: list[Any]) -> tuple[list[str], bool]:
@@ -113,7 +114,7 @@ def records_of(text: str, whole: bool) -> tuple[list[Any], bool]:
 def _inside(value: Any) -> list[Any]:
     """Find the records in one object: its longest array of objects, or its equally long columns."""
     if not isinstance(value, dict):
-        raise Unreadable("it holds one value: a table is an array of objects or an object a line")
+        raise Unreadable("it holds one value: a table is an array of objects or an object per line")
     arrays = [item for item in value.values() if isinstance(item, list)]
     tables = [array for array in arrays if array and all(isinstance(item, dict | list) for item in array)]
     if tables:

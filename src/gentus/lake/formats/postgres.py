@@ -1,23 +1,20 @@
 """A Postgres database as a lake (the `postgres` extra): every table and view of its schemas, read-only.
 
-A table's place is the database's URL and its name: `postgresql://user@host/database/schema.table`. Passwords
-are never part of it.
+The location of a table is `postgresql://user@host/database/schema.table`. Passwords are never part of it.
 """
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
-from gentus.lake.base import Skipped, Source, Unreadable, build
+from gentus.lake.base import Skipped, Source, Unreadable, table_from_rows
 from gentus.lake.formats.database import dotted
 from gentus.lake.formats.typed import quoted
-from gentus.lake.full.rows import FullTable, Piece, Tally, full_from_text
 from gentus.lake.location import Remote
 from gentus.lake.remote.storage import scrubbed
 from gentus.table import Limits, Table, evenly_spaced
@@ -45,7 +42,7 @@ WHERE c.oid = to_regclass({}) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a
 
 
 @dataclass(frozen=True, slots=True)
-class _Relation:
+class Relation:
     """A table or view as SQL knows it."""
 
     sql: str
@@ -56,12 +53,12 @@ class _Relation:
 
 def scan_postgres(lake: Remote) -> Iterator[Source | Skipped]:
     """Yield the tables and views of a database, sorted by name."""
-    database, table = _split(lake)
+    database, table = split_url(lake)
     if table is not None:
         yield Source(lake.name, lake, None, 0, 0)
         return
     try:
-        with _connected(database) as cursor:
+        with connect(database) as cursor:
             rows = _all(cursor, _LISTED)
     except Unreadable as error:
         raise Unreadable(f"{lake}: {error.reason}") from error
@@ -74,23 +71,23 @@ def scan_postgres(lake: Remote) -> Iterator[Source | Skipped]:
             yield Skipped(name, lake / name, "no permission to read it; GRANT SELECT on it, or leave it out")
 
 
-def exists(place: Remote) -> bool:
+def exists(location: Remote) -> bool:
     """Whether there is such a database, or table; raises `Unreadable` with what the server says."""
-    database, table = _split(place)
+    database, table = split_url(location)
     try:
-        with _connected(database) as cursor:
+        with connect(database) as cursor:
             return table is None or _relation(cursor, table) is not None
     except Unreadable as error:
-        raise Unreadable(f"{place}: {error.reason}") from error
+        raise Unreadable(f"{location}: {error.reason}") from error
 
 
-def read_postgres(place: Remote, name: str, limits: Limits) -> Table:
+def read_postgres(location: Remote, name: str, limits: Limits) -> Table:
     """Read rows of a table: of a large one, from pages that the server chooses at random, always the same."""
-    database, table = _split(place)
-    with _connected(database) as cursor:
-        relation = _known(cursor, database, table)
+    database, table = split_url(location)
+    with connect(database) as cursor:
+        relation = relation_of(cursor, database, table)
         columns = relation.columns[: limits.columns]
-        texts = ", ".join(f"left({_text(*column)}, {limits.cell_chars + 64})" for column in columns)
+        texts = ", ".join(f"left({text_of_column(*column)}, {limits.cell_chars + 64})" for column in columns)
         select = f"SELECT {texts} FROM {relation.sql}"
         rows: list[tuple[str | None, ...]] = []
         if relation.kind in ("r", "m") and relation.pages > _FEW_PAGES:
@@ -100,30 +97,12 @@ def read_postgres(place: Remote, name: str, limits: Limits) -> Table:
         if len(rows) < limits.rows // 2:
             rows = _all(cursor, f"{select} LIMIT {limits.rows}")
     kept = [rows[at] for at in evenly_spaced(len(rows), limits.rows)]
-    return build(name, [column for column, _ in columns], kept, limits)
-
-
-def full_postgres(place: Remote, limits: Limits) -> FullTable:
-    """All rows of a table, as they come."""
-    database, table = _split(place)
-    with _connected(database) as cursor:
-        relation = _known(cursor, database, table)
-
-    def rows(places: Sequence[int], tally: Tally) -> Iterator[Piece]:
-        with _connected(database, seconds=0) as cursor:
-            texts = [_text(*relation.columns[place]) for place in places]
-            cursor.execute(f"SELECT {', '.join([*texts, '1'])} FROM {relation.sql}")
-            for batch in cursor.fetch_record_batch():
-                yield batch.num_rows, batch.columns[:-1]
-
-    return full_from_text([column for column, _ in relation.columns], rows, limits)
-
-
-# --- the server ----------------------------------------------------------------------------------------
+    return table_from_rows(name, [column for column, _ in columns], kept, limits)
 
 
 @contextmanager
-def _connected(database: str, seconds: int = _SECONDS) -> Iterator[Any]:
+def connect(database: str, seconds: int = _SECONDS) -> Iterator[Any]:
+    """Open a read-only connection; gives its cursor. Statements may take so many seconds, 0 for any time."""
     try:
         from adbc_driver_manager import Error
         from adbc_driver_postgresql import dbapi
@@ -147,7 +126,8 @@ def _all(cursor: Any, sql: str) -> list[tuple[Any, ...]]:
     return rows
 
 
-def _known(cursor: Any, database: str, table: str | None) -> _Relation:
+def relation_of(cursor: Any, database: str, table: str | None) -> Relation:
+    """Find a table; raises `Unreadable` if there is none."""
     relation = None if table is None else _relation(cursor, table)
     if relation is None:
         gone = "the database has no such table any more"
@@ -155,7 +135,7 @@ def _known(cursor: Any, database: str, table: str | None) -> _Relation:
     return relation
 
 
-def _relation(cursor: Any, table: str) -> _Relation | None:
+def _relation(cursor: Any, table: str) -> Relation | None:
     match = _NAME.fullmatch(table)
     if match is None:
         return None
@@ -167,11 +147,11 @@ def _relation(cursor: Any, table: str) -> _Relation | None:
     found = _all(cursor, _COLUMNS.format(literal))
     if not found:
         return None
-    return _Relation(sql, [(row[0], row[1]) for row in found], found[0][2], int(found[0][3] or 0))
+    return Relation(sql, [(row[0], row[1]) for row in found], found[0][2], int(found[0][3] or 0))
 
 
-def _text(column: str, kind: str) -> str:
-    """Write the SQL that turns a value into text as a person would write it."""
+def text_of_column(column: str, kind: str) -> str:
+    """SQL that turns a column into text as a person would write it."""
     text = f"{quoted(column)}::text"
     if kind == "bytea":
         return "NULL::text"
@@ -180,9 +160,9 @@ def _text(column: str, kind: str) -> str:
     return text
 
 
-def _split(place: Remote) -> tuple[str, str | None]:
+def split_url(location: Remote) -> tuple[str, str | None]:
     """The URL of the database, and the table in it if one is named."""
-    scheme, _, rest = place.url.partition("://")
+    scheme, _, rest = location.url.partition("://")
     host, _, path = rest.partition("/")
     database, _, table = path.partition("/")
     return f"{scheme}://{host}/{database}", unquote(table) if table else None
@@ -191,15 +171,3 @@ def _split(place: Remote) -> tuple[str, str | None]:
 def _in_url(table: str) -> str:
     """The name of a table as a URL has it."""
     return re.sub(r"[%/?#]", lambda sign: f"%{ord(sign[0]):02X}", table)
-
-
-def without_password(rest: str) -> str:
-    """Take the password out of a URL; it is kept for this process and those that it starts, nowhere else."""
-    host, slash, path = rest.partition("/")
-    user, at, host = host.rpartition("@")
-    user, _, password = user.partition(":")
-    if password:
-        os.environ["PGPASSWORD"] = unquote(password)
-    if "?" in path or "?" in host:
-        raise ValueError("give settings of a Postgres connection in the environment (PGSSLMODE, ..)")
-    return f"{user}{at}{host}{slash}{path}"

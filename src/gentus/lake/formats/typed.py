@@ -1,4 +1,4 @@
-"""Typed data (Parquet, Arrow, DuckDB tables): DuckDB casts, trims and clips it into text."""
+"""Typed data (Parquet, Arrow, DuckDB tables) as text: DuckDB casts, trims and clips it."""
 
 from __future__ import annotations
 
@@ -9,29 +9,26 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING
 
-from gentus.lake.base import Unreadable, build, log
-from gentus.lake.files import opened
-from gentus.lake.location import Location, Remote
+from gentus.lake.base import Unreadable, log, table_from_rows
 from gentus.table import Limits, Table
 
 if TYPE_CHECKING:
     import duckdb
 
-_TURN = threading.RLock()
-ROW_NUMBER = "file_row_number"
-WINDOWS = 8  # places of a large table that rows are taken from
+_LOCK = threading.RLock()
+WINDOWS = 8  # runs of rows that are taken of a large table
 _DEEPEST = 16  # lists in lists; of Parquet, DuckDB takes twice as long for each further level
 _QUOTED = re.compile(r"""\"(?:[^"]|"")*"|'(?:[^']|'')*'""")
 
 
 @contextmanager
 def session(limits: Limits) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Hold the one DuckDB connection of this process, which threads have to take turns with.
+    """Lock the one DuckDB connection of this process for this thread.
 
-    Fetch all that a statement gives: while a result is unfinished, DuckDB refuses some work of the next.
-    After a failure a new one is made: damaged files can make DuckDB refuse everything that follows.
+    Fetch all rows of a statement: while a result is unfinished, DuckDB refuses some statements.
+    After a failure the connection is replaced: damaged files can make DuckDB refuse all that follows.
     """
-    with _TURN:
+    with _LOCK:
         duck = _connection(limits.memory)
         try:
             yield duck
@@ -57,41 +54,10 @@ def _connection(memory: str) -> duckdb.DuckDBPyConnection:
             "temp_directory": "",  # spilling to disk is slower than refusing
         },
     )
-    duck.execute("SET GLOBAL disable_parquet_prefetching = true")  # at a URL: whole columns for a few rows
+    duck.execute(
+        "SET GLOBAL disable_parquet_prefetching = true"
+    )  # at a URL it fetches whole columns for a few rows
     return duck
-
-
-def read_parquet(path: Location, name: str, limits: Limits) -> Table:
-    """Read rows from places spread over a Parquet file."""
-    with session(limits) as duck, parquet_literal(path, duck) as file:
-        found = duck.execute(f"SELECT num_rows FROM parquet_file_metadata({file})").fetchall()
-        size = duck.execute(f"SELECT sum(total_uncompressed_size) FROM parquet_metadata({file})").fetchall()
-        total = int(found[0][0]) if found else 0
-        if not total:
-            raise Unreadable("it has columns and no rows")
-        wanted = _affordable(int(size[0][0] or 0) if size else 0, total, limits)
-        if isinstance(path, Remote):
-            from gentus.lake.remote.parquet import affordable_windows
-
-            where = affordable_windows(path, file, total, wanted, duck)
-        else:
-            where = windows(ROW_NUMBER, total, wanted)
-        relation = f"read_parquet({file}, {ROW_NUMBER} = true, hive_partitioning = false)"
-        return relation_table(relation, name, limits, where, hidden=ROW_NUMBER)
-
-
-@contextmanager
-def parquet_literal(path: Location, duck: duckdb.DuckDBPyConnection, whole: bool = False) -> Iterator[str]:
-    """Write as SQL what DuckDB is to read; an object at a URL is shown to it meanwhile."""
-    if isinstance(path, Remote):
-        from gentus.lake.remote.parquet import shown_to
-
-        with shown_to(duck, path, whole) as name:
-            yield f"'{name}'"
-        return
-    with opened(path):
-        pass  # refuses what is no regular file
-    yield file_literal(str(path.resolve()))
 
 
 def relation_table(
@@ -111,14 +77,14 @@ def relation_table(
     if len(columns) > limits.columns:
         log.info("%s: %d columns were left out", name, len(columns) - limits.columns)
         columns, names = columns[: limits.columns], names[: limits.columns]
-    texts = ", ".join(_clipped(column, kind, limits.cell_chars) for column, kind in columns)
+    texts = ", ".join(_clipped(column, sql_type, limits.cell_chars) for column, sql_type in columns)
     with session(limits) as duck:
         rows = duck.execute(f"SELECT {texts} FROM {relation} WHERE {where} LIMIT {limits.rows}").fetchall()
-    return build(name, names, rows, limits)
+    return table_from_rows(name, names, rows, limits)
 
 
 def windows(row_number: str, total: int, wanted: int) -> str:
-    """Say in SQL which rows to take of `total`: all, or runs of them from evenly spread places."""
+    """An SQL condition for the wanted number of `total` rows: all of them, or evenly spread runs."""
     if total <= wanted:
         return "true"
     runs = min(WINDOWS, wanted)
@@ -127,7 +93,7 @@ def windows(row_number: str, total: int, wanted: int) -> str:
 
 
 def runs_at(row_number: str, starts: Iterable[int], length: int) -> str:
-    """Say in SQL to take so many rows from each of some places."""
+    """An SQL condition for runs of rows of equal length."""
     return " OR ".join(f"{row_number} BETWEEN {start} AND {start + length - 1}" for start in starts)
 
 
@@ -136,13 +102,8 @@ def quoted(identifier: str) -> str:
     return '"' + identifier.replace('"', '""') + '"'
 
 
-def _affordable(size: int, total: int, limits: Limits) -> int:
-    """Return how many rows to read so that cells of megabytes stay within the limits."""
-    return max(1, min(limits.rows, limits.typed_bytes * total // max(1, size)))
-
-
 def file_literal(path: str) -> str:
-    """Write a path as SQL text that DuckDB takes as that one file, whatever characters it has."""
+    """A path as an SQL literal that DuckDB takes as that one file, whatever characters it has."""
     if re.search(r"[*?\[]", path):
         if "\\" in path:
             raise Unreadable("its path has both a backslash and one of * ? [ in it; rename it")
@@ -151,19 +112,19 @@ def file_literal(path: str) -> str:
 
 
 def check_depth(columns: Iterable[tuple[str, str]]) -> None:
-    """Refuse tables with a column that would take for ever."""
-    for column, kind in columns:
-        if kind.endswith(("]", ")")) and _depth(kind) > _DEEPEST:
+    """Refuse tables with a column of lists in lists that would take too long to read."""
+    for column, sql_type in columns:
+        if sql_type.endswith(("]", ")")) and _depth(sql_type) > _DEEPEST:
             raise Unreadable(
                 f"its column {column[:100]!r} has lists in lists, over {_DEEPEST} deep; leave it out"
             )
 
 
-def _depth(kind: str) -> int:
-    """How deep the lists and structures of a type are, as DuckDB writes it."""
+def _depth(sql_type: str) -> int:
+    """How deep the lists and structures of an SQL type are nested."""
     outside: list[int] = []  # of every type that is open, the deepest of its parts so far
     deepest = 0
-    for sign in re.findall(r"[(),\[]", _QUOTED.sub("", kind)):
+    for sign in re.findall(r"[(),\[]", _QUOTED.sub("", sql_type)):
         match sign:
             case "(":
                 outside.append(0)
@@ -177,21 +138,21 @@ def _depth(kind: str) -> int:
     return deepest
 
 
-def text_of(value: str, kind: str, longest_blob: int | None = None) -> str:
-    """Write the SQL that turns a value of some type into text as a person would write it."""
+def text_of(value: str, sql_type: str, longest_blob: int | None = None) -> str:
+    """SQL that turns a value of some type into text as a person would write it."""
     text = f"CAST({value} AS VARCHAR)"
-    if kind in ("FLOAT", "DOUBLE"):
-        return f"regexp_replace({text}, '\\.0$', '')"  # whole numbers are floats only where some are missing
-    if kind.startswith("TIMESTAMP"):
+    if sql_type in ("FLOAT", "DOUBLE"):
+        return f"regexp_replace({text}, '\\.0$', '')"  # integers are floats only where some are missing
+    if sql_type.startswith("TIMESTAMP"):
         return f"regexp_replace({text}, ' 00:00:00(\\+00)?$', '')"  # a date
-    if kind == "BLOB":
+    if sql_type == "BLOB":
         # Old writers store text as bytes; what is no text, or long, is a picture or the like.
         text = f"TRY(decode({value}))"
         return f"CASE WHEN octet_length({value}) <= {longest_blob} THEN {text} END" if longest_blob else text
-    if kind.endswith("]") or kind.startswith(("STRUCT", "MAP", "UNION")):
+    if sql_type.endswith("]") or sql_type.startswith(("STRUCT", "MAP", "UNION")):
         return f"CAST(to_json({value}) AS VARCHAR)"
     return text
 
 
-def _clipped(column: str, kind: str, chars: int) -> str:
-    return f"left(trim({text_of(quoted(column), kind, 4 * chars)}), {chars})"
+def _clipped(column: str, sql_type: str, chars: int) -> str:
+    return f"left(trim({text_of(quoted(column), sql_type, 4 * chars)}), {chars})"

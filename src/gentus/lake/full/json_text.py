@@ -1,4 +1,4 @@
-"""JSON, all of it, record by record in bounded memory."""
+"""All records of JSON, one by one, in bounded memory."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from itertools import islice
 from typing import Any
 
 from gentus.lake.base import Unreadable
-from gentus.lake.files import stream
-from gentus.lake.formats.encoding import stream_text
+from gentus.lake.files import stream, stream_text
 from gentus.lake.formats.json_text import (
     DECODER,
     KEY,
-    LookedJson,
+    JsonSample,
     as_object,
     cell_text,
-    look_at_json,
     records_of,
+    sample_json,
     skip,
 )
 from gentus.lake.full.rows import AT_ONCE, FullTable, Piece, Tally, full_from_text, text_array
@@ -30,25 +29,25 @@ _NEAR = 16  # an error so close to where the text ends may be mended by more of 
 
 def full_json(path: Location, limits: Limits) -> FullTable:
     """A JSON or JSON Lines file. Values under keys that no sampled record has are counted and left out."""
-    looked = look_at_json(path, limits)
-    known = set(looked.header)
+    sampled = sample_json(path, limits)
+    known = set(sampled.header)
 
-    def rows(places: Sequence[int], tally: Tally) -> Iterator[Piece]:
-        found = _records(path, looked, tally)
-        if looked.arrays:
-            found = _lists(found, len(looked.header), tally)
+    def rows(positions: Sequence[int], tally: Tally) -> Iterator[Piece]:
+        found = _records(path, sampled, tally)
+        if sampled.arrays:
+            found = _lists(found, len(sampled.header), tally)
             next(found, None)  # the header
         while records := list(islice(found, AT_ONCE)):
-            if looked.arrays:
-                cells = [[cell_text(record[place]) for record in records] for place in places]
+            if sampled.arrays:
+                cells = [[cell_text(record[at]) for record in records] for at in positions]
             else:
                 objects = [as_object(record) for record in records]
-                keys = [looked.header[place] for place in places]
+                keys = [sampled.header[at] for at in positions]
                 cells = [[cell_text(record.get(key)) for record in objects] for key in keys]
                 tally.beyond += sum(_beyond(record, known) for record in objects)
             yield len(records), [text_array(column) for column in cells]
 
-    return full_from_text(looked.header, rows, limits)
+    return full_from_text(sampled.header, rows, limits)
 
 
 def _beyond(record: dict[str, Any], known: set[str]) -> int:
@@ -66,16 +65,16 @@ def _lists(records: Iterator[Any], width: int, tally: Tally) -> Iterator[list[An
         yield record[:width] + [None] * (width - len(record))
 
 
-def _records(path: Location, looked: LookedJson, tally: Tally) -> Iterator[Any]:
+def _records(path: Location, sampled: JsonSample, tally: Tally) -> Iterator[Any]:
     """Yield all records in the way that the sample has them."""
-    if looked.whole:
-        yield from records_of(looked.text, whole=True)[0]
+    if sampled.whole:
+        yield from records_of(sampled.text, whole=True)[0]
         return
-    text = _Text(stream_text(stream(path), looked.head, tally.add_undecoded))
-    if looked.lines:
+    text = _Text(stream_text(stream(path), sampled.head, tally.add_undecoded))
+    if sampled.lines:
         yield from _values(text, tally)
     else:
-        text.at = _first_array(looked.text)
+        text.at = _first_array(sampled.text)
         yield from _items(text)
 
 
@@ -88,7 +87,7 @@ def _first_array(head: str) -> int:
         if head.startswith("[", key.end()):
             return key.end() + 1
         _, at = DECODER.raw_decode(head, key.end())
-    raise Unreadable("there are no records in it: a table is an array of objects or an object a line")
+    raise Unreadable("there are no records in it: a table is an array of objects or an object per line")
 
 
 class _Text:

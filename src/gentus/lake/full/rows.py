@@ -1,7 +1,7 @@
-"""Whole tables, row by row: what a union reads where a search is content with a sample.
+"""All rows of a table as a DuckDB relation: a union reads them, where a search reads a sample.
 
-The columns of a whole table are those of its sample: the same dialect, header and names. Names are what the
-two have in common, since a sample leaves out columns without a name and without a value.
+The columns are those of the sample: the same dialect, header and names. Columns are matched by name, since a
+sample leaves out columns without a name and without a value.
 """
 
 from __future__ import annotations
@@ -15,28 +15,25 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from gentus.lake.base import Source, Unreadable, clean_names, failure_reason
-from gentus.lake.kinds import Format
-from gentus.lake.location import Location, Remote
-from gentus.lake.reader import format_at
+from gentus.lake.base import clean_names
 from gentus.table import Limits
 
 if TYPE_CHECKING:
     import duckdb
 
-AT_ONCE = 2048  # rows that go from Python to DuckDB in one piece: its own, and more are slower
+AT_ONCE = 2048  # rows that go from Python to DuckDB at once: the size of its own vectors; more are slower
 _NUMBERS = count()
 
 
 @dataclass(slots=True)
 class Tally:
-    """What a read came across, and what of it has no place in the table."""
+    """Counts of a read: rows, and what could not be put into the table."""
 
     rows: int = 0
     beyond: int = 0  # cells to the right of the last column, or under keys that no sampled record has
     rejected: int = 0  # records that are no JSON, or that have no columns
-    stray_quotes: int = 0  # that never close: the row is read as if quotes were ordinary characters
-    undecoded: int = 0  # bytes that are not of the file's encoding
+    stray_quotes: int = 0  # quotes that never close: their row is read as if quotes were ordinary characters
+    undecoded: int = 0  # bytes that are invalid in the encoding of the file
     binary: int = 0  # cells that are no text
 
     def add_undecoded(self, some: int) -> None:
@@ -52,57 +49,16 @@ Scan = Callable[["duckdb.DuckDBPyConnection", Sequence[int], Tally], AbstractCon
 class FullTable:
     """A table that can be selected from."""
 
-    names: list[str]  # of its columns by place, cleaned
+    names: list[str]  # of its columns, cleaned
     named: list[bool]  # whether the table itself names a column
-    types: list[str]  # what DuckDB calls them
-    written: bool  # everything is text, and what it stands for has to be found out
-    scan: Scan = field(repr=False)  # gives a relation with columns c0, c1, .. as asked for, and `row`
+    types: list[str]  # of DuckDB
+    written: bool  # all columns are text, and their types have to be inferred
+    scan: Scan = field(repr=False)  # gives a relation with columns c0, c1, .. and `row`
 
     @property
     def places(self) -> dict[str, int]:
-        """Where the columns are, by name."""
-        return {name: place for place, name in enumerate(self.names)}
-
-
-def open_full(source: Source, duck: duckdb.DuckDBPyConnection, limits: Limits | None = None) -> FullTable:
-    """Look at a table so that all of it can be read; raises `Unreadable` and nothing else."""
-    limits = limits or Limits()
-    try:
-        return _open(source.location, source.part, duck, limits)
-    except Unreadable:
-        raise
-    except Exception as error:  # as for all readers: what parsers raise is not to be foreseen
-        raise Unreadable(failure_reason(error)) from error
-
-
-def _open(path: Location, part: str | None, duck: duckdb.DuckDBPyConnection, limits: Limits) -> FullTable:
-    from gentus.lake.full import typed
-
-    kind = format_at(path)
-    match kind, part:
-        case (Format.DELTA | Format.ICEBERG, _):
-            return typed.full_folder(path, kind, duck, limits)
-        case (Format.POSTGRES, _):
-            from gentus.lake.formats.postgres import full_postgres
-
-            return full_postgres(Remote(str(path)), limits)
-        case (Format.DATABASE, str()):
-            return typed.full_database(path, part, duck, limits)
-        case (Format.EXCEL, str()):
-            return typed.full_sheet(path, part, limits)
-        case (Format.DATABASE | Format.EXCEL, None):
-            raise Unreadable("it holds several tables, and none was named")
-        case (Format.PARQUET, _):
-            return typed.full_parquet(path, duck, limits)
-        case (Format.ARROW, _):
-            return typed.full_arrow(path, duck, limits)
-        case (Format.JSON, _):
-            from gentus.lake.full.json_text import full_json
-
-            return full_json(path, limits)
-    from gentus.lake.full.text import full_text
-
-    return full_text(path, limits, prose=kind is Format.PROSE)
+        """The positions of the columns, by name."""
+        return {name: at for at, name in enumerate(self.names)}
 
 
 # --- from Python to DuckDB -----------------------------------------------------------------------------
@@ -113,14 +69,14 @@ def full_from_text(
     rows: Callable[[Sequence[int], Tally], Iterator[Piece]],
     limits: Limits,
 ) -> FullTable:
-    """A table whose rows are read by Python, as text: arrays of the places asked for, some rows at a time."""
+    """A table that Python reads as text: `rows` gives arrays of some columns, some rows at a time."""
 
     def scan(
-        duck: duckdb.DuckDBPyConnection, places: Sequence[int], tally: Tally
+        duck: duckdb.DuckDBPyConnection, positions: Sequence[int], tally: Tally
     ) -> AbstractContextManager[str]:
-        names = [f"c{place}" for place in places]
+        names = [f"c{at}" for at in positions]
         schema = pa.schema([(name, pa.string()) for name in names] + [("row", pa.int64())])
-        return streamed(duck, schema, rows(places, tally), tally)
+        return streamed(duck, schema, rows(positions, tally), tally)
 
     named = [bool(name.strip()) for name in header]
     return FullTable(clean_names(header, limits), named, ["VARCHAR"] * len(named), True, scan)
@@ -130,7 +86,7 @@ def full_from_text(
 def streamed(
     duck: duckdb.DuckDBPyConnection, schema: pa.Schema, pieces: Iterator[Piece], tally: Tally
 ) -> Iterator[str]:
-    """Let DuckDB read arrays as they come, rows numbered from 1; a failure of theirs is raised as it was."""
+    """Stream arrays into DuckDB, rows numbered from 1; an error of the stream is raised unchanged."""
     failures: list[BaseException] = []
 
     def batches() -> Iterator[pa.RecordBatch]:

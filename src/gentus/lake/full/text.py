@@ -1,7 +1,7 @@
-"""Delimited text, all of it: the dialect that a look at its sample found, cell by cell, in bounded memory.
+"""All rows of delimited text, in the dialect of its sample, in bounded memory.
 
-DuckDB's reader is faster and cannot be made to agree with the sampled one on stray quotes, blanks before
-quotes, mixed line ends and ragged rows. What a search has found must be what a union reads.
+DuckDB's reader is faster and cannot be made to agree with the sampling one on stray quotes, blanks before
+quotes, mixed line ends and ragged rows. A union must read the same cells as the search.
 """
 
 from __future__ import annotations
@@ -12,32 +12,30 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 
-from gentus.lake.files import stream
-from gentus.lake.formats.dialect import Dialect, reader
-from gentus.lake.formats.encoding import stream_text
-from gentus.lake.formats.text import is_rule, look_at
+from gentus.lake.files import stream, stream_text
+from gentus.lake.formats.text import Dialect, csv_rows, is_rule, sample_text
 from gentus.lake.full.rows import AT_ONCE, FullTable, Piece, Tally, full_from_text, text_array
 from gentus.lake.location import Location
 from gentus.table import Limits
 
-_LONGEST = 8 << 20  # characters; a cell beyond is one that a stray quote opened
+_LONGEST = 8 << 20  # characters; a longer cell was opened by a stray quote
 
 
 def full_text(path: Location, limits: Limits, prose: bool = False) -> FullTable:
     """A delimited text file."""
-    looked = look_at(path, limits, prose)
-    width = len(looked.header)
+    sampled = sample_text(path, limits, prose)
+    width = len(sampled.header)
 
-    def rows(places: Sequence[int], tally: Tally) -> Iterator[Piece]:
-        lines = _lines(stream_text(stream(path), looked.head, tally.add_undecoded))
-        found = _body(_rows(lines, looked.dialect, tally), width)
+    def rows(positions: Sequence[int], tally: Tally) -> Iterator[Piece]:
+        lines = _lines(stream_text(stream(path), sampled.head, tally.add_undecoded))
+        found = _body(_rows(lines, sampled.dialect, tally), width)
         while some := list(islice(found, AT_ONCE)):
             if any(len(row) != width for row in some):
                 some = [_fitted(row, width, tally) for row in some]
             columns = list(zip(*some, strict=True))
-            yield len(some), [text_array(columns[place]) for place in places]
+            yield len(some), [text_array(columns[at]) for at in positions]
 
-    return full_from_text(looked.header, rows, limits)
+    return full_from_text(sampled.header, rows, limits)
 
 
 def _lines(texts: Iterable[str]) -> Iterator[str]:
@@ -76,11 +74,11 @@ def _rows(lines: Iterator[str], dialect: Dialect, tally: Tally) -> Iterator[list
         """Read the first line of a row as if quotes were ordinary; the others are still to come."""
         tally.stray_quotes += 1
         ahead.extendleft(reversed(held[1:]))
-        return next(iter(reader(held[:1], Dialect(dialect.delimiter, None), _LONGEST)))
+        return next(iter(csv_rows(held[:1], Dialect(dialect.delimiter, None), _LONGEST)))
 
     while True:
         try:
-            for row in reader(fed(), dialect, _LONGEST):
+            for row in csv_rows(fed(), dialect, _LONGEST):
                 if ended and len(held) > 1 and _open_at_end(held, dialect):
                     row = unquoted()
                 held.clear()
@@ -98,7 +96,7 @@ def _rows(lines: Iterator[str], dialect: Dialect, tally: Tally) -> Iterator[list
 
 def _open_at_end(lines: list[str], dialect: Dialect) -> bool:
     try:
-        list(reader(lines, dialect, _LONGEST, strict=True))
+        list(csv_rows(lines, dialect, _LONGEST, strict=True))
     except csv.Error as error:
         return "end of data" in str(error)
     return False

@@ -1,4 +1,4 @@
-"""Parquet, Arrow, databases, workbooks and data frames: all of their rows, with types if there are any."""
+"""All rows of Parquet, Arrow, lakehouse tables, databases, workbooks and data frames, with their types."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from gentus.lake.base import Unreadable, clean_names, failure_reason
-from gentus.lake.files import magic, opened
+from gentus.lake.files import SQLITE, magic, opened
 from gentus.lake.formats.arrow import is_file
 from gentus.lake.formats.database import (
     duckdb_tables,
@@ -19,13 +19,15 @@ from gentus.lake.formats.database import (
     sqlite_rows,
     sqlite_tables,
 )
+from gentus.lake.formats.detect import Format
 from gentus.lake.formats.excel import sheet_rows
-from gentus.lake.formats.lakehouse import batches_of
-from gentus.lake.formats.typed import ROW_NUMBER, check_depth, parquet_literal, quoted
+from gentus.lake.formats.parquet import ROW_NUMBER, parquet_literal
+from gentus.lake.formats.postgres import connect, relation_of, split_url, text_of_column
+from gentus.lake.formats.typed import check_depth, quoted
 from gentus.lake.full.rows import AT_ONCE, FullTable, Piece, Tally, full_from_text, streamed, text_array
-from gentus.lake.kinds import SQLITE, Format
 from gentus.lake.location import Location, Remote
-from gentus.lake.remote.download import on_disk
+from gentus.lake.reader import open_lakehouse
+from gentus.lake.remote.download import local_copy
 from gentus.table import Limits
 
 if TYPE_CHECKING:
@@ -47,16 +49,16 @@ def full_parquet(path: Location, duck: duckdb.DuckDBPyConnection, limits: Limits
     check_depth(columns)
 
     @contextmanager
-    def scan(duck: duckdb.DuckDBPyConnection, places: Sequence[int], tally: Tally) -> Iterator[str]:
+    def scan(duck: duckdb.DuckDBPyConnection, positions: Sequence[int], tally: Tally) -> Iterator[str]:
         with opened(duck) as relation:
-            yield _selected(relation, [name for name, _ in columns], places, f"{ROW_NUMBER} + 1")
+            yield _selected(relation, [name for name, _ in columns], positions, f"{ROW_NUMBER} + 1")
 
     return _typed(columns, [name for name, _ in columns], scan, limits)
 
 
 def full_database(path: Location, part: str, duck: duckdb.DuckDBPyConnection, limits: Limits) -> FullTable:
     """One table of a DuckDB or SQLite file, opened read-only."""
-    with on_disk(path, limits) as file:
+    with local_copy(path, limits) as file:
         if magic(file) == SQLITE:
             return _full_sqlite(path, part, limits)
     with _attached(path, duck, limits) as database:
@@ -64,10 +66,10 @@ def full_database(path: Location, part: str, duck: duckdb.DuckDBPyConnection, li
         columns = _described(duck, relation)
 
     @contextmanager
-    def scan(duck: duckdb.DuckDBPyConnection, places: Sequence[int], tally: Tally) -> Iterator[str]:
+    def scan(duck: duckdb.DuckDBPyConnection, positions: Sequence[int], tally: Tally) -> Iterator[str]:
         with _attached(path, duck, limits) as database:
             relation = _inside(duck, database, part)
-            yield _selected(relation, [name for name, _ in columns], places, "row_number() OVER ()")
+            yield _selected(relation, [name for name, _ in columns], positions, "row_number() OVER ()")
 
     return _typed(columns, [name for name, _ in columns], scan, limits)
 
@@ -75,7 +77,7 @@ def full_database(path: Location, part: str, duck: duckdb.DuckDBPyConnection, li
 @contextmanager
 def _attached(path: Location, duck: duckdb.DuckDBPyConnection, limits: Limits) -> Iterator[str]:
     database = f"source_{next(_NUMBERS)}"
-    with on_disk(path, limits) as local:
+    with local_copy(path, limits) as local:
         file = str(local.resolve()).replace("'", "''")
         duck.execute(f"ATTACH '{file}' AS {database} (TYPE duckdb, READ_ONLY)")
         try:
@@ -93,12 +95,12 @@ def _inside(duck: duckdb.DuckDBPyConnection, database: str, part: str) -> str:
 
 
 def _full_sqlite(path: Location, part: str, limits: Limits) -> FullTable:
-    with on_disk(path, limits) as file, closing(open_sqlite(file)) as connection:
+    with local_copy(path, limits) as file, closing(open_sqlite(file)) as connection:
         if part not in sqlite_tables(connection):
             raise Unreadable(f"the database has no table {part!r} any more")
         header = sqlite_columns(connection, part)
 
-    def rows(places: Sequence[int], tally: Tally) -> Iterator[Piece]:
+    def rows(positions: Sequence[int], tally: Tally) -> Iterator[Piece]:
         def text(value: Any) -> str | None:
             if isinstance(value, bytes):
                 try:
@@ -108,17 +110,17 @@ def _full_sqlite(path: Location, part: str, limits: Limits) -> FullTable:
                     return None
             return None if value is None else str(value)
 
-        with on_disk(path, limits) as file, closing(open_sqlite(file, any_thread=True)) as connection:
-            found = sqlite_rows(connection, part, [header[place] for place in places])
+        with local_copy(path, limits) as file, closing(open_sqlite(file, any_thread=True)) as connection:
+            found = sqlite_rows(connection, part, [header[at] for at in positions])
             while some := found.fetchmany(AT_ONCE):
-                columns = zip(*some, strict=True) if places else iter(())
+                columns = zip(*some, strict=True) if positions else iter(())
                 yield len(some), [text_array([text(value) for value in column]) for column in columns]
 
     return full_from_text(header, rows, limits)
 
 
 def full_sheet(path: Location, part: str, limits: Limits) -> FullTable:
-    """A sheet of a workbook: its rows that have any value; the first of them is the header."""
+    """A sheet of a workbook: its non-empty rows; the first of them is the header."""
     with sheet_rows(path, part, limits) as found:
         some = list(islice(found, limits.rows))
     if not some:
@@ -126,35 +128,50 @@ def full_sheet(path: Location, part: str, limits: Limits) -> FullTable:
     width = max(map(len, some))
     header = [value or "" for value in some[0]] + [""] * (width - len(some[0]))
 
-    def rows(places: Sequence[int], tally: Tally) -> Iterator[Piece]:
+    def rows(positions: Sequence[int], tally: Tally) -> Iterator[Piece]:
         with sheet_rows(path, part, limits) as found:
             next(found)
             while some := list(islice(found, AT_ONCE)):
                 tally.beyond += sum(value is not None for row in some for value in row[width:])
                 yield (
                     len(some),
-                    [
-                        text_array([row[place] if place < len(row) else None for row in some])
-                        for place in places
-                    ],
+                    [text_array([row[at] if at < len(row) else None for row in some]) for at in positions],
                 )
 
     return full_from_text(header, rows, limits)
+
+
+def full_postgres(location: Remote, limits: Limits) -> FullTable:
+    """A table of a Postgres server, as text."""
+    database, table = split_url(location)
+    with connect(database) as cursor:
+        relation = relation_of(cursor, database, table)
+
+    def rows(positions: Sequence[int], tally: Tally) -> Iterator[Piece]:
+        with connect(database, seconds=0) as cursor:
+            texts = [text_of_column(*relation.columns[at]) for at in positions]
+            cursor.execute(f"SELECT {', '.join([*texts, '1'])} FROM {relation.sql}")
+            for batch in cursor.fetch_record_batch():
+                yield batch.num_rows, batch.columns[:-1]
+
+    return full_from_text([column for column, _ in relation.columns], rows, limits)
 
 
 def full_arrow(path: Location, duck: duckdb.DuckDBPyConnection, limits: Limits) -> FullTable:
     """An Arrow IPC (Feather) file or stream."""
     with _mapped(path) as mapped:
         schema, _ = _opened(mapped)
-    return _full_batches(schema, lambda places: _arrow_pieces(path, places), duck, limits)
+    return _full_batches(schema, lambda positions: _arrow_pieces(path, positions), duck, limits)
 
 
-def full_folder(path: Location, kind: Format, duck: duckdb.DuckDBPyConnection, limits: Limits) -> FullTable:
+def full_lakehouse(
+    path: Location, known: Format, duck: duckdb.DuckDBPyConnection, limits: Limits
+) -> FullTable:
     """A Delta or Iceberg table."""
-    table = batches_of(path, kind, limits)
+    table = open_lakehouse(path, known, limits)
 
-    def pieces(places: Sequence[int]) -> Iterator[Piece]:
-        for batch in table.every([table.schema.names[place] for place in places]):
+    def pieces(positions: Sequence[int]) -> Iterator[Piece]:
+        for batch in table.all_rows([table.schema.names[at] for at in positions]):
             yield batch.num_rows, batch.columns
 
     return _full_batches(table.schema, pieces, duck, limits)
@@ -166,14 +183,14 @@ def _full_batches(
     duck: duckdb.DuckDBPyConnection,
     limits: Limits,
 ) -> FullTable:
-    numbered = pa.schema([field.with_name(f"c{place}") for place, field in enumerate(schema)])
+    numbered = pa.schema([field.with_name(f"c{at}") for at, field in enumerate(schema)])
     columns = _described_arrow(duck, numbered)
 
     def scan(
-        duck: duckdb.DuckDBPyConnection, places: Sequence[int], tally: Tally
+        duck: duckdb.DuckDBPyConnection, positions: Sequence[int], tally: Tally
     ) -> AbstractContextManager[str]:
-        wanted = pa.schema([*(numbered.field(place) for place in places), ("row", pa.int64())])
-        return streamed(duck, wanted, pieces(places), tally)
+        wanted = pa.schema([*(numbered.field(at) for at in positions), ("row", pa.int64())])
+        return streamed(duck, wanted, pieces(positions), tally)
 
     return _typed(columns, schema.names, scan, limits)
 
@@ -194,30 +211,30 @@ def _opened(mapped: pa.NativeFile) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]
     return file.schema, (file.get_batch(number) for number in range(file.num_record_batches))
 
 
-def _arrow_pieces(path: Location, places: Sequence[int]) -> Iterator[Piece]:
+def _arrow_pieces(path: Location, positions: Sequence[int]) -> Iterator[Piece]:
     with _mapped(path) as mapped:
         for batch in _opened(mapped)[1]:
-            batch.validate(full=True)  # following a damaged offset would bring the process down
+            batch.validate(full=True)  # following a damaged offset would crash the process
             for begin in range(0, batch.num_rows, 8 * AT_ONCE):
                 some = batch.slice(begin, 8 * AT_ONCE)
-                yield some.num_rows, [some.column(place) for place in places]
+                yield some.num_rows, [some.column(at) for at in positions]
 
 
 def full_frame(obj: Any, duck: duckdb.DuckDBPyConnection, limits: Limits) -> FullTable:
-    """A polars, pandas or pyarrow table, or anything that speaks the Arrow protocols."""
+    """A polars, pandas or pyarrow table, or any object with an Arrow protocol."""
     try:
         data = _arrow_of(obj)
-        plain = data.rename_columns([f"c{place}" for place in range(data.num_columns)])
+        plain = data.rename_columns([f"c{at}" for at in range(data.num_columns)])
         columns = _described_arrow(duck, plain.schema)
     except Exception as error:
         raise Unreadable(failure_reason(error)) from error
 
     @contextmanager
-    def scan(duck: duckdb.DuckDBPyConnection, places: Sequence[int], tally: Tally) -> Iterator[str]:
+    def scan(duck: duckdb.DuckDBPyConnection, positions: Sequence[int], tally: Tally) -> Iterator[str]:
         name = f"frame_{next(_NUMBERS)}"
         duck.register(name, plain)
         try:
-            yield _selected(name, plain.column_names, places, "row_number() OVER ()")
+            yield _selected(name, plain.column_names, positions, "row_number() OVER ()")
         finally:
             with suppress(Exception):
                 duck.unregister(name)
@@ -234,7 +251,7 @@ def _arrow_of(obj: Any) -> pa.Table:
             plain = obj.set_axis(range(len(names)), axis=1)
             return pa.Table.from_pandas(plain, preserve_index=False).rename_columns(names)
         except (pa.ArrowException, ValueError, TypeError):  # columns of mixed types
-            columns = (obj.iloc[:, place] for place in range(len(names)))
+            columns = (obj.iloc[:, at] for at in range(len(names)))
             texts = [[None if cell is None else str(cell) for cell in column] for column in columns]
             return pa.Table.from_arrays([pa.array(cells, pa.string()) for cells in texts], names)
     if hasattr(obj, "__arrow_c_stream__"):
@@ -256,8 +273,8 @@ def _typed(columns: list[tuple[str, str]], names: Sequence[str], scan: Any, limi
     return FullTable(clean_names(names, limits), named, [kind for _, kind in columns], False, scan)
 
 
-def _selected(relation: str, names: Sequence[str], places: Sequence[int], row: str) -> str:
-    columns = [f"{quoted(names[place])} AS c{place}" for place in places]
+def _selected(relation: str, names: Sequence[str], positions: Sequence[int], row: str) -> str:
+    columns = [f"{quoted(names[at])} AS c{at}" for at in positions]
     return f"(SELECT {', '.join([*columns, f'{row} AS row'])} FROM {relation})"
 
 

@@ -1,4 +1,4 @@
-"""Objects at URLs as files on this disk, for what reads nothing else: databases."""
+"""Local copies of objects at URLs, for databases, which can only be opened as files."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from gentus.lake.base import Unreadable
-from gentus.lake.files import look_up, stream_raw
 from gentus.lake.location import Location, Remote, State
+from gentus.lake.remote.file import STREAMED, opened_remote
+from gentus.lake.remote.storage import state_of
 from gentus.table import Limits
 
 _LOCK = threading.Lock()
 
 
 class _Copy:
-    """A copy in a folder of its own, which is gone with the last one who has it."""
+    """A copy in a temporary folder, which is deleted with this object."""
 
-    def __init__(self, place: Remote, state: State) -> None:
-        self.of = (place.url, state)
+    def __init__(self, location: Remote, state: State) -> None:
+        self.of = (location.url, state)
         self._folder = tempfile.TemporaryDirectory(prefix="gentus-")
         self.file = Path(self._folder.name) / "copy"
-        with self.file.open("wb") as file:
-            for piece in stream_raw(place):
+        with self.file.open("wb") as file, opened_remote(location, whole=True) as remote:
+            while piece := remote.read(STREAMED):
                 file.write(piece)
 
 
@@ -32,13 +33,13 @@ _last: _Copy | None = None  # the tables of one database follow one another
 
 
 @contextmanager
-def on_disk(place: Location, limits: Limits) -> Iterator[Path]:
-    """A file to open by its name: the one there is, or a copy of an object, up to a limit."""
+def local_copy(location: Location, limits: Limits) -> Iterator[Path]:
+    """The path of a local file: the location itself, or a copy of an object, up to a limit."""
     global _last
-    if not isinstance(place, Remote):
-        yield place
+    if not isinstance(location, Remote):
+        yield location
         return
-    found, state = look_up(place)
+    state = state_of(location)
     if state.size > limits.typed_bytes:
         raise Unreadable(
             f"it is a database of {state.size / 1e6:,.0f} MB; at a URL they have to be copied whole, which "
@@ -46,8 +47,7 @@ def on_disk(place: Location, limits: Limits) -> Iterator[Path]:
         )
     with _LOCK:
         copy = _last
-        if copy is None or copy.of != (place.url, state) or not state.telling:
-            assert isinstance(found, Remote)
-            _last = None  # the room is needed now
-            copy = _last = _Copy(found, state)
+        if copy is None or copy.of != (location.url, state) or not state.detects_changes:
+            _last = None  # frees the disk for the next copy
+            copy = _last = _Copy(Remote(location.url, state), state)
     yield copy.file

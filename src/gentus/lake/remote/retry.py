@@ -1,4 +1,4 @@
-"""Patience with what is only wrong for a moment: time-outs, overload, connections that break."""
+"""Retries after failures that may pass: time-outs, overload, broken connections."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ _NAMES = (  # of exceptions in libraries that may not be installed
 )
 
 
-def patiently(work: Callable[[], T], tries: int = TRIES) -> T:
-    """Do something; if what is in the way may pass, wait a little, longer each time, and try again."""
+def with_retries(work: Callable[[], T], tries: int = TRIES) -> T:
+    """Call a function; after a transient failure wait, longer each time, and call it again."""
     for number in range(1, tries):
         try:
             return work()
         except Exception as error:
             if not transient(error):
                 raise
-            # Any time up to the limit, so that many who were refused together do not come back together.
+            # A random part of the limit, so that many clients that failed together do not retry together.
             wait = random.uniform(0, min(_LONGEST, _FIRST * 2**number))
             log.info("%s; trying again in %.1f s", type(error).__name__, wait)
             time.sleep(wait)
@@ -59,10 +59,10 @@ def patiently(work: Callable[[], T], tries: int = TRIES) -> T:
 
 
 def transient(error: BaseException) -> bool:
-    """Whether the same may work a moment later."""
+    """Whether the same call may succeed a moment later."""
     if isinstance(error, FileNotFoundError | PermissionError):
         return False
-    if error.__cause__ is not None and transient(error.__cause__):  # s3fs tells less than it knows
+    if error.__cause__ is not None and transient(error.__cause__):  # s3fs hides the cause
         return True
     if isinstance(error, TimeoutError | ConnectionError):
         return True
@@ -72,7 +72,7 @@ def transient(error: BaseException) -> bool:
 
 
 def _status(error: BaseException) -> int | None:
-    """The HTTP status in an exception: aiohttp, requests and botocore have it in three places."""
+    """The HTTP status in an exception: aiohttp, requests and botocore keep it in different attributes."""
     response = getattr(error, "response", None)
     if isinstance(response, dict):
         found = response.get("ResponseMetadata", {}).get("HTTPStatusCode")

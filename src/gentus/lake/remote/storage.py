@@ -1,7 +1,7 @@
-"""Objects at URLs, through fsspec: what there is, what the store says of it, and failures in plain words.
+"""Object stores, through fsspec: their listings, the state of objects, and failures in plain words.
 
-Credentials are found by the library that speaks to the store (environment, profiles, instance roles). They
-are never asked for, stored or shown here.
+The client library of a store finds the credentials (environment, profiles, instance roles). They are never
+asked for, stored or shown here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from gentus.lake.base import Unreadable, failure_reason
 from gentus.lake.location import Remote, State
-from gentus.lake.remote.retry import TRIES, patiently, transient
+from gentus.lake.remote.retry import TRIES, transient, with_retries
 
 T = TypeVar("T")
 
@@ -44,12 +44,12 @@ _NO_CREDENTIALS = (
 
 
 def filesystem(place: Remote) -> tuple[Any, str]:
-    """What speaks to the store, and what the object is called there."""
+    """The client of a store, and the path of an object in it."""
     from fsspec.core import url_to_fs
 
-    # What was listed a while ago is not what is there now; and patience is ours, for all stores the same.
+    # No cached listings, since objects change; no retries by clients, since ours are the same for all stores.
     options: dict[str, Any] = {"use_listings_cache": False}
-    if place.scheme in ("s3", "s3a"):
+    if is_s3(place):
         options["config_kwargs"] = {"retries": {"total_max_attempts": 1}}
     try:
         store, path = url_to_fs(place.url, **options)
@@ -66,27 +66,27 @@ def filesystem(place: Remote) -> tuple[Any, str]:
     return store, path
 
 
-def asked(place: Remote, work: Callable[[Any, str], T]) -> T:
-    """Ask the store something, patiently; raises `Unreadable` with what is wrong, and nothing else."""
-    with plainly():
+def call_store(place: Remote, work: Callable[[Any, str], T]) -> T:
+    """Call a store with retries; raises `Unreadable` with the reason of a failure, and nothing else."""
+    with plain_errors():
         store, path = filesystem(place)
-        return patiently(lambda: work(store, path))
+        return with_retries(lambda: work(store, path))
 
 
 def state_of(place: Remote) -> State:
-    """What the store says of an object: as it was listed, or now."""
+    """The state of an object: as it was listed, or as it is now."""
     if place.state is not None:
         return place.state
     return state_in(info_of(place))
 
 
 def info_of(place: Remote) -> dict[str, Any]:
-    """What fsspec calls its info; of an object that is there."""
-    return asked(place, lambda store, path: dict(store.info(path)))
+    """The `info` that fsspec has of an object."""
+    return call_store(place, lambda store, path: dict(store.info(path)))
 
 
 def state_in(info: dict[str, Any]) -> State:
-    """The state of an object, from what a listing says of it."""
+    """The state of an object, from its `info`."""
     size = info.get("size")
     if size is None:
         raise Unreadable("the server does not say how large it is; download it first")
@@ -106,14 +106,72 @@ def exists(place: Remote) -> bool:
         return True
 
     try:
-        return asked(place, look)
+        return call_store(place, look)
     except Unreadable as error:
         raise Unreadable(f"{place}: {error.reason}") from error
 
 
+def is_directory(place: Remote) -> bool:
+    """Whether a URL is that of a folder."""
+    return info_of(place).get("type") == "directory"
+
+
+def s3_objects(folder: Remote) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Name and info of all objects below a folder of S3, in the order of names, a thousand a request."""
+    bucket, _, prefix = folder.url.partition("://")[2].partition("/")
+    prefix = f"{prefix}/" if prefix else ""
+    more: dict[str, str] = {}
+    while True:
+        page = call_store(
+            folder,
+            lambda store, _: store.call_s3("list_objects_v2", Bucket=bucket, Prefix=prefix, **more),  # noqa: B023
+        )
+        for found in page.get("Contents", []):
+            yield found["Key"][len(prefix) :], {**found, "size": found["Size"]}
+        if not page.get("IsTruncated"):
+            return
+        more = {"ContinuationToken": page["NextContinuationToken"]}
+
+
+def entries_of(lake: Remote, prefix: str = "") -> Iterator[tuple[str, dict[str, Any] | None]]:
+    """Name and info of the entries of one folder of a lake, in any order; folders have no info."""
+    http = lake.scheme in ("http", "https")
+
+    def look(store: Any, path: str) -> list[dict[str, Any]]:
+        below = f"{path.rstrip('/')}/{prefix}"
+        try:
+            return list(store.ls(below if http else below.rstrip("/") or "/", detail=True))
+        except FileNotFoundError:
+            return []
+
+    for info in call_store(lake, look):
+        name = str(info["name"]).rstrip("/").rsplit("/", 1)[-1]
+        # Links of a page that lead elsewhere are not part of the lake.
+        inside = not http or str(info["name"]).rstrip("/") == f"{lake.url}/{prefix}{name}"
+        if name and inside and not (http and set("?#") & set(name)) and name not in (".", ".."):
+            yield prefix + name, None if info.get("type") == "directory" else info
+
+
+def files_in(folder: Remote) -> dict[str, State]:
+    """The objects of a folder, by name; none if there is no such folder."""
+    listed = s3_objects(folder) if is_s3(folder) else entries_of(folder)
+    inner = ((name, info) for name, info in listed if info is not None and name and "/" not in name)
+    return {name: state_from(folder / name, info) for name, info in inner}
+
+
+def is_s3(place: Remote) -> bool:
+    """Whether it is an object or folder of S3."""
+    return place.scheme in ("s3", "s3a")
+
+
+def state_from(place: Remote, info: dict[str, Any]) -> State:
+    """The state of a listed object; listings of web pages may not have the size, which is then asked for."""
+    return state_in(info if info.get("size") is not None else info_of(place))
+
+
 @contextmanager
-def plainly() -> Iterator[None]:
-    """Turn whatever a store's library raises into `Unreadable`, in plain words and without secrets."""
+def plain_errors() -> Iterator[None]:
+    """Turn all that a client library raises into `Unreadable`, in plain words and without secrets."""
     try:
         yield
     except Unreadable:

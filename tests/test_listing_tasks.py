@@ -1,4 +1,4 @@
-"""A lake listed in parts is the lake as `scan` lists it."""
+"""A lake listed in tasks is the lake as `scan` lists it."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from gentus.lake import Skipped, Source, parts, scan
-from gentus.lake.parts import Found, Part, list_part
+from gentus.lake import Skipped, Source, listing_tasks, scan
+from gentus.lake.listing_tasks import ListingResult, ListingTask, run_listing
 
 
 def merged(root: Path) -> tuple[list[Source | Skipped], int]:
-    """What all parts hold, in order, and how many parts there were."""
-    line: deque[Found] = deque([Part(root)])
+    """The tables of all tasks, in order, and how many tasks there were."""
+    line: deque[ListingResult] = deque([ListingTask(root)])
     items: list[Source | Skipped] = []
     count = 0
     while line:
         item = line.popleft()
-        if isinstance(item, Part):
+        if isinstance(item, ListingTask):
             count += 1
-            line.extendleft(reversed(list_part(root, item)))
+            line.extendleft(reversed(run_listing(root, item)))
         else:
             items.append(item)
     return items, count
@@ -53,8 +53,8 @@ def test_parts_make_up_the_lake(
     tmp_path: Path, deep: int, wide: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = fill(tmp_path)
-    monkeypatch.setattr(parts, "WIDE", wide)
-    monkeypatch.setattr(list_part, "__defaults__", (deep,))
+    monkeypatch.setattr(listing_tasks, "WIDE", wide)
+    monkeypatch.setattr(run_listing, "__defaults__", (deep,))
     items, count = merged(root)
     assert items == list(scan(root))
     assert (count == 1) == (deep == 2_000 and wide == 20_000)
@@ -70,7 +70,7 @@ def test_folders_of_any_depth(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_went_away_is_named(tmp_path: Path) -> None:
-    (item,) = list_part(tmp_path, Part(tmp_path / "gone", "gone/"))
+    (item,) = run_listing(tmp_path, ListingTask(tmp_path / "gone", "gone/"))
     assert isinstance(item, Skipped)
     assert item.name == "gone"
     assert "no longer there" in item.reason

@@ -1,0 +1,138 @@
+"""Parquet files, here or at a URL: rows from runs spread over the file.
+
+DuckDB reads objects at URLs through us, so that a few ranges of bytes are fetched and no others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from datetime import UTC, datetime
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from gentus.lake.base import Unreadable
+from gentus.lake.files import opened
+from gentus.lake.formats.typed import WINDOWS, file_literal, relation_table, runs_at, session, windows
+from gentus.lake.location import Location, Remote
+from gentus.lake.remote.file import ByteRanges, RemoteFile, ranges_of, whole_of
+from gentus.table import Limits, Table, evenly_spaced
+
+if TYPE_CHECKING:
+    import duckdb
+
+ROW_NUMBER = "file_row_number"
+_ROOM = 512 << 10  # compressed bytes of row groups that a sample takes, unless the first one is larger
+_NUMBERS = count()
+
+
+def read_parquet(path: Location, name: str, limits: Limits) -> Table:
+    """Read runs of rows spread over a Parquet file."""
+    with session(limits) as duck, parquet_literal(path, duck) as file:
+        found = duck.execute(f"SELECT num_rows FROM parquet_file_metadata({file})").fetchall()
+        size = duck.execute(f"SELECT sum(total_uncompressed_size) FROM parquet_metadata({file})").fetchall()
+        total = int(found[0][0]) if found else 0
+        if not total:
+            raise Unreadable("it has columns and no rows")
+        wanted = _affordable(int(size[0][0] or 0) if size else 0, total, limits)
+        if isinstance(path, Remote):
+            where = _cheap_windows(path, file, total, wanted, duck)
+        else:
+            where = windows(ROW_NUMBER, total, wanted)
+        relation = f"read_parquet({file}, {ROW_NUMBER} = true, hive_partitioning = false)"
+        return relation_table(relation, name, limits, where, hidden=ROW_NUMBER)
+
+
+@contextmanager
+def parquet_literal(path: Location, duck: duckdb.DuckDBPyConnection, whole: bool = False) -> Iterator[str]:
+    """The file as an SQL literal; inside the context, DuckDB can open an object at a URL by it."""
+    if isinstance(path, Remote):
+        with _registered(duck, path, whole) as name:
+            yield f"'{name}'"
+        return
+    with opened(path):
+        pass  # refuses what is no regular file
+    yield file_literal(str(path.resolve()))
+
+
+def _affordable(size: int, total: int, limits: Limits) -> int:
+    """How many rows to read so that cells of megabytes stay within the limits."""
+    return max(1, min(limits.rows, limits.typed_bytes * total // max(1, size)))
+
+
+# --- at a URL ---------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _registered(duck: duckdb.DuckDBPyConnection, location: Remote, whole: bool = False) -> Iterator[str]:
+    """Register a name with DuckDB by which it can open this object, and nothing else."""
+    scheme = f"gentus-{next(_NUMBERS)}"
+    with whole_of(location) if whole else nullcontext(ranges_of(location)) as ranges:
+        duck.register_filesystem(_one_object(scheme, ranges))
+        try:
+            yield f"{scheme}://object.parquet"
+        except Exception as error:
+            if ranges.failure is not None:  # not the long message that DuckDB makes of it
+                raise ranges.failure from error
+            raise
+        finally:
+            with suppress(Exception):  # a connection that has failed, or was stopped, may refuse
+                duck.unregister_filesystem(scheme)
+
+
+def _one_object(scheme: str, ranges: ByteRanges) -> Any:
+    from fsspec import AbstractFileSystem
+
+    class OneObject(AbstractFileSystem):  # type: ignore[misc]
+        """A file system with one file, as DuckDB expects one."""
+
+        protocol = scheme
+        cachable = False
+
+        def _open(self, path: str, mode: str = "rb", **_: Any) -> RemoteFile:
+            return RemoteFile(ranges)
+
+        def info(self, path: str, **_: Any) -> dict[str, Any]:
+            return {"name": path, "size": ranges.size, "type": "file"}
+
+        def modified(self, path: str) -> datetime:
+            return datetime.fromtimestamp(0, UTC)
+
+        def glob(self, path: str, **_: Any) -> list[str]:
+            return [path]
+
+    return OneObject()
+
+
+def _cheap_windows(
+    location: Remote, file: str, total: int, wanted: int, duck: duckdb.DuckDBPyConnection
+) -> str:
+    """An SQL condition for rows at the beginning of row groups, of as many groups as are cheap to fetch.
+
+    If all groups are cheap, it takes the same rows as of a local file. Of one large group it takes the first
+    rows, which are read page by page.
+    """
+    first_page = "least(data_page_offset, coalesce(nullif(dictionary_page_offset, 0), data_page_offset))"
+    groups = duck.execute(
+        f"SELECT row_group_id, any_value(row_group_num_rows)::BIGINT, min({first_page})::BIGINT,"
+        f" sum(total_compressed_size)::BIGINT FROM parquet_metadata({file}) GROUP BY 1 ORDER BY 1"
+    ).fetchall()
+    ranges = ranges_of(location)
+    if sum(size for *_, size in groups) <= _ROOM:
+        _hold(ranges, groups)
+        return windows(ROW_NUMBER, total, wanted)
+    mean = sum(size for *_, size in groups) // len(groups)
+    runs = max(1, min(WINDOWS, wanted, _ROOM // max(1, mean)))
+    chosen = [groups[i] for i in evenly_spaced(len(groups), runs)]
+    firsts = [0]
+    for _, rows, _, _ in groups:
+        firsts.append(firsts[-1] + rows)
+    for group in chosen:
+        if group[3] <= _ROOM:
+            _hold(ranges, [group])
+    return runs_at(ROW_NUMBER, [firsts[group[0]] for group in chosen], -(-wanted // len(chosen)))
+
+
+def _hold(ranges: ByteRanges, groups: list[tuple[int, int, int, int]]) -> None:
+    start = min(group[2] for group in groups)
+    ranges.hold(start, min(ranges.size, max(group[2] + group[3] for group in groups)))

@@ -1,0 +1,164 @@
+"""The tables of a lake, wherever it lies: scan it, find a table in it, name it, tell whether it changed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+
+from gentus.lake.base import Skipped, Source, Unreadable, failure_reason
+from gentus.lake.files import opened
+from gentus.lake.folder import (
+    NOT_A_TABLE,
+    folder_table,
+    tables_in,
+    tables_of_file,
+    tables_of_link,
+    unicode_name,
+    walk,
+)
+from gentus.lake.formats.detect import SEVERAL_TABLES, folder_format, format_at, format_of, look_up
+from gentus.lake.location import POSTGRES, Location, Remote, as_location, is_url
+from gentus.lake.sandbox.process import sandbox_process
+
+_WHOLE = 16 << 20  # files up to this are hashed whole
+_BLOCK = 256 << 10
+_BLOCKS = 32
+
+
+def scan(lake: str | os.PathLike[str] | Remote) -> Iterator[Source | Skipped]:
+    """Yield the tables of a lake sorted by name, and what of it cannot be read."""
+    with sandbox_process():
+        yield from _scan(as_location(lake))
+
+
+def _scan(lake: Location) -> Iterator[Source | Skipped]:
+    if isinstance(lake, Remote):
+        from gentus.lake.remote_folder import scan_remote
+
+        yield from scan_remote(lake)
+        return
+    try:
+        root = lake.resolve(strict=True)
+        if root.is_dir() and folder_format(root) is None:
+            yield from walk(root)
+            return
+        found = format_at(root)
+        _, state = look_up(root)
+    except (OSError, RuntimeError, Unreadable) as error:
+        yield Skipped(unicode_name(lake.name), lake, failure_reason(error))
+        return
+    yield from tables_in(root, "" if found in SEVERAL_TABLES else root.name, found, state)
+
+
+def locate(
+    path: str | os.PathLike[str] | Remote, lake: str | os.PathLike[str] | Remote
+) -> Iterator[Source | Skipped]:
+    """Yield the tables of a file or folder that a person names.
+
+    Their names are those of a scan of the lake; outside of it, their full paths.
+    """
+    location, lake = as_location(path), as_location(lake).resolve()
+    if isinstance(location, Remote):
+        from gentus.lake.remote_folder import locate_remote
+
+        name = table_name(location, None, lake)
+        yield from scan(location) if location == lake else locate_remote(location, name)
+        return
+    full = Path(os.path.abspath(location))
+    if full.resolve() == lake:
+        yield from scan(lake)
+        return
+    full = full.parent.resolve() / full.name
+    inside = not isinstance(lake, Remote) and lake.is_dir() and full.is_relative_to(lake)
+    name = table_name(full, None, lake)
+    try:
+        if full.is_dir() and folder_format(full) is not None:
+            yield from folder_table(full, name)
+        elif full.is_dir():
+            for item in scan(full):
+                yield replace(item, name=f"{name}/{item.name}")
+        elif (found := format_of(full.name)) is None:
+            full.stat()
+            yield Skipped(name, full, NOT_A_TABLE)
+        elif inside and full.is_symlink() and isinstance(lake, Path):
+            yield from tables_of_link(full, lake, name)
+        else:
+            yield from tables_of_file(full, name, found)
+    except FileNotFoundError:
+        yield Skipped(name, full, "there is no such file")
+    except OSError as error:
+        yield Skipped(name, full, failure_reason(error))
+
+
+def exists(location: Location) -> bool:
+    """Whether there is anything at a location; raises `Unreadable` where that cannot be found out."""
+    if isinstance(location, Path):
+        return location.exists()
+    if location.scheme in POSTGRES:
+        from gentus.lake.formats.postgres import exists as has_table
+
+        return has_table(location)
+    from gentus.lake.remote.storage import exists as has_object
+
+    return has_object(location)
+
+
+def table_name(path: Location, part: str | None, lake: Location) -> str:
+    """The name of a table: its path in the lake or, outside of it, its full path; then its part."""
+    lake = lake.resolve()
+    if path == lake:  # one file that is the lake
+        return part or unicode_name(path.name)
+    name = _inside(path, lake)
+    return name if part is None else f"{name}/{part}"
+
+
+def _inside(path: Location, lake: Location) -> str:
+    if isinstance(path, Remote):
+        return path.relative_to(lake)
+    inside = isinstance(lake, Path) and path.is_relative_to(lake)
+    return unicode_name((path.relative_to(str(lake)) if inside else path).as_posix())
+
+
+def is_outside_lake(name: str) -> bool:
+    """Whether a table with this name lies outside of its lake."""
+    return os.path.isabs(name) or is_url(name)
+
+
+def fingerprint(source: Source) -> str:
+    """Hash the content of a source at bounded cost: of large files, blocks spread over them and the date.
+
+    Of an object at a URL nothing is read: its state changes with its content.
+    """
+    try:
+        location, state = look_up(source.location)
+        if isinstance(location, Path) and not state.version:
+            digest = _digest(location, state.size, state.mtime_ns)
+        elif state.detects_changes:
+            digest = hashlib.blake2b(repr(state).encode(), digest_size=16).hexdigest()
+        else:
+            raise Unreadable("its server sends neither a time nor a version of it, so changes cannot be seen")
+    except (OSError, Unreadable) as error:
+        raise Unreadable(failure_reason(error)) from error
+    if source.part is None:
+        return digest
+    both = f"{digest}/{source.part}".encode("utf-8", "surrogateescape")
+    return hashlib.blake2b(both, digest_size=16).hexdigest()
+
+
+@lru_cache(maxsize=1)  # the tables of one database follow one another
+def _digest(path: Path, size: int, mtime_ns: int) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    with opened(path) as file:
+        if size <= _WHOLE:
+            while part := file.read(1 << 20):
+                digest.update(part)
+        else:
+            digest.update(f"{size} {mtime_ns}".encode())
+            for block in range(_BLOCKS):
+                file.seek((size - _BLOCK) * block // (_BLOCKS - 1))
+                digest.update(file.read(_BLOCK))
+    return digest.hexdigest()
