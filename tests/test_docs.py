@@ -133,6 +133,25 @@ def test_python_names_exist(path: Path) -> None:
     assert not unknown
 
 
+def test_the_python_of_readme_and_union_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("my_lake").mkdir()
+    for number, name in enumerate(("my_table.csv", "new.csv", "films.csv", "my_lake/old.csv", *"abc")):
+        rows = [f"film {number} {row},{1950 + row},country {row % 5}" for row in range(12)]
+        path = name if name.endswith(".csv") else f"my_lake/{name}.csv"
+        Path(path).write_text("\n".join(["title,year,country", *rows]), "utf-8")
+    scope: dict[str, Any] = {}
+    for path in (ROOT / "README.md", ROOT / "docs" / "UNION.md"):
+        for code in codes(TEXTS[path]):
+            if code.language == "python":
+                exec(
+                    compile(code.text.replace("all.parquet", f"{path.stem}.parquet"), str(path), "exec"),
+                    scope,
+                )
+    assert Path("README.parquet").exists()
+    assert Path("UNION.parquet").exists()
+
+
 @pytest.mark.parametrize("path", CURRENT, ids=lambda path: path.name)
 def test_files_of_the_project_exist(path: Path) -> None:
     there = [one for one in ROOT.glob("*/**/*.py") if ".venv" not in one.parts]
