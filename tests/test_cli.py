@@ -182,7 +182,7 @@ def test_control_c_keeps_what_was_read(run: Run, lake: Path, tmp_path: Path) -> 
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=30)
     assert process.returncode == 130, err
-    assert "The tables read so far are kept; run the same command to go on: gentus index" in err
+    assert "The tables read so far are kept; run the same command to resume: gentus index" in err
     assert "Traceback" not in err
     ran = run("search", layout.root, lake / "fish_0.csv")
     assert ran.code == 1
@@ -281,7 +281,7 @@ def test_eval_with_queries_elsewhere_and_missing_tables(run: Run, index_path: Pa
     assert report["unreadable"] == {"bad.csv": "it is empty"}
     assert "query tables missing: 1 of 3 (no.csv)" in ran.err
     assert "not in the lake: 2 (x.csv, y.csv)" in ran.err
-    assert "bad.csv: it is empty; it counts as not answered" in ran.err
+    assert "bad.csv: it is empty; it counts as a query without results" in ran.err
     for path, words in ((tmp_path, "Is a directory"), (tmp_path / "no.csv", "No such file")):
         ran = run("eval", index_path, "--groundtruth", path)
         assert ran.code == 1

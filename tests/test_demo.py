@@ -13,8 +13,9 @@ import pytest
 from rich.console import Console
 
 import gentus
-from gentus.app import demo
-from gentus.app.demo import Demo, make_lake, run
+from gentus.app.demo import lake as demo
+from gentus.app.demo.lake import Demo, make_lake
+from gentus.app.demo.run import run
 
 
 @pytest.fixture(scope="module")

@@ -338,7 +338,7 @@ def test_a_second_writer_is_told(lake: Path, path: Path, monkeypatch: pytest.Mon
 
 
 def test_drift_is_told_in_plain_words(lake: Path, path: Path, run: Run) -> None:
-    assert "0 tables came or changed, 0 went or changed. No refit is needed" in run("info", path).out
+    assert "0 tables added or changed, 0 removed or changed. No refit is needed" in run("info", path).out
     strange = lake / "strange"
     for seed in range(24):
         chance = np.random.default_rng(seed)
@@ -438,7 +438,7 @@ def test_a_damaged_file_is_found_named_and_mended(
         assert file in run("search", path, lake / "fish_0.csv").err or harm == "missing"
     ran = run("check", path, "--repair")
     assert ran.code == (0 if mended else 1), ran.out
-    assert ("(mended)" in ran.out) == mended
+    assert ("(repaired)" in ran.out) == mended
     if mended:
         assert run("check", path).code == 0
     else:

@@ -107,8 +107,8 @@ def test_tables_by_name(run: Run, index_path: Path, lake: Path, tmp_path: Path) 
         "deep/fish_1.csv is neither a table of the index nor a file. Did you mean deep/er/fish_1.csv": [
             *("--tables", "deep/fish_1.csv")
         ],
-        "-k and --tables exclude each other": ["--tables", FISH[0], "-k", 3],
-        "stray.csv is one argument too many": ["stray.csv"],
+        "give either -k or --tables": ["--tables", FISH[0], "-k", 3],
+        "stray.csv: name further tables after --tables": ["stray.csv"],
         "there is no table to union with": ["--tables", "fish_0.csv"],
     }
     for said, arguments in wrong.items():
@@ -568,7 +568,7 @@ def test_stopped(large: UnionPlan, tmp_path: Path, number: int) -> None:
     with writing(large, tmp_path, "out.parquet") as child:
         child.send_signal(number)
         _, said = child.communicate(timeout=60)
-    assert (child.returncode, said) == (130, b"\nStopped; out.parquet is as it was.\n")
+    assert (child.returncode, said) == (130, b"\nStopped; out.parquet is unchanged.\n")
     assert os.listdir(tmp_path) == ["plan.json"]
 
 

@@ -1,4 +1,4 @@
-"""`gentus serve` and `gentus mcp`: an index for people, for programs and for agents."""
+"""`gentus serve` and `gentus mcp`: an index over HTTP, and for agents."""
 
 from __future__ import annotations
 
@@ -17,27 +17,34 @@ def serve(
     host: Annotated[
         str, typer.Option(help="The address to listen on. Default: this machine only.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option("-p", "--port", min=0, max=65535, help="0 picks a free one.")] = 8420,
+    port: Annotated[
+        int, typer.Option("-p", "--port", min=0, max=65535, help="The port; 0 picks a free one.")
+    ] = 8420,
     token: Annotated[
         str | None,
         typer.Option(
             envvar="GENTUS_TOKEN",
             show_envvar=True,
-            help="Who sends it may add and remove tables. Better given in the environment than here.",
+            help="Clients that send it may add and remove tables. The environment is a safer place for it.",
         ),
     ] = None,
-    read_only: Annotated[bool, typer.Option("--read-only", help="Nobody may add or remove tables.")] = False,
+    read_only: Annotated[
+        bool, typer.Option("--read-only", help="Do not allow changes of the index.")
+    ] = False,
     allow_host: Annotated[
-        list[str] | None, typer.Option(help="A name by which the server may be called, such as of a proxy.")
+        list[str] | None, typer.Option(help="Accept this host name, such as that of a proxy.")
     ] = None,
     behind_proxy: Annotated[
         bool,
-        typer.Option("--behind-proxy", help="A proxy on this machine says in X-Forwarded-For who asks."),
+        typer.Option(
+            "--behind-proxy",
+            help="Take the client address from X-Forwarded-For, set by a proxy on this machine.",
+        ),
     ] = False,
-    max_upload: Annotated[int, typer.Option(min=1, help="Most megabytes of an upload.")] = 64,
+    max_upload: Annotated[int, typer.Option(min=1, help="The most megabytes of an upload.")] = 64,
     browser: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
-    """Serve an index as a page and an API, for this machine unless told otherwise."""
+    """Serve an index as a page and an API, by default to this machine only."""
     for package in ("fastapi", "prometheus_client", "python_multipart", "uvicorn"):
         if find_spec(package) is None:
             raise ModuleNotFoundError(f"{package} is not installed. Run: pip install 'gentus[serve]'")
@@ -58,7 +65,7 @@ def serve(
         print(url, flush=True)
         say(f"Serving {index}; API: {url}docs; Ctrl-C stops.")
         if host not in ("127.0.0.1", "::1", "localhost"):
-            say(f"Whoever can reach {host} can read every table of this lake.")
+            say(f"Everyone who can reach {host} can read every table of this lake.")
         if browser:
             import webbrowser
 
@@ -71,10 +78,12 @@ def mcp(
     index: IndexPath,
     folder: Annotated[
         list[Path] | None,
-        typer.Option(help="Where an agent may read files and write unions. Default: the current folder."),
+        typer.Option(
+            help="A folder in which agents may read files and write unions. Default: the current folder."
+        ),
     ] = None,
 ) -> None:
-    """Give an agent search, alignment and unions as tools, by the Model Context Protocol on stdio."""
+    """Offer search, alignment and unions to agents, by the Model Context Protocol on stdio."""
     if find_spec("mcp") is None:
         raise ModuleNotFoundError("mcp is not installed. Run: pip install 'gentus[mcp]'")
     from gentus.app.serve.mcp_tools import serve_tools
@@ -84,9 +93,3 @@ def mcp(
         if not one.is_dir():
             raise typer.BadParameter(f"there is no folder {one}", param_hint="--folder")
     serve_tools(Path(os.path.abspath(index)), folders)
-
-
-def add_serve(app: typer.Typer) -> None:
-    """Let an app have these commands."""
-    app.command()(serve)
-    app.command()(mcp)

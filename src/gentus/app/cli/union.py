@@ -1,4 +1,4 @@
-"""`gentus union`: the rows of tables under those of a query, in one file."""
+"""`gentus union`: append the rows of tables to those of a query, in one file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gentus.app.cli.common import AsJson, emit, open_index, say, titled_grid
+from gentus.app.cli.common import AsJson, console, emit, open_index, say, titled_grid
 
 if TYPE_CHECKING:
     from rich.table import Table as Grid
@@ -27,49 +27,49 @@ def union(
     index: Annotated[
         Path | None, typer.Argument(metavar="INDEX", help="An index folder. Not needed with --plan.")
     ] = None,
-    query: Annotated[
-        str | None, typer.Argument(metavar="QUERY", help="The table that others are put under.")
-    ] = None,
+    query: Annotated[str | None, typer.Argument(metavar="QUERY", help="Your table.")] = None,
     more: Annotated[
         list[str] | None, typer.Argument(metavar="", hidden=True, help="Further tables, after --tables.")
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("-o", "--out", help="Where the rows go: .csv, .tsv, .parquet, .duckdb or .db."),
+        typer.Option("-o", "--out", help="The file to write: .csv, .tsv, .parquet, .duckdb or .db."),
     ] = None,
     k: Annotated[
-        int | None, typer.Option("-k", min=1, help="Take the best k tables of a search. Default: 5.")
+        int | None, typer.Option("-k", min=1, help="Append the best k tables of a search. Default: 5.")
     ] = None,
     tables: Annotated[
         list[str] | None,
-        typer.Option(metavar="TABLE...", help="Take these tables: names of the index, or files."),
+        typer.Option(metavar="TABLE...", help="Append these tables: names of the index, or files."),
     ] = None,
     plan_file: Annotated[
-        Path | None, typer.Option("--plan", help="Run a plan, as --dry-run --json prints it.")
+        Path | None, typer.Option("--plan", help="Run a plan that --dry-run --json has printed.")
     ] = None,
     keep_extra: Annotated[
-        bool, typer.Option("--keep-extra", help="Add the columns that the query does not have.")
+        bool, typer.Option("--keep-extra", help="Keep columns that the query does not have.")
     ] = False,
     no_provenance: Annotated[
-        bool, typer.Option("--no-provenance", help="Without the columns _source_table and _source_row.")
+        bool, typer.Option("--no-provenance", help="Leave out the columns _source_table and _source_row.")
     ] = False,
-    distinct: Annotated[bool, typer.Option("--distinct", help="Only the first of equal rows.")] = False,
+    distinct: Annotated[bool, typer.Option("--distinct", help="Keep only the first of equal rows.")] = False,
     names: Annotated[
-        bool, typer.Option("--names/--no-names", help="Whether column names count in alignment.")
+        bool, typer.Option("--names/--no-names", help="Align by column names and cells, or by cells alone.")
     ] = True,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and write nothing.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace what is there already.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     table_name: Annotated[
-        str | None, typer.Option(help="What the table in a DuckDB file is called. Default: unioned.")
+        str | None, typer.Option(help="The name of the table in a DuckDB file. Default: unioned.")
     ] = None,
     guard_formulas: Annotated[
         bool,
-        typer.Option("--guard-formulas", help="In CSV, put ' before text that spreadsheets would run."),
+        typer.Option(
+            "--guard-formulas", help="In CSV, put ' before text that spreadsheets would run as a formula."
+        ),
     ] = False,
-    memory: Annotated[str, typer.Option(help="What DuckDB may use of it before it uses the disk.")] = "576MB",
+    memory: Annotated[str, typer.Option(help="Memory of DuckDB before it uses the disk.")] = "576MB",
     as_json: AsJson = False,
 ) -> None:
-    """Put the rows of unionable tables under yours: the query's columns and types, in one file."""
+    """Append the rows of unionable tables to yours, in its columns and types, in one file."""
     from gentus.progress import terminal_progress
     from gentus.union.output import TABLE, Output
     from gentus.union.session import check_memory
@@ -77,14 +77,14 @@ def union(
 
     check_memory(memory)
     if out is None and not dry_run:
-        raise typer.BadParameter("say where the rows go", param_hint="-o")
+        raise typer.BadParameter("name the file to write", param_hint="-o")
     output = None if out is None else Output.by_name(out, table_name or TABLE, guard_formulas, force)
     if output is not None and not dry_run:
         output.check_path()
     progress = terminal_progress()
     with _stoppable(out):
         if plan_file is not None:
-            plan = _from_file(plan_file, query, (k, tables, more, keep_extra))
+            plan = _load_plan(plan_file, query, (k, tables, more, keep_extra))
             plan = replace(
                 plan, provenance=plan.provenance and not no_provenance, distinct=plan.distinct or distinct
             )
@@ -97,7 +97,9 @@ def union(
                 "distinct": distinct,
                 "names": names,
             }
-            plan = _asked(index, query, k, [*(tables or []), *(more or [])], bool(tables), options, progress)
+            plan = _make_plan(
+                index, query, k, [*(tables or []), *(more or [])], bool(tables), options, progress
+            )
         for note in plan.notes:
             say(note)
         if dry_run or output is None:
@@ -109,17 +111,12 @@ def union(
     _show_report(report)
 
 
-def add_union(app: typer.Typer) -> None:
-    """Let an app have this command."""
-    app.command()(union)
-
-
-def _from_file(path: Path, query: str | None, others: tuple[Any, ...]) -> UnionPlan:
+def _load_plan(path: Path, query: str | None, others: tuple[Any, ...]) -> UnionPlan:
     from gentus.lake.location import absolute, as_location
     from gentus.union import UnionPlan
 
     if any(others):
-        raise typer.BadParameter("a plan says itself which tables and columns it takes", param_hint="--plan")
+        raise typer.BadParameter("a plan already names its tables and columns", param_hint="--plan")
     plan = UnionPlan.load(path)
     if query is None:
         return plan
@@ -128,7 +125,7 @@ def _from_file(path: Path, query: str | None, others: tuple[Any, ...]) -> UnionP
     return replace(plan, query=replace(plan.query, name=place.name, path=absolute(place), part=part))
 
 
-def _asked(
+def _make_plan(
     index: Path | None,
     query: str | None,
     k: int | None,
@@ -137,13 +134,13 @@ def _asked(
     options: dict[str, bool],
     progress: Progress,
 ) -> UnionPlan:
-    """The plan for the tables that were named, or found."""
+    """The plan for the tables that are named, or found by a search."""
     if index is None or query is None:
         raise typer.BadParameter("give INDEX and QUERY, or a plan with --plan")
     if tables and not named:
-        raise typer.BadParameter(f"{tables[0]} is one argument too many; tables are named after --tables")
+        raise typer.BadParameter(f"{tables[0]}: name further tables after --tables")
     if tables and k is not None:
-        raise typer.BadParameter("-k and --tables exclude each other")
+        raise typer.BadParameter("give either -k or --tables")
     with open_index(index) as opened:
         from gentus.lake import name_in_errors
 
@@ -155,7 +152,7 @@ def _asked(
 
 @contextmanager
 def _stoppable(out: Path | None) -> Iterator[None]:
-    """End as by Ctrl-C when asked to terminate, so that nothing half done is left."""
+    """Handle SIGTERM and SIGHUP like Ctrl-C, so that no partial file is left."""
 
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
@@ -164,11 +161,11 @@ def _stoppable(out: Path | None) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        say("\nStopped." if out is None else f"\nStopped; {out} is as it was.")
+        say("\nStopped." if out is None else f"\nStopped; {out} is unchanged.")
         sys.stdout.flush()
         sys.stderr.flush()
-        # All is cleared away. A thread of DuckDB that still waits for rows from Python would bring down an
-        # interpreter that ends in an orderly way.
+        # Temporary files are deleted by now. A regular exit could crash: a DuckDB thread may still wait for
+        # rows from Python.
         os._exit(130)
     finally:
         for number, handler in before.items():
@@ -179,32 +176,26 @@ def _signals() -> list[signal.Signals]:
     import threading
 
     if threading.current_thread() is not threading.main_thread():
-        return []  # only there can they be handled
+        return []  # signals can only be handled in the main thread
     return [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-
-
-# --- for people ----------------------------------------------------------------------------------------
 
 
 def _show_plan(plan: UnionPlan, as_json: bool) -> None:
     if as_json:
         emit(plan.to_dict())
         return
-    from rich.console import Console
     from rich.markup import escape
 
-    console = Console()
-    if not console.is_terminal:
-        console.width = 140  # piped: nobody's window decides what is cut
-    console.print(_plan_grid(plan, plan.query))
+    page = console()
+    page.print(_plan_grid(plan, plan.query))
     for table in plan.tables:
-        console.print(_plan_grid(plan, table))
+        page.print(_plan_grid(plan, table))
         if table.left_out:
-            console.print(f"[dim]not taken: {escape(', '.join(table.left_out))}[/dim]\n")
+            page.print(f"[dim]left out: {escape(', '.join(table.left_out))}[/dim]\n")
 
 
 def _plan_grid(plan: UnionPlan, table: PlannedTable) -> Grid:
-    """Where the columns of the result come from in one table."""
+    """Which columns of one table go into which columns of the result."""
     from rich.markup import escape
 
     query = table is plan.query
@@ -231,12 +222,8 @@ def _plan_grid(plan: UnionPlan, table: PlannedTable) -> Grid:
 
 
 def _show_report(report: UnionReport) -> None:
-    from rich.console import Console
     from rich.markup import escape
 
-    console = Console(stderr=True)
-    if not sys.stderr.isatty():
-        console.width = 140
     grid = titled_grid("")
     grid.add_column("table", style="bold", overflow="fold")
     grid.add_column("rows", justify="right")
@@ -245,7 +232,7 @@ def _show_report(report: UnionReport) -> None:
         grid.add_column("what was left out or changed", overflow="fold")
     for table, remark in zip(report.tables, remarks, strict=True):
         grid.add_row(escape(table.table), f"{table.rows:,}", *([remark] if any(remarks) else []))
-    console.print(grid)
+    console(stderr=True).print(grid)
     removed = f", {report.duplicates_removed:,} equal rows removed" if report.distinct else ""
     say(
         f"{report.rows:,} rows and {report.columns:,} columns in {report.output}{removed}"

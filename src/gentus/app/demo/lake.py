@@ -1,8 +1,8 @@
-"""A small lake of real tables, and the story `gentus demo` tells about it.
+"""The lake of the demo: slices of real tables.
 
-Packages that ship example tables are sliced the way the TUS benchmark slices open data: every table of the
-lake is some rows and some columns of a source. So one knows which tables can be appended to which, without
-anybody's labels. Only the packages' data files are read; none of them is imported.
+Tables that Python packages ship as examples are sliced like open data in the TUS benchmark: every table of
+the lake is some rows and some columns of a source. So the ground truth is known without labels. Only the data
+files of the packages are read; none of them is imported.
 """
 
 from __future__ import annotations
@@ -13,13 +13,9 @@ import io
 import json
 import os
 import random
-import shlex
 import shutil
 import sqlite3
-import sys
 import tempfile
-import time
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -27,13 +23,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
-from rich.console import Console
-from rich.markup import escape
-
-from gentus.app.cli.common import titled_grid
 
 SLICES = 10  # tables cut from each source
 QUERY_ROWS = 20
@@ -281,146 +272,3 @@ def _typed(cells: list[str]) -> list[int | None] | list[float | None] | list[str
         except ValueError:
             continue
     return [cell or None for cell in cells]
-
-
-def run(
-    folder: Path | None = None, *, k: int = 10, seed: int = 7, console: Console | None = None
-) -> dict[str, Any]:
-    """Make the lake, index it, search it; tell it on the console if there is one, and return the facts."""
-    import gentus
-
-    folder = folder or Path("demo")
-    screen = console or Console(quiet=True)
-    seconds = {}
-
-    with screen.status("Cutting real tables into a lake"):
-        start = time.perf_counter()
-        demo = make_lake(folder, seed)
-        seconds["lake"] = time.perf_counter() - start
-    _show_lake(screen, demo)
-    _show_rows(screen, f"Your table, [b]{_marked(demo.query)}[/b], begins", demo.query)
-
-    with screen.status("Building the index"):
-        start = time.perf_counter()
-        built = gentus.build(demo.lake, folder / "index")
-        seconds["build"] = time.perf_counter() - start
-    start = time.perf_counter()
-    hits = built.search(demo.query, k=k)
-    seconds["search"] = time.perf_counter() - start
-
-    results = [
-        {
-            "rank": hit.rank,
-            "table": hit.table,
-            "score": float(hit.score),
-            "sid": hit.sid,
-            "subject": demo.subjects[hit.table],
-            "correct": hit.table in demo.truth,
-        }
-        for hit in hits
-    ]
-    story: dict[str, Any] = {
-        "lake": str(demo.lake),
-        "index": str(folder / "index"),
-        "query": str(demo.query),
-        "tables": len(demo.subjects),
-        "subjects": len(set(demo.subjects.values())),
-        "k": k,
-        "unionable": len(demo.truth),
-        "found": sum(r["correct"] for r in results),
-        "seconds": {step: round(s, 4) for step, s in seconds.items()},
-        "results": results,
-        "next": _next_commands(folder, demo),
-    }
-    _show_results(screen, story)
-    if results:
-        best = results[0]["table"]
-        _show_rows(screen, f"The first of them, [b]{best}[/b], begins", demo.lake / best)
-    screen.print("Try next", style="bold")
-    for command in story["next"]:
-        screen.print(f"  {command}", style="cyan", soft_wrap=True, markup=False, highlight=False)
-    return story
-
-
-def _shown(path: Path) -> str:
-    """The path as one would type it in this folder's shell."""
-    whole, here = path.resolve(), Path.cwd()
-    return shlex.quote(str(whole.relative_to(here) if whole.is_relative_to(here) else whole))
-
-
-def _marked(path: Path) -> str:
-    return escape(_shown(path))
-
-
-def _next_commands(folder: Path, demo: Demo) -> list[str]:
-    script = Path(sys.executable).with_name("gentus")
-    unfound = script.exists() and shutil.which("gentus") != str(script)  # its environment is not activated
-    gentus = _shown(script) if unfound else "gentus"
-    index = _shown(folder / "index")
-    other = min(path for path, subject in demo.subjects.items() if subject == "airports")
-    return [
-        f"{gentus} search {index} {_shown(demo.query)} -k 5 --json",
-        f"{gentus} search {index} {_shown(demo.lake / other)}",
-        f"{gentus} info {index}",
-        f"{gentus} index YOUR_FOLDER -o my.index",
-    ]
-
-
-def _show_lake(console: Console, demo: Demo) -> None:
-    counts = Counter(path.partition(".")[2] for path in demo.subjects)
-    formats = ", ".join(f"{n} {form}" for form, n in counts.most_common())
-    size = sum((demo.lake / path).stat().st_size for path in demo.subjects) / 1e6
-    subjects = sorted(set(demo.subjects.values()), key=str.lower)
-    about = f"{formats}; {size:.1f} MB"
-    console.print(
-        f"\n[b]A lake[/b] of {len(demo.subjects)} tables ({about}) in [b]{_marked(demo.lake)}[/b], "
-        f"cut from real ones on {len(subjects)} subjects:",
-        highlight=False,
-    )
-    console.print(", ".join(subjects) + ".", style="dim")
-    console.print(
-        "File names say nothing, half of the headers say nothing. Which tables can be appended to yours?\n"
-    )
-
-
-def _show_rows(console: Console, title: str, path: Path, rows: int = 4, columns: int = 6) -> None:
-    literal = str(path).replace("'", "''")
-    with duckdb.connect() as db:
-        found = db.execute(f"select * from '{literal}' limit {rows}")
-        header = [column[0] for column in found.description or []]
-        lines = [["" if cell is None else str(cell) for cell in row] for row in found.fetchall()]
-    lines = [line[:columns] for line in [header, *lines]]
-    widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
-    while sum(widths) + 3 * len(widths) > console.width:  # take from the widest, so that numbers stay whole
-        widths[widths.index(max(widths))] -= 1
-    grid = titled_grid(title)
-    for name, width in zip(lines[0], widths, strict=True):
-        grid.add_column(escape(name), no_wrap=True, max_width=width)
-    for line in lines[1:]:
-        grid.add_row(*map(escape, line))
-    console.print(grid)
-
-
-def _show_results(console: Console, story: dict[str, Any]) -> None:
-    from gentus.identifiers.codebooks import short_sid
-
-    grid = titled_grid("The index answers")
-    grid.add_column("#", justify="right")
-    grid.add_column("table", style="bold", no_wrap=True)
-    grid.add_column("score", justify="right")
-    grid.add_column("identifier", style="dim")
-    grid.add_column("cut from", no_wrap=True)
-    grid.add_column("")
-    for hit in story["results"]:
-        tick = "[green]✓[/]" if hit["correct"] else "[red]✗[/]"
-        grid.add_row(
-            str(hit["rank"]), hit["table"], f"{hit['score']:.3f}", short_sid(hit["sid"]), hit["subject"], tick
-        )
-    console.print(grid)
-    took = story["seconds"]
-    console.print(
-        f"[b]{story['found']} of {len(story['results'])}[/b] are slices of the table that yours was held out "
-        f"from; the lake has {story['unionable']} of them.\nLake cut in {took['lake']:.1f} s, "
-        f"index built in {took['build']:.1f} s, searched in {took['search'] * 1000:.0f} ms.\n",
-        highlight=False,
-    )

@@ -1,0 +1,53 @@
+"""`gentus records`: the training records of an index."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from gentus.app.cli.common import AsJson, IndexPath, emit, open_index, say
+
+
+def records(
+    index: IndexPath,
+    labels: Annotated[
+        Path | None,
+        typer.Option(help="CSV of query_table,candidate_table. Default: the labels of the build."),
+    ] = None,
+    show: Annotated[int, typer.Option(min=0, help="How many records to show.")] = 5,
+    kind: Annotated[
+        str | None, typer.Option(help="Show one kind only: positive, indexing or ranking. Default: all.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same records.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Show the training records that an index and its labels give."""
+    from gentus.index.inspect_records import inspect
+
+    document = inspect(open_index(index), labels, show, kind, seed)
+    outside = document["pairs_outside_the_lake"]
+    if outside:
+        say(f"{outside:,} labelled pairs name tables that are not in the index; they were left out.")
+    if as_json:
+        emit(document)
+        return
+    print(", ".join(f"{count:,} {name}" for name, count in document["records"].items()), "records")
+    for record in document["shown"]:
+        _show_record(record)
+
+
+def _show_record(record: dict[str, Any]) -> None:
+    table, target, negative = record["input"], record["target"], record.get("negative")
+    print(f"\n{record['kind']}\n  input     {table['table']}", end="")
+    if "error" in table:
+        print(f": {table['error']}")
+    else:
+        (rows, all_rows), (columns, all_columns) = table["rows"], table["columns"]
+        print(f"  ({rows} of {all_rows} rows, {columns} of {all_columns} columns)")
+        for name, values in table["values"].items():
+            print(f"            {name}: {' | '.join(values)}")
+    print(f"  target    {target['table']}  {target['sid']}")
+    if negative:
+        print(f"  negative  {negative['table']}  {negative['sid']}  (Jaccard {negative['jaccard']:.2f})")

@@ -1,0 +1,105 @@
+"""`gentus search`: the tables whose rows can be appended to a query."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gentus.app.cli.align import show_alignment
+from gentus.app.cli.common import AsJson, Beam, Count, IndexPath, console, emit, open_index, say, titled_grid
+
+if TYPE_CHECKING:
+    from gentus.index.index import Hit, Index
+    from gentus.lake import Location
+
+
+def search(
+    index: IndexPath,
+    queries: Annotated[list[str], typer.Argument(metavar="QUERY", help="Your tables: paths or URLs.")],
+    k: Count = 10,
+    beam: Beam = None,
+    explain: Annotated[
+        bool,
+        typer.Option("--explain", help="Show which columns match, and the parts of each score."),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Find the tables whose rows can be appended to yours, best first."""
+    from gentus.lake import as_location
+
+    locations = [as_location(query) for query in queries]  # raises for URLs that contain secrets
+    opened = open_index(index)
+    answers: list[dict[str, Any]] = []
+    failed = False
+    for query, hits, milliseconds in _search_each(opened, locations, k, beam, explain):
+        if isinstance(hits, str):
+            failed = True
+            say(f"{query}: {hits}")
+            answers.append({"query": query, "error": hits, "results": []})
+            continue
+        answers.append(
+            {"query": query, "ms": round(milliseconds, 2), "results": [hit.to_dict() for hit in hits]}
+        )
+        if not as_json:
+            _show_hits(query, hits, milliseconds, explain)
+    if as_json:
+        emit(answers[0] if len(queries) == 1 else {"queries": answers})
+    if failed:
+        raise typer.Exit(1)
+
+
+def _search_each(
+    opened: Index, locations: list[Location], k: int, beam: int | None, explain: bool
+) -> Iterator[tuple[str, list[Hit] | str, float]]:
+    """Every query with its hits, or the reason why it cannot be read, and the milliseconds it took.
+
+    Many queries are read in several processes; then it is the time since the previous answer.
+    """
+    from gentus.index.engine import FEW
+    from gentus.lake import Skipped, Unreadable
+
+    started = time.perf_counter()
+    if len(locations) >= FEW and not explain:
+        for query, found in opened.search_many(map(str, locations), k, beam):
+            now = time.perf_counter()
+            yield query, found.reason if isinstance(found, Skipped) else found, (now - started) * 1000
+            started = now
+        return
+    for location in locations:
+        started = time.perf_counter()
+        try:
+            hits: list[Hit] | str = opened.search(location, k=k, beam=beam, explain=explain)
+        except Unreadable as error:
+            hits = error.reason
+        yield str(location), hits, (time.perf_counter() - started) * 1000
+
+
+def _show_hits(query: str, hits: list[Hit], milliseconds: float, explain: bool) -> None:
+    from rich.markup import escape
+
+    from gentus.identifiers.codebooks import short_sid
+
+    grid = titled_grid(f"{escape(query)}  [dim]{len(hits)} tables in {milliseconds:.0f} ms[/dim]")
+    grid.add_column("#", justify="right")
+    grid.add_column("table", style="bold", overflow="fold")
+    grid.add_column("score", justify="right")
+    if explain:
+        grid.add_column("prior", justify="right")
+        grid.add_column("generator", justify="right")
+    grid.add_column("identifier", style="dim", overflow="ellipsis", no_wrap=True)
+    for hit in hits:
+        prior = hit.score if hit.generator is None else hit.prior  # without a generator it is the whole score
+        parts = [_part(prior), _part(hit.generator)] if explain else []
+        grid.add_row(str(hit.rank), escape(hit.table), f"{hit.score:.3f}", *parts, short_sid(hit.sid))
+    page = console()
+    page.print(grid)
+    for hit in hits:
+        if hit.alignment is not None:
+            show_alignment(hit.alignment, page, hit.rank)
+
+
+def _part(value: float | None) -> str:
+    return "-" if value is None else f"{value:+.3f}"

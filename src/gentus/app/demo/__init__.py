@@ -1,0 +1,1 @@
+"""The demo: a small lake of real tables (`lake`), indexed and searched on the console (`run`)."""
