@@ -9,6 +9,8 @@ import sqlite3
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +30,7 @@ from gentus.index.engine import LocalEngine
 from gentus.index.folder import IndexFolderError, Layout, read_config, write_lock
 from gentus.index.index import Index
 from gentus.index.updater import Changes
+from gentus.index.values import Sampled
 from gentus.lake import Source
 from gentus.search.overlay import Overlay
 from gentus.table import Table
@@ -122,6 +125,36 @@ def test_equal_tables_get_suffixes_and_a_used_identifier_is_never_given_again(la
             if turn == 1:
                 assert index.compact()
         assert len({sid.split("+")[0] for sid in seen}) == 1  # same codes, nine suffixes
+
+
+@pytest.mark.parametrize("labelled", [False, True])
+def test_a_table_is_coded_the_same_beside_any_others(tmp_path: Path, labelled: bool) -> None:
+    """Built and added alike: neither the tables coded with it nor labels tip a code over."""
+    lake = tmp_path / "lake"
+    names = [f"{subject}_{at}.csv" for subject in ("cities", "films", "fish") for at in range(60)]
+    for at, name in enumerate(names):
+        write_table(lake / name, rows_of(subject_of(name), at))
+    near = [(a, b) for a, b in pairwise(names) if subject_of(a) == subject_of(b)]
+    labels = write_pairs(tmp_path / "labels.csv", near) if labelled else None
+    # Without labels, tables that the fit sees are placed by the neighbour graph; so it sees few of them.
+    settings = replace(QUICK, fit_columns=QUICK.fit_columns if labelled else 100)
+    with gentus.build(lake, tmp_path / "index", labels, settings=settings, workers=1) as index:
+        fitted = set() if labelled else {index.catalogue.names([t])[t].name for t in _fitted(index)}
+        copy: dict[str, str] = {}
+        for at in range(0, len(names), 7):
+            copies = tmp_path / f"copies {at}"
+            copies.mkdir()
+            copy |= {name: str(shutil.copy(lake / name, copies / name)) for name in names[at : at + 7]}
+            index.add(copies)
+        codes = {name: sid.split("+")[0] for name, sid in sids(index).items()}
+        assert len(codes) == 2 * len(names)
+        assert {name for name in names if codes[name] != codes[copy[name]]} <= fitted
+
+
+def _fitted(index: Index) -> list[int]:
+    """The tables that a fit of this index sees, by id."""
+    sample = Sampled.draw(index.catalogue, index.config.settings)
+    return [int(table) for table in sample.tables[sample.chosen, 0]]
 
 
 def test_removing_is_all_or_nothing(lake: Path, path: Path) -> None:

@@ -25,10 +25,10 @@ from gentus.identifiers.codebooks import codebook_statistics
 from gentus.identifiers.residual_kmeans import held_out_error, learn_codebooks
 from gentus.identifiers.variants import NON_SEMANTIC, make_identifiers
 from gentus.index.catalogue import Catalogue
-from gentus.index.coding import Chunk, Coder
 from gentus.index.config import FORMAT, FitReport, IndexConfig, ShippedGenerator
 from gentus.index.engine import Engine, EngineName, LocalEngine, open_engine
 from gentus.index.folder import IndexFolderError, Layout, next_generation, remove_other_chunks
+from gentus.index.id_assigner import Chunk, IdAssigner
 from gentus.index.index import Index, save_model
 from gentus.index.ingest import read_lake, restore_features, stream_features
 from gentus.index.values import Given, Learnt, Sampled, narrowed
@@ -253,10 +253,12 @@ def learn_from_lake(
         codes[sampled.chosen] = codebooks.encode(placed)
         distance[sampled.chosen] = codebooks.error(placed, codes[sampled.chosen])
         if len(rest):
-            coder = Coder(space, codebooks)
+            assigner = IdAssigner.of_fit(space, codebooks)
             with progress.stage("Coding the other tables", len(rest)) as tick:
                 at = 0
-                for some, far in engine.map(coder, map(Chunk, stream_features(tables[rest], layout))):
+                for some, far in engine.map(
+                    assigner.codes, map(Chunk, stream_features(tables[rest], layout))
+                ):
                     places = rest[at : at + len(some)]
                     codes[places], distance[places] = some, far
                     at += len(some)

@@ -24,12 +24,12 @@ from gentus.generator.supervision import Reader, Supervision, train_generator
 from gentus.generator.training import RunOptions
 from gentus.identifiers.variants import NON_SEMANTIC, Identifiers, make_identifiers
 from gentus.index.catalogue import Catalogue, Places
-from gentus.index.coding import Chunk, Coder
 from gentus.index.column_states import LakeStates
 from gentus.index.config import GeneratorReport, LabelReport
 from gentus.index.engine import Engine
 from gentus.index.fit_labelled import Fitted, fit_lake, recall_fit, remember_fit
 from gentus.index.folder import Layout
+from gentus.index.id_assigner import Chunk, IdAssigner
 from gentus.index.ingest import stream_features
 from gentus.index.values import Given, Learnt, Sampled, narrowed
 from gentus.lake import read
@@ -83,9 +83,9 @@ def learn_with_labels(
         evidence.weights = fitted.evidence
     encoder = Encoder(evidence, fitted.encoder, fitted.weights, bert.model.states if bert else None)
     with progress.stage("Writing identifiers", len(tables)) as tick:
-        coder = Coder(replace(encoder, states=None), fitted.codebooks)
+        assigner = IdAssigner.of_fit(encoder, fitted.codebooks)
         coded = []
-        for codes, distances in engine.map(coder, _chunks(tables, layout, bert)):
+        for codes, distances in engine.map(assigner.codes, _chunks(tables, layout, bert)):
             coded.append((codes, distances))
             tick(len(codes))
     codes = np.concatenate([some for some, _ in coded])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -28,10 +29,15 @@ class LakeStates:
     def __init__(
         self, checkpoint: str, layout: Layout, catalogue: Catalogue, limits: Limits, download: bool
     ) -> None:
-        self.model = BertColumns.load(checkpoint, download=download)
+        self.checkpoint, self.download = checkpoint, download
         self.layout, self.catalogue, self.limits = layout, catalogue, limits
         self.key = hashlib.sha256(checkpoint.encode()).hexdigest()[:12]
         self._recent: dict[int, tuple[NDArray[np.float16], list[list[int]]]] = {}
+
+    @cached_property
+    def model(self) -> BertColumns:
+        """The language model, loaded when it is first needed."""
+        return BertColumns.load(self.checkpoint, download=self.download)
 
     def path(self, chunk: int) -> Path:
         """Where the states of a chunk are kept."""
@@ -58,6 +64,11 @@ class LakeStates:
                     starts=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
                 )
                 write_file(self.path(chunk), buffer.getvalue())
+
+    def read_columns(self, tables: Sequence[Entry]) -> F32:
+        """(C, width) states of tables that were just added."""
+        self.read(tables, Progress())
+        return self.columns(tables)
 
     def columns(self, tables: Iterable[Entry] | Places) -> F32:
         """(C, width) states of some tables, in their order."""

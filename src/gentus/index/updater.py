@@ -14,18 +14,17 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gentus.arrays import F32
 from gentus.embed.closed_form import ClosedForm
 from gentus.embed.encoder import Encoder
 from gentus.features.extract import Features
 from gentus.identifiers.codebooks import Codebooks
 from gentus.index.catalogue import Catalogue, Entry
 from gentus.index.chunks import write_chunk
-from gentus.index.coding import Chunk, Coder
 from gentus.index.config import IndexConfig
 from gentus.index.diff import GONE, Plan, What, compare
 from gentus.index.engine import LocalEngine
 from gentus.index.folder import IndexFolderError, Layout, next_generation, remove_other_chunks
+from gentus.index.id_assigner import IdAssigner
 from gentus.index.ingest import CHUNK, read_sources, refusals, stream_features, tables_of
 from gentus.index.writer import publish, settle, writer
 from gentus.lake import Location, Remote, Skipped, Source, exists, locate
@@ -68,46 +67,6 @@ class Changes:
 
 
 @dataclass(slots=True)
-class Namer:
-    """Gives tables that were just read their identifiers, in the transaction that stores them."""
-
-    layout: Layout
-    catalogue: Catalogue
-    config: IndexConfig
-    encoder: ClosedForm | Encoder
-    codebooks: Codebooks
-    _states: Any = None  # of a language model, where one reads the columns
-
-    def __call__(self, entries: list[Entry], features: Features) -> None:
-        """Name what could be read; what could not be has no name any more."""
-        read = [entry for entry in entries if entry.chunk is not None]
-        ids = self.catalogue.ids(entry.name for entry in read)
-        self.name([(ids[e.name], e.chunk or 0, e.slot or 0) for e in read], features)
-        self.catalogue.unidentify(entry.name for entry in entries if entry.skipped)
-
-    def name(self, tables: Sequence[tuple[int, int, int]], features: Features) -> None:
-        """Encode, quantize, and give a suffix where codes are taken."""
-        if not tables:
-            return
-        codes, errors = Coder(self.encoder, self.codebooks)(Chunk(features, self._columns(tables)))
-        self.catalogue.identify([table for table, _, _ in tables], codes, errors.tolist())
-
-    def _columns(self, tables: Sequence[tuple[int, int, int]]) -> F32 | None:
-        """(C, W) states of a language model, where one reads the columns."""
-        checkpoint = self.config.settings.bert
-        if checkpoint is None:
-            return None
-        if self._states is None:
-            from gentus.index.column_states import LakeStates
-
-            limits = self.config.settings.limits
-            self._states = LakeStates(checkpoint, self.layout, self.catalogue, limits, download=False)
-        self._states.read(tables, Progress())
-        states: F32 = self._states.columns(tables)
-        return states
-
-
-@dataclass(slots=True)
 class Updater:
     """An index folder that is to change, with the model that names its tables."""
 
@@ -125,9 +84,9 @@ class Updater:
     def add_tables(self, found: Iterable[Source | Skipped]) -> Changes:
         """Add tables that were found somewhere, by the names they have."""
         with writer(self.layout) as catalogue:
-            namer = self._namer(catalogue)
+            config = self._current(catalogue)
             with compare(found, catalogue, self.layout, progress=self.progress) as plan:
-                self._apply(plan, namer)
+                self._apply(plan, catalogue, config)
                 return _told(plan)
 
     def remove(self, names: Sequence[str]) -> Changes:
@@ -153,7 +112,7 @@ class Updater:
             finally:
                 catalogue.close()
         with writer(self.layout) as catalogue:
-            namer = self._namer(catalogue)
+            config = self._current(catalogue)
             with self._compared(lake, catalogue) as plan:
                 lost, known = plan.count(*GONE), catalogue.count()
                 if lost > max(10, known // 2) and not force:
@@ -165,21 +124,22 @@ class Updater:
                 with catalogue.transaction():
                     catalogue.put(refusals(plan.unreadable()))
                     catalogue.unidentify(plan.names(What.UNREADABLE))
-                self._apply(plan, namer)
+                self._apply(plan, catalogue, config)
                 if lost:
                     with catalogue.transaction():
                         catalogue.remove(plan.names(*GONE))
                 changes = _told(plan)
-            if str(lake.resolve()) != namer.config.lake:
+            if str(lake.resolve()) != config.lake:
                 with catalogue.transaction():
-                    config = publish(self.layout, catalogue, replace(namer.config, lake=str(lake.resolve())))
+                    config = publish(self.layout, catalogue, replace(config, lake=str(lake.resolve())))
                 settle(self.layout, config)
         return changes
 
     def _compared(self, lake: Location, catalogue: Catalogue) -> Plan:
         return compare(tables_of(lake, self.layout), catalogue, self.layout, True, self.progress)
 
-    def _namer(self, catalogue: Catalogue) -> Namer:
+    def _current(self, catalogue: Catalogue) -> IndexConfig:
+        """The configuration, if new tables can be given identifiers by it."""
         config = catalogue.config()
         if config is None or config.generation != self.config.generation:
             raise IndexFolderError(
@@ -188,14 +148,23 @@ class Updater:
         kind = config.settings.identifiers
         if kind not in GROWING:
             raise ValueError(f"{kind} identifiers are for ablations and cannot be given to new tables.")
-        return Namer(self.layout, catalogue, config, self.encoder, self.codebooks)
+        return config
 
-    def _apply(self, plan: Plan, namer: Namer) -> None:
+    def _apply(self, plan: Plan, catalogue: Catalogue, config: IndexConfig) -> None:
         """Read what is new or changed, and give it its identifiers."""
-        catalogue, limits = namer.catalogue, namer.config.settings.limits
+        assigner, limits = IdAssigner(self.encoder, self.codebooks), config.settings.limits
+        states = None
+        if config.settings.bert is not None:
+            from gentus.index.column_states import LakeStates
+
+            states = LakeStates(config.settings.bert, self.layout, catalogue, limits, download=False)
 
         def stored(entries: list[Entry], features: Features) -> None:
-            namer(entries, features)
+            read = [entry for entry in entries if entry.chunk is not None]
+            ids = catalogue.ids(entry.name for entry in read)
+            tables = [(ids[entry.name], entry.chunk or 0, entry.slot or 0) for entry in read]
+            assigner.add(tables, features, catalogue, states)
+            catalogue.unidentify(entry.name for entry in entries if entry.skipped)
             for entry in entries:
                 if entry.skipped is not None:
                     plan.refuse(entry.name, entry.skipped)
@@ -212,7 +181,7 @@ class Updater:
             range(0, len(waiting), CHUNK), stream_features(waiting, self.layout), strict=True
         ):
             with catalogue.transaction():
-                namer.name(waiting[begin : begin + CHUNK].tolist(), features)
+                assigner.add(waiting[begin : begin + CHUNK].tolist(), features, catalogue, states)
 
     def compact(self) -> bool:
         """Write all identifiers as one new snapshot of the tree, and tidy the cache. False: nothing to do."""
