@@ -253,12 +253,10 @@ def learn_from_lake(
         codes[sampled.chosen] = codebooks.encode(placed)
         distance[sampled.chosen] = codebooks.error(placed, codes[sampled.chosen])
         if len(rest):
-            assigner = IdAssigner.of_fit(space, codebooks)
+            code = IdAssigner.of_fit(space, codebooks).codes
             with progress.stage("Coding the other tables", len(rest)) as tick:
                 at = 0
-                for some, far in engine.map(
-                    assigner.codes, map(Chunk, stream_features(tables[rest], layout))
-                ):
+                for some, far in engine.map(code, map(Chunk, stream_features(tables[rest], layout))):
                     places = rest[at : at + len(some)]
                     codes[places], distance[places] = some, far
                     at += len(some)
