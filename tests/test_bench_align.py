@@ -14,7 +14,7 @@ from test_cli import Run, run
 
 from gentus.align.matcher import align, pair_scores, shipped_weights
 from gentus.align.pair_features import PAIR_FEATURES, pair_features
-from gentus.align.profile import profile_table
+from gentus.align.table_profile import profile_table
 from gentus.table import Column, Table
 from gentus_bench.aligners import Aligner, aligners
 from gentus_bench.alignment import measure_alignment, scored

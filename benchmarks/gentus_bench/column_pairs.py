@@ -13,7 +13,7 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
-from gentus.align.profile import is_placeholder
+from gentus.align.table_profile import is_placeholder
 from gentus.lake import Limits, Skipped, Unreadable, read_path, scan
 from gentus.lake.base import table_from_rows
 from gentus.metrics import load_groundtruth

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gentus.align.context_features import CONTEXT_FEATURES, context_features
 from gentus.align.matcher import Weights, calibrated, dual_softmax, one_to_one, pair_log_odds
 from gentus.align.pair_features import NAME_FEATURES, PAIR_FEATURES, PairFeatures, pair_features
-from gentus.align.profile import TableProfile, profile_table
+from gentus.align.table_profile import TableProfile, profile_table
 from gentus.arrays import F64
 from gentus.progress import Progress
 from gentus_bench.column_pairs import Example

@@ -1,7 +1,7 @@
 """Column alignment: which columns of two tables belong together, one-to-one, with scores and reasons.
 
 In: two sampled tables. Out: an `Alignment`. It may import `features`, `lake` and what is before them.
-In the order of the work: `profile` (a table's columns as arrays; `numeric_values` parses numbers and dates),
+In the order of the work: `table_profile` (columns as arrays; `numeric_values` parses numbers and dates),
 `pair_features` (with `name_similarity`), `context_features` (given the other pairs), `matcher` (scores by the
 learnt `weights.json`, and the one-to-one assignment), `reasons` (in words).
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gentus.align.pair_features import NAME_FEATURES, PairFeatures
-from gentus.align.profile import TableProfile
+from gentus.align.table_profile import TableProfile
 from gentus.arrays import F64
 
 CONTEXT_FEATURES = (

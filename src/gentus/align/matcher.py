@@ -25,8 +25,8 @@ from scipy.optimize import linear_sum_assignment
 from gentus.align.alignment import Alignment, ColumnPair, ColumnRef
 from gentus.align.context_features import CONTEXT_FEATURES, context_features
 from gentus.align.pair_features import NAME_FEATURES, PAIR_FEATURES, PairFeatures, pair_features
-from gentus.align.profile import TableProfile, profile_table
 from gentus.align.reasons import pair_reason
+from gentus.align.table_profile import TableProfile, profile_table
 from gentus.arrays import F64
 from gentus.lake import Unreadable
 from gentus.table import Table

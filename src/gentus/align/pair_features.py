@@ -14,7 +14,7 @@ from scipy.sparse import csr_matrix
 from scipy.spatial.distance import cdist
 
 from gentus.align.name_similarity import SIMILARITIES, compare_names
-from gentus.align.profile import STATISTICS, TableProfile
+from gentus.align.table_profile import STATISTICS, TableProfile
 from gentus.arrays import F64, I64
 from gentus.features.extract import KINDS, TOKEN
 from gentus.features.static_vectors import WIDTH, load_vectors

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from gentus.align.pair_features import NAME_FEATURES, PAIR_FEATURES, PairFeatures
-from gentus.align.profile import TableProfile
+from gentus.align.table_profile import TableProfile
 from gentus.arrays import F64
 from gentus.table import evenly_spaced
 

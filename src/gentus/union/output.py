@@ -47,7 +47,7 @@ class Output:
             raise OutputError(f"{path}: the name has to end in one of {', '.join(FORMATS)}")
         if guard_formulas and format not in ("csv", "tsv"):
             raise OutputError(
-                "formulas are only guarded in .csv and .tsv; other formats know text from formulas"
+                "formulas are only guarded in .csv and .tsv; the other formats store text as text"
             )
         return cls(path, format, table, guard_formulas, force)
 
@@ -152,27 +152,31 @@ def _provenance_names(plan: UnionPlan) -> tuple[str, ...]:
 
 
 def write_rows(
-    output: Output, plan: UnionPlan, duck: duckdb.DuckDBPyConnection, scratch: Path
-) -> Callable[[str, float], int]:
-    """A function that writes a relation of all rows, given the bytes per row, and returns their number."""
+    output: Output,
+    plan: UnionPlan,
+    duck: duckdb.DuckDBPyConnection,
+    scratch: Path,
+    rows: str,
+    row_bytes: float,
+) -> int:
+    """Write a relation of all rows, given the bytes per row, and return their number.
 
-    def write(rows: str, row_bytes: float) -> int:
-        if output.format == "duckdb":
-            file = output.path if output.adds_to_file else scratch / "new.duckdb"
-            return _create_table(duck, file, output, result_sql(plan, rows))
-        text = _guarded if output.guard_formulas else str
-        options = _OPTIONS[output.format]
-        if output.format == "parquet":  # a row group is held in memory: fewer rows if they are long
-            group = min(_ROW_GROUP, int(_ROW_GROUP_BYTES / max(1.0, row_bytes)) // _STEP * _STEP)
-            options = f"{options}, ROW_GROUP_SIZE {max(_STEP, group)}"
-        file = scratch / f"new.{output.format}"
-        sql = result_sql(plan, rows, text, _guarded_name if output.guard_formulas else str)
-        if output.format != "parquet" and len(result_columns(plan)) == 1:  # a blank line would be no row
-            sql = f"SELECT coalesce(CAST(COLUMNS(*) AS VARCHAR), '') FROM ({sql})"
-        ((count,),) = duck.execute(f"COPY ({sql}) TO {literal(str(file))} ({options})").fetchall()
-        return int(count)
-
-    return write
+    It is written to a file in the scratch folder, or to a table of a database that exists.
+    """
+    if output.format == "duckdb":
+        file = output.path if output.adds_to_file else scratch / "new.duckdb"
+        return _create_table(duck, file, output, result_sql(plan, rows))
+    text = _guarded if output.guard_formulas else str
+    options = _OPTIONS[output.format]
+    if output.format == "parquet":  # a row group is held in memory: fewer rows if they are long
+        group = min(_ROW_GROUP, int(_ROW_GROUP_BYTES / max(1.0, row_bytes)) // _STEP * _STEP)
+        options = f"{options}, ROW_GROUP_SIZE {max(_STEP, group)}"
+    file = scratch / f"new.{output.format}"
+    sql = result_sql(plan, rows, text, _guarded_name if output.guard_formulas else str)
+    if output.format != "parquet" and len(result_columns(plan)) == 1:  # a blank line would be no row
+        sql = f"SELECT coalesce(CAST(COLUMNS(*) AS VARCHAR), '') FROM ({sql})"
+    ((count,),) = duck.execute(f"COPY ({sql}) TO {literal(str(file))} ({options})").fetchall()
+    return int(count)
 
 
 _OPTIONS = {

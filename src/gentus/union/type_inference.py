@@ -60,9 +60,7 @@ def _infer_number(shapes: ColumnShapes) -> InferredType:
     if numbers["id"]:
         return InferredType("VARCHAR", note="text: leading zeros or many digits, so these are identifiers")
     if numbers["phone"] * 10 >= numbers.total() * 9:
-        return InferredType(
-            "VARCHAR", note="text: groups of three digits everywhere, as in telephone numbers"
-        )
+        return InferredType("VARCHAR", note="text: groups of three digits, as in telephone numbers")
     if len(shapes.units - {""}) > 1:
         return InferredType("VARCHAR", note=f"text: several currencies or units ({_listed(shapes.units)})")
     if "%" in shapes.units and len(shapes.units) > 1:
@@ -70,19 +68,23 @@ def _infer_number(shapes: ColumnShapes) -> InferredType:
     decimal, clear = _decimal(numbers)
     if decimal is None:
         return InferredType("VARCHAR", note="text: point and comma are both used as decimal mark")
-    has_fractions = any(numbers[grouping] for grouping in _FRACTIONS[decimal])
+    has_fractions = _has(numbers, _FRACTIONS[decimal])
     note = "" if clear else _undecided_number(numbers)
     return InferredType("DOUBLE" if has_fractions else "BIGINT", Reading(decimal=decimal), note, not clear)
 
 
+def _has(counts: Counter[str], shapes: Iterable[str]) -> bool:
+    return any(counts[shape] for shape in shapes)
+
+
 def _decimal(numbers: Counter[str]) -> tuple[str | None, bool]:
     """The decimal mark, None if cells contradict each other, and whether it is certain."""
-    point, comma = (sum(numbers[grouping] for grouping in groupings) for groupings in (_POINT, _COMMA))
+    point, comma = _has(numbers, _POINT), _has(numbers, _COMMA)
     if point and comma:
         return None, False
     if point or comma:
         return "." if point else ",", True
-    return ".", not (numbers["comma3"] or numbers["point3"])
+    return ".", not _has(numbers, ("comma3", "point3"))
 
 
 def _undecided_number(numbers: Counter[str]) -> str:
@@ -139,18 +141,15 @@ def decide_by_tables(
         ):
             return InferredType("BOOLEAN")
     if is_date(found.type):
-        orders = {_order(other.orders) for other in others if other.orders["day"] or other.orders["month"]}
+        orders = {_order(other.orders) for other in others if _has(other.orders, ("day", "month"))}
         if len(orders) == 1 and (order := orders.pop()[0]):
             read = replace(found.read, dates=order)
             note = f"dates like {_ambiguous(shapes.orders)} are read {order}, as in the tables"
             return InferredType(found.type, read, note)
     if is_number(found.type):
-        clear = (
-            other.numbers for other in others if any(other.numbers[grouping] for grouping in _POINT + _COMMA)
-        )
-        marks = {_decimal(numbers)[0] for numbers in clear}
+        marks = {_decimal(other.numbers)[0] for other in others if _has(other.numbers, _POINT + _COMMA)}
         if len(marks) == 1 and (mark := marks.pop()):
-            has_fractions = any(shapes.numbers[grouping] for grouping in _FRACTIONS[mark])
+            has_fractions = _has(shapes.numbers, _FRACTIONS[mark])
             note = f"the decimal mark is taken to be {mark!r}, as in the tables"
             return InferredType("DOUBLE" if has_fractions else "BIGINT", Reading(decimal=mark), note)
     return found
@@ -160,13 +159,11 @@ def widen_type(kind: str, own: ColumnShapes | None, others: Sequence[ColumnShape
     """The query's type, or a wider one that also holds the values of the tables, and why."""
     digits = [other for other in others if other.classes == {"n"} and other.numbers["id"]]
     if kind in INTEGERS and any(set(other.numbers) <= {"bit", "int", "id"} for other in digits):
-        return "VARCHAR", "text: a table has leading zeros or many digits there, so these are identifiers"
+        return "VARCHAR", "text: a table has leading zeros or many digits in it, so these are identifiers"
     if kind in INTEGERS:
         largest = max((other.largest or 0 for other in others), default=0)
         has_fractions = any(
-            other.numbers[grouping]
-            for other in others
-            for grouping in _FRACTIONS[_decimal(other.numbers)[0] or "."]
+            _has(other.numbers, _FRACTIONS[_decimal(other.numbers)[0] or "."]) for other in others
         )
         if has_fractions and (own is None or (own.largest or 0) <= _EXACT):
             return "DOUBLE", "whole numbers in the query, fractions in a table"
@@ -188,21 +185,23 @@ def infer_reading(
     if is_number(target_type):
         return _number_reading(shapes, query, query_read)
     if is_date(target_type):
-        order, clear = _order(shapes.orders)
-        counts = shapes.orders
-        if order is None:
-            order = DAY_FIRST if counts["day"] >= counts["month"] else MONTH_FIRST
-            return Reading(dates=order), f"day and month come in both orders; most have the {order}"
-        if not clear and query is not None and (query.orders["day"] or query.orders["month"]):
-            query_order = _order(query.orders)[0] or order
-            return Reading(
-                dates=query_order
-            ), f"dates like {_ambiguous(counts)} are read {query_order}, as in the query"
-        note = "" if clear else f"undecided: dates like {_ambiguous(counts)} are read {order}"
-        if "zone" in shapes.times and target_type != ZONED:
-            note = "; ".join(filter(None, (note, "times with a zone become UTC")))
-        return Reading(dates=order), note
+        return _date_reading(target_type, shapes, query)
     return Reading(), ""
+
+
+def _date_reading(target_type: str, shapes: ColumnShapes, query: ColumnShapes | None) -> tuple[Reading, str]:
+    order, clear = _order(shapes.orders)
+    if order is None:
+        order = DAY_FIRST if shapes.orders["day"] >= shapes.orders["month"] else MONTH_FIRST
+        return Reading(dates=order), f"day and month come in both orders; most have the {order}"
+    example = _ambiguous(shapes.orders)
+    if not clear and query is not None and _has(query.orders, ("day", "month")):
+        order = _order(query.orders)[0] or order
+        return Reading(dates=order), f"dates like {example} are read {order}, as in the query"
+    notes = [] if clear else [f"undecided: dates like {example} are read {order}"]
+    if "zone" in shapes.times and target_type != ZONED:
+        notes.append("times with a zone become UTC")
+    return Reading(dates=order), "; ".join(notes)
 
 
 def _number_reading(
@@ -214,7 +213,7 @@ def _number_reading(
         point = sum(numbers[grouping] for grouping in _POINT)
         decimal = "." if point >= sum(numbers[grouping] for grouping in _COMMA) else ","
         notes.append(f"point and comma are both used as decimal mark; mostly it is {decimal!r}")
-    elif not clear and query is not None and any(query.numbers[grouping] for grouping in _POINT + _COMMA):
+    elif not clear and query is not None and _has(query.numbers, _POINT + _COMMA):
         decimal = query_read.decimal
         notes.append(f"the decimal mark is taken to be {decimal!r}, as in the query")
     elif not clear:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,7 +57,8 @@ class Union:
         output.check(self.plan)
         with _as_output_error(output.path), open_session(self.memory, output.path) as session:
             with self._rows(session, progress) as rows, self._writer(session) as duck:
-                count = stream_into(duck, rows, session, write_rows(output, rows.plan, duck, session.scratch))
+                write = partial(write_rows, output, rows.plan, duck, session.scratch)
+                count = stream_into(duck, rows, session, write)
             put_in_place(output, session.scratch)
         self.report = _report(rows, str(output.path), count, len(result_columns(rows.plan)))
         self.report.seconds = time.perf_counter() - started

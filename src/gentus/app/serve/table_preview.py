@@ -6,7 +6,7 @@ from collections import Counter
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from gentus.align.profile import profile_table
+from gentus.align.table_profile import profile_table
 from gentus.app.serve.query_input import ResolvedQuery, naming_the_table
 from gentus.app.serve.service import Service
 from gentus.lake import Limits, Source, Unreadable

@@ -1,4 +1,4 @@
-"""The profile of a table: values, numbers, formats, statistics and correlations of its columns, as arrays.
+"""The table profile: values, numbers, formats, statistics and correlations of its columns, as arrays.
 
 Search uses 24 values per column, because a lake has millions of columns. Two tables can be compared more
 closely: all sampled values with their frequencies, all numbers, and the rank correlations of columns.
