@@ -27,7 +27,7 @@ from gentus.align.name_similarity import compare_names
 from gentus.align.numeric_values import parse_values
 from gentus.align.pair_features import NAME_FEATURES, PAIR_FEATURES, pair_features
 from gentus.align.table_profile import profile_table
-from gentus.features.names import is_name
+from gentus.features.extract import is_name
 from gentus.index.index import Index
 from gentus.lake import Unreadable
 from gentus.table import Column, Table

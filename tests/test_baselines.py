@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gentus.features import minilm
+from gentus.features import weights
 from gentus.features.extract import concatenate
 from gentus.table import Column, Table
 from gentus_bench import methods
@@ -65,7 +65,7 @@ from gentus_bench.baselines.tactus import adaptive_pool, halves
 from gentus_bench.baselines.tokens import chance
 
 pytestmark = pytest.mark.skipif(
-    not all(find_spec(one) for one in ("usearch", "sklearn", "transformers", minilm.PACKAGE.module)),
+    not all(find_spec(one) for one in ("usearch", "sklearn", "transformers", weights.MINILM.module)),
     reason="needs usearch, scikit-learn, transformers and the MiniLM weights",
 )
 

@@ -18,7 +18,7 @@ from stress.files import markdown as files_markdown
 from test_cli import Run, run
 
 import gentus
-from gentus.features import minilm
+from gentus.features import weights
 from gentus.index import build as building
 from gentus.metrics import load_groundtruth
 from gentus.table import Column, Table
@@ -70,7 +70,7 @@ def data(tmp_path: Path) -> Path:
 
 
 needs_minilm = pytest.mark.skipif(
-    not (find_spec("transformers") and find_spec(minilm.PACKAGE.module)),
+    not (find_spec("transformers") and find_spec(weights.MINILM.module)),
     reason="needs transformers and the MiniLM weights",
 )
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from test_cli import Run, run
 
-from gentus.identifiers.codebooks import Codebooks, assign_suffixes
+from gentus.identifiers.codebooks import Codebooks
+from gentus.identifiers.semantic_ids import assign_suffixes
 from gentus.index.index import Index
 from gentus.progress import Progress
 from gentus.search.trie import Trie, build_trie

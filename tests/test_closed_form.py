@@ -17,7 +17,7 @@ from gentus.embed.smoothing import smooth, smooth_new
 from gentus.features.blocks import Blocks, learn_blocks, name_agreement
 from gentus.features.evidence import BLOCKS, NAMES, Evidence, normalize, unit_blocks
 from gentus.features.extract import Features, concatenate, featurize
-from gentus.identifiers.codebooks import format_sid
+from gentus.identifiers.semantic_ids import format_sid
 from gentus.index.index import Index
 from gentus.neighbours.graph import Neighbours, find_neighbours
 from gentus.settings import GraphSettings, SpaceSettings

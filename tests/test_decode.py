@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gentus.identifiers.codebooks import Codebooks, assign_suffixes, codebook_statistics, format_sid
+from gentus.identifiers.codebooks import Codebooks, codebook_statistics
+from gentus.identifiers.semantic_ids import assign_suffixes, format_sid
 from gentus.search.beam import Decoder
 from gentus.search.trie import Trie, build_trie
 from gentus.settings import QuantizerSettings

@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 
 import gentus
 from gentus.app.cli import main as cli
+from gentus.features.weights import WeightsMissingError
 from gentus.index import engine_ray
 from gentus.index import ingest as reading
 from gentus.index.engine_ray import RayEngine, ray_engine
@@ -28,7 +29,6 @@ from gentus.lake import Limits, Skipped, Source, scan
 from gentus.lake.sandbox import pool as parallel
 from gentus.progress import Progress, Step
 from gentus.table import Table
-from gentus.weights import WeightsMissingError
 from gentus_bench.engines import markdown, measure_engines
 
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"

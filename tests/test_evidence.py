@@ -22,7 +22,7 @@ from gentus.features.evidence import (
     singular_directions,
 )
 from gentus.features.extract import KINDS, TOKEN, Features, concatenate, featurize
-from gentus.features.static_vectors import load_vectors
+from gentus.features.weights import load_vectors
 from gentus.table import Column, Table
 
 WORDS = [

@@ -21,7 +21,7 @@ from gentus.features.extract import (
     featurize,
     featurize_all,
 )
-from gentus.features.static_vectors import load_tokenizer
+from gentus.features.weights import load_tokenizer
 from gentus.table import Column, Table
 
 

@@ -18,7 +18,7 @@ from gentus.features.bert import CheckpointError
 from gentus.generator.decoding import DecodingSession
 from gentus.generator.model import Generator, Inputs
 from gentus.generator.training import Batch, Epochs, RunOptions, TrainingReport, batch_loss, train
-from gentus.identifiers.codebooks import assign_suffixes
+from gentus.identifiers.semantic_ids import assign_suffixes
 from gentus.search.generate import Decoding, generate, paths
 from gentus.search.trie import build_trie
 from gentus.settings import GeneratorSettings, TrainingSettings

@@ -7,7 +7,7 @@ import pytest
 
 from gentus.arrays import F32
 from gentus.features.evidence import normalize
-from gentus.identifiers.residual_kmeans import SAMPLE, assign, kmeans, learn_codebooks, residual_kmeans
+from gentus.identifiers.codebooks import SAMPLE, assign, kmeans, learn_codebooks, residual_kmeans
 
 
 def points(count: int, width: int, seed: int) -> F32:

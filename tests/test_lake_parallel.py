@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from gentus.features.weights import WeightsMissingError
 from gentus.index.engine import LocalEngine
 from gentus.lake import Limits, Skipped, Source, each, read, scan
 from gentus.lake.sandbox import pool, process
 from gentus.lake.sandbox.process import SandboxProcess
 from gentus.table import Table
-from gentus.weights import WeightsMissingError
 
 
 def lake(folder: Path, count: int, bad: int | None = None) -> list[Source]:

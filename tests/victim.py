@@ -22,7 +22,7 @@ from typing import Any
 from conftest import QUICK
 
 import gentus
-from gentus.features.static_vectors import load_tokenizer, load_vectors
+from gentus.features.weights import load_tokenizer, load_vectors
 
 # So small that a build takes a tenth of a second; how well it ranks is not the question here.
 TINY = replace(

@@ -63,7 +63,7 @@ class GenTUS:
     def _serving_mb(self) -> float:
         """Return the memory that answering takes; of the catalogue, on disk, all of its file."""
         # Imported here: what a build imports belongs to the time and memory that are measured of it.
-        from gentus.features.static_vectors import load_tokenizer, load_vectors
+        from gentus.features.weights import load_tokenizer, load_vectors
         from gentus_bench.baselines import serving_mb
 
         outside: tuple[object, ...] = (load_tokenizer(),)

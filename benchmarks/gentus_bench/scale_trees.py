@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from gentus.arrays import F32
-from gentus.identifiers.codebooks import Codebooks, assign_suffixes
+from gentus.identifiers.codebooks import Codebooks
+from gentus.identifiers.semantic_ids import assign_suffixes
 from gentus.index.folder import digest
 from gentus.progress import Progress
 from gentus.search.beam import Decoder

@@ -61,7 +61,7 @@ def serving_mb(*held: object) -> float:
 
     Everything counts once. Memory-mapped arrays count in full, as if all of them had been read. Not counted
     are the interpreter, code, and caches that only save time. What a search reads from a cache outside its
-    own object, such as `gentus.features.static_vectors.load_vectors()`, has to be given along.
+    own object, such as `gentus.features.weights.load_vectors()`, has to be given along.
     """
     buffers: dict[int, int] = {}  # bytes by address: a tensor and an array may be one piece of memory
     small = 0

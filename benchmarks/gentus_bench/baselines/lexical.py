@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gentus.features.names import words_of
+from gentus.features.extract import name_words
 from gentus.table import Table
 from gentus_bench.baselines.base import VALUES, best, distinct, serving_mb
 
@@ -80,14 +80,14 @@ class TfidfNameWords(TfidfWords):
     """The same over the words of column names, not of cells."""
 
     def _text(self, table: Table) -> str:
-        return "\n".join(" ".join(words_of(column.name)) for column in table.columns)
+        return "\n".join(" ".join(name_words(column.name)) for column in table.columns)
 
 
 class TfidfNameChars(TfidfChars):
     """The same over the characters of column names, not of cells."""
 
     def _text(self, table: Table) -> str:
-        return "\n".join(" ".join(words_of(column.name)) for column in table.columns)
+        return "\n".join(" ".join(name_words(column.name)) for column in table.columns)
 
 
 class TfidfNames:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from gentus.features.minilm import checked_folder
+from gentus.features.weights import minilm_folder
 from gentus_bench.baselines.word_pieces import WIDTH
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _load_minilm() -> tuple[Any, Any]:
         from transformers.utils import logging
     except ImportError as error:
         raise ImportError("the MiniLM baselines need transformers: pip install transformers") from error
-    folder = checked_folder()
+    folder = minilm_folder()
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
     model = AutoModel.from_pretrained(

@@ -10,8 +10,8 @@ from zlib import crc32
 import numpy as np
 
 from gentus.arrays import F64
-from gentus.features.names import is_name, words_of
-from gentus.features.static_vectors import WIDTH, load_tokenizer, load_vectors
+from gentus.features.extract import is_name, name_words
+from gentus.features.weights import TOKEN_WIDTH, load_tokenizer, load_vectors
 
 GRAMS = 256
 SIMILARITIES = ("equal names", "name n-gram cosine", "name embedding cosine")
@@ -25,9 +25,10 @@ def compare_names(ours: Sequence[str], theirs: Sequence[str]) -> F64:
         [one.plain for one in right], object
     )
     grams = _stacked([one.grams for one in left], GRAMS) @ _stacked([one.grams for one in right], GRAMS).T
-    meaning = (
-        _stacked([one.embedding for one in left], WIDTH) @ _stacked([one.embedding for one in right], WIDTH).T
+    left_meaning, right_meaning = (
+        _stacked([one.embedding for one in side], TOKEN_WIDTH) for side in (left, right)
     )
+    meaning = left_meaning @ right_meaning.T
     similarities = [named, equal * named, grams * named, np.maximum(meaning, 0) * named]
     return np.stack(similarities, 2).astype(np.float64)
 
@@ -37,12 +38,12 @@ class _Name:
     given: bool  # not generated, such as column_3
     plain: str  # its words, joined
     grams: F64  # (GRAMS,)
-    embedding: F64  # (WIDTH,)
+    embedding: F64  # (TOKEN_WIDTH,)
 
 
 @lru_cache(maxsize=8192)  # a lake repeats few names
 def _parsed(name: str) -> _Name:
-    words = words_of(name)
+    words = name_words(name)
     plain = "".join(words)
     return _Name(is_name(name), plain, _unit(_grams(plain)), _unit(_embedding(words)))
 
@@ -55,9 +56,9 @@ def _grams(plain: str) -> F64:
 
 
 def _embedding(words: list[str]) -> F64:
-    """(WIDTH,) the mean static vector of the tokens of a name."""
+    """(TOKEN_WIDTH,) the mean static vector of the tokens of a name."""
     ids = load_tokenizer().encode(" ".join(words), add_special_tokens=False).ids
-    return load_vectors()[ids].astype(np.float64).mean(0) if ids else np.zeros(WIDTH)
+    return load_vectors()[ids].astype(np.float64).mean(0) if ids else np.zeros(TOKEN_WIDTH)
 
 
 def _unit(vector: F64) -> F64:

@@ -17,7 +17,7 @@ from gentus.align.name_similarity import SIMILARITIES, compare_names
 from gentus.align.table_profile import STATISTICS, TableProfile
 from gentus.arrays import F64, I64
 from gentus.features.extract import KINDS, TOKEN
-from gentus.features.static_vectors import WIDTH, load_vectors
+from gentus.features.weights import TOKEN_WIDTH, load_vectors
 
 GRID = 2048  # points at which distributions are compared, at most
 _POINTS = 16  # of them from each column
@@ -165,8 +165,8 @@ def _of_kind(ids: NDArray[np.uint32], kind: str) -> NDArray[np.bool_]:
 
 
 def _embeddings(weight: F64, owner: I64, tokens: NDArray[np.integer[Any]], count: int) -> F64:
-    """(C, WIDTH) mean static vectors of tokens, centred on the mean of these columns, of length one."""
-    means = np.zeros((count, WIDTH))
+    """(C, TOKEN_WIDTH) mean static vectors of tokens, centred on the mean of these columns, of length one."""
+    means = np.zeros((count, TOKEN_WIDTH))
     if len(tokens):
         seen, at = np.unique(tokens, return_inverse=True)
         starts = np.searchsorted(owner, np.arange(count + 1))

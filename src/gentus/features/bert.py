@@ -12,8 +12,8 @@ import numpy as np
 import torch
 
 from gentus.arrays import F32
-from gentus.features.minilm import checked_folder
 from gentus.features.serialize import COLUMN, Serial, Serializer, SerialSettings
+from gentus.features.weights import minilm_folder
 from gentus.progress import Tick
 from gentus.settings import Precision
 from gentus.table import Table
@@ -130,7 +130,7 @@ def _load(checkpoint: str, download: bool) -> tuple[Any, PreTrainedTokenizerBase
         from transformers.utils import logging
     except ImportError as error:
         raise ImportError("BERT column states need transformers: pip install transformers") from error
-    place = str(checked_folder()) if checkpoint == MINILM else checkpoint
+    place = str(minilm_folder()) if checkpoint == MINILM else checkpoint
     chatter = logging.get_verbosity()
     # What an encoder leaves unused of a checkpoint is no news.
     logging.set_verbosity_error()  # type: ignore[no-untyped-call]

@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from gentus.arrays import F32, I64
 from gentus.features.extract import KINDS, PROFILE, TOKEN, Features
-from gentus.features.static_vectors import TOKENS, load_vectors
-from gentus.features.static_vectors import WIDTH as TOKEN_WIDTH
+from gentus.features.weights import TOKEN_WIDTH, TOKENS, load_vectors
 
 if TYPE_CHECKING:  # a search imports no SciPy, which takes a tenth of a second
     import scipy.sparse as sp

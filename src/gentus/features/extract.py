@@ -1,9 +1,9 @@
-"""From cells to evidence: what a column says, as sparse counts and a small profile.
+"""Feature extraction: the columns of a table as sparse counts, with a small numeric profile of each.
 
-Every column becomes one sparse row over a joint vocabulary: words, character 3- and 4-grams, cell shapes
-("0000-00-00"), tokens with static vectors, and the words and grams of its name. Words, grams and shapes are
-known by a hash of 29 bits, so that two of them hardly ever meet. A table is a few small arrays, made without
-a Python loop over characters, so that a lake is featurised at the speed it is read.
+Every column is one sparse row over a joint vocabulary: words, character 3- and 4-grams, cell shapes
+("0000-00-00"), tokens with static vectors, and the words and grams of its name. Words, grams and shapes have
+29-bit hashes, so that collisions are rare. A table is a few small arrays, made without a Python loop over
+characters, so that extraction keeps up with reading.
 """
 
 from __future__ import annotations
@@ -19,21 +19,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gentus.arrays import U64
-from gentus.features.names import is_name, words_of
-from gentus.features.static_vectors import load_tokenizer
+from gentus.arrays import F32, F64, I64, U64
+from gentus.features.weights import load_tokenizer
 from gentus.table import Table, evenly_spaced
 
 VERSION = 4  # of what `featurize` computes; a cache of another version is not used
 HASH_BITS = 29
-BUCKETS = 1 << HASH_BITS  # ids a kind has
+BUCKETS = 1 << HASH_BITS  # ids per kind
 KIND_NAMES = ("words", "grams", "shapes", "tokens", "name words", "name grams")
-KINDS: dict[str, tuple[int, int]] = {  # where each kind's ids begin and end
+KINDS: dict[str, tuple[int, int]] = {  # the range of each kind's ids
     kind: (at * BUCKETS, (at + 1) * BUCKETS) for at, kind in enumerate(KIND_NAMES)
 }
 WORD, GRAM, SHAPE, TOKEN, NAME, _ = (first for first, _ in KINDS.values())
 _OWNER = 1 << 32  # above all ids
-VALUES = 24  # distinct values a column, as in the paper: more adds cost and, measured, no quality
+VALUES = 24  # distinct values per column, as in the paper; more cost time and measured no better
 PROFILE_CELLS = 64
 PROFILE = 17
 
@@ -43,30 +42,30 @@ _BREAK = ord("\n")
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """Evidence of the C columns of T tables: a CSR matrix over the joint vocabulary, and profiles."""
+    """Features of the C columns of T tables: a CSR matrix over the joint vocabulary, and profiles."""
 
     tables: NDArray[np.int32]  # (T + 1,) where each table's columns begin
-    starts: NDArray[np.int64]  # (C + 1,) where each column's entries begin
+    starts: I64  # (C + 1,) where each column's entries begin
     ids: NDArray[np.uint32]  # (nnz,) sorted within a column
     counts: NDArray[np.uint8]  # (nnz,) occurrences, at most 255
-    profile: NDArray[np.float32]  # (C, PROFILE)
+    profile: F32  # (C, PROFILE)
     positions: NDArray[np.uint16]  # (C, 2) columns of its table to the left and to the right, empty ones too
 
     def __len__(self) -> int:
-        """How many tables these are."""
+        """T."""
         return len(self.tables) - 1
 
     @property
-    def numbers(self) -> NDArray[np.float32]:
+    def numbers(self) -> F32:
         """(C,) the share of each column's cells that are numbers."""
         return np.clip(self.profile[:, 0] / 2, 0, 1)
 
     def take(self, tables: Iterable[int]) -> Features:
-        """The features of some of the tables, in the order asked for."""
+        """The features of some of the tables, in the given order."""
         return concatenate([self.one(int(table)) for table in tables])
 
     def one(self, table: int) -> Features:
-        """The features of one of the tables, not copied."""
+        """The features of one of the tables, as views."""
         first, last = self.tables[table], self.tables[table + 1]
         begin, end = self.starts[first], self.starts[last]
         return Features(
@@ -80,7 +79,7 @@ class Features:
 
 
 def concatenate(parts: Sequence[Features]) -> Features:
-    """Many features as one."""
+    """The features of several sets of tables as one."""
     return Features(
         _chain([part.tables for part in parts]).astype(np.int32),
         _chain([part.starts for part in parts]).astype(np.int64),
@@ -91,49 +90,43 @@ def concatenate(parts: Sequence[Features]) -> Features:
     )
 
 
-def _chain(offsets: Sequence[NDArray[np.integer[Any]]]) -> NDArray[np.int64]:
+def _chain(offsets: Sequence[NDArray[np.integer[Any]]]) -> I64:
     """Offsets of the parts as offsets into the whole."""
     lengths = np.concatenate([np.zeros(1, np.int64), *(np.diff(part) for part in offsets)])
     return np.cumsum(lengths)
 
 
 def featurize(table: Table) -> Features:
-    """Evidence of every non-empty column of a table."""
+    """Features of every non-empty column of a table."""
     return featurize_all([table])
 
 
 def featurize_all(tables: Sequence[Table]) -> Features:
-    """Evidence of every non-empty column of some tables; of small ones it is made sooner together."""
-    filled = [[place for place, column in enumerate(table.columns) if column.cells] for table in tables]
-    columns = [
-        table.columns[place].cells for table, places in zip(tables, filled, strict=True) for place in places
-    ]
-    names = [
-        table.columns[place].name for table, places in zip(tables, filled, strict=True) for place in places
-    ]
-    owners: list[NDArray[np.int64]] = []
-    ids: list[NDArray[np.int64]] = []
+    """Features of every non-empty column of some tables; for small tables, faster than one by one."""
+    filled = [[at for at, column in enumerate(table.columns) if column.cells] for table in tables]
+    found = [table.columns[at] for table, some in zip(tables, filled, strict=True) for at in some]
+    columns, names = [column.cells for column in found], [column.name for column in found]
+    owners: list[I64] = []
+    ids: list[I64] = []
     if columns:
         values = [distinct_values(cells) for cells in columns]
         for column_ids, hashed in (*_cells_and_names(values, names), tokens_of(values)):
             owners.append(column_ids)
             ids.append(hashed)
     starts, flat_ids, counts = counted(owners, ids, len(columns))
-    widths = [len(places) for places in filled]
-    before = np.array([place for places in filled for place in places], np.int64)
+    widths = [len(some) for some in filled]
+    left = np.array(list(chain.from_iterable(filled)), np.int64)
     last = np.repeat([len(table.columns) - 1 for table in tables], widths).astype(np.int64)
-    around = np.minimum(np.stack([before, last - before], 1), 0xFFFF).astype(np.uint16)
+    positions = np.minimum(np.stack([left, last - left], 1), 0xFFFF).astype(np.uint16)
     return Features(
-        np.cumsum([0, *widths]).astype(np.int32), starts, flat_ids, counts, profile_of(columns), around
+        np.cumsum([0, *widths]).astype(np.int32), starts, flat_ids, counts, profile_of(columns), positions
     )
 
 
-def _cells_and_names(
-    values: list[list[str]], names: list[str]
-) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """(column, id) of what cells say, and of the words and grams of names; made in one pass over the text."""
-    told = [[" ".join(words_of(name))] if is_name(name) else [] for name in names]
-    *text, shapes = hashed_text([*values, *told])
+def _cells_and_names(values: list[list[str]], names: list[str]) -> Iterator[tuple[I64, I64]]:
+    """(column, id) of words, grams and shapes of cells, and of words and grams of names, in one pass."""
+    named = [[" ".join(name_words(name))] if is_name(name) else [] for name in names]
+    *text, shapes = hashed_text([*values, *named])
     width = len(values)
     for owner, hashed in text:
         of_names = owner >= width
@@ -143,15 +136,15 @@ def _cells_and_names(
 
 
 def distinct_values(cells: list[str]) -> list[str]:
-    """Distinct values spread evenly over a column: the head of a sorted one says little about the rest."""
+    """Distinct values, evenly spaced over a column, as it may be sorted."""
     values = list(dict.fromkeys(cells))
     return [values[i] for i in evenly_spaced(len(values), VALUES)]
 
 
 def counted(
-    owners: list[NDArray[np.int64]], ids: list[NDArray[np.int64]], columns: int
-) -> tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[np.uint8]]:
-    """CSR over the joint vocabulary: where each column begins, its ids, and how often each occurs."""
+    owners: list[I64], ids: list[I64], columns: int
+) -> tuple[I64, NDArray[np.uint32], NDArray[np.uint8]]:
+    """CSR over the joint vocabulary: (C + 1,) where each column begins, (nnz,) ids, and their counts."""
     if not ids:
         return np.zeros(columns + 1, np.int64), np.zeros(0, np.uint32), np.zeros(0, np.uint8)
     keys = np.concatenate(owners) * _OWNER + np.concatenate(ids)
@@ -180,12 +173,12 @@ _ASCII = np.array([_class_of(chr(i)) for i in range(128)], np.uint8)
 
 
 def points_of(text: str) -> NDArray[np.uint32]:
-    """(n,) the characters of a text."""
+    """(n,) the code points of a text."""
     return np.frombuffer(text.encode("utf-32-le", "replace"), np.uint32)
 
 
 def classes_of(points: NDArray[np.uint32]) -> NDArray[np.uint8]:
-    """(n,) which classes every character is in; only distinct characters beyond ASCII are looked up."""
+    """(n,) character classes as bits; of characters beyond ASCII only distinct ones are looked up."""
     classes = _ASCII[np.minimum(points, 127)]
     beyond = points > 127
     if beyond.any():
@@ -194,18 +187,18 @@ def classes_of(points: NDArray[np.uint32]) -> NDArray[np.uint8]:
     return classes
 
 
-def hashed_text(values: list[list[str]]) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+def hashed_text(values: list[list[str]]) -> list[tuple[I64, I64]]:
     """(column, id) of every word, gram and cell shape, by rolling hashes over all text at once."""
     cells = [value for column in values for value in column]
     joined = "\n".join(cells)
-    if joined.count("\n") >= len(cells) or _ODD_SPACE.search(joined):  # seldom: most cells are in order
+    if joined.count("\n") >= len(cells) or _ODD_SPACE.search(joined):  # rare
         cells = [_SPACE.sub(" ", value) for value in cells]
         joined = "\n".join(cells)
     per_column = np.array([len(column) for column in values])
     text = "\n" + joined.lower() + "\n"
     points = points_of(text)  # (n,)
     breaks = points == _BREAK
-    cell_of = np.cumsum(breaks) - 1  # the cell a character belongs to; a break opens its cell
+    cell_of = np.cumsum(breaks) - 1  # the cell of a character; it begins with its line break
     column_of_cell = np.append(np.repeat(np.arange(len(values)), per_column), len(values) - 1)
     column_of = column_of_cell[np.minimum(cell_of, len(column_of_cell) - 1)]
     shapes = _shapes(cells)
@@ -216,9 +209,7 @@ def hashed_text(values: list[list[str]]) -> list[tuple[NDArray[np.int64], NDArra
     ]
 
 
-def _words(
-    points: NDArray[np.uint32], column_of: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _words(points: NDArray[np.uint32], column_of: I64) -> tuple[I64, I64]:
     inside = (classes_of(points) & WORD_BIT) > 0
     edges = np.diff(inside.astype(np.int8), prepend=0, append=0)
     begin, end = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
@@ -229,12 +220,10 @@ def _words(
     return column_of[begin], WORD + _bucket(hashed)
 
 
-def _grams(
-    points: NDArray[np.uint32], breaks: NDArray[np.bool_], column_of: NDArray[np.int64]
-) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+def _grams(points: NDArray[np.uint32], breaks: NDArray[np.bool_], column_of: I64) -> list[tuple[I64, I64]]:
     """3- and 4-grams within a word and its borders, like scikit-learn's `char_wb`."""
     gap = breaks | (points == ord(" "))
-    # A break stands for the space around the first and the last word of a cell.
+    # A line break counts as the space before the first and after the last word of a cell.
     letters = _mix(np.where(breaks, np.uint32(ord(" ")), points).astype(np.uint64))
     out = []
     for size in (3, 4):
@@ -262,29 +251,29 @@ def _power_table(size: int) -> tuple[U64, U64]:
 
 
 def _powers(size: int) -> tuple[U64, U64]:
-    powers, inverses = _power_table(1 << max(12, (size - 1).bit_length()))  # few sizes, so that they are kept
+    powers, inverses = _power_table(1 << max(12, (size - 1).bit_length()))  # few sizes, for the cache
     return powers[:size], inverses[:size]
 
 
 def _mix(x: U64) -> U64:
-    """Scatter small integers over 64 bits (the finaliser of SplitMix64)."""
+    """Hash integers to 64 bits (the finaliser of SplitMix64)."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
 
 
-def _bucket(hashed: U64) -> NDArray[np.int64]:
+def _bucket(hashed: U64) -> I64:
     return (_mix(hashed) >> np.uint64(64 - HASH_BITS)).astype(np.int64)
 
 
 _SPACE = re.compile(r"\s+")
-_ODD_SPACE = re.compile(r"[^\S \n]|  ")  # what `_SPACE` would change, but for line breaks in cells
+_ODD_SPACE = re.compile(r"[^\S \n]|  ")  # what `_SPACE` changes, except line breaks
 _UPPER, _LOWER, _DIGIT = re.compile(r"[^\W\d_a-z]+"), re.compile(r"[a-z]+"), re.compile(r"\d")
 
 
 def _shapes(cells: list[str]) -> list[str]:
-    """The formats of cells: `12 May 1999` and `3 June 2004` differ only in the first run of digits."""
-    text = "\n".join([cell[:32] for cell in cells])  # cells have no line breaks, and no shape spans one
+    """The formats of cells: `00 Aa 0000` of `12 May 1999`."""
+    text = "\n".join([cell[:32] for cell in cells])  # cells have no line breaks
     return _DIGIT.sub("0", _LOWER.sub("a", _UPPER.sub("A", text))).split("\n")
 
 
@@ -296,10 +285,29 @@ def _bucket_of(text: str) -> int:
     return int(_bucket(np.array([hashed], np.uint64))[0])
 
 
+# --- names ------------------------------------------------------------------------------------------
+
+
+_RUNS = re.compile(r"\d+|[^\W\d_]+")  # of digits, or of letters of any script
+_CAMEL = re.compile(r"(?<=[^\W\d_A-Z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][^\W\d_A-Z])")
+# Names that readers and exports give to columns without one.
+_GENERATED = re.compile(r"[ _:.-]*|([a-z]|column|col|field|var|attr|attribute)?[ _:.-]*\d+|unnamed.*", re.I)
+
+
+def name_words(name: str) -> list[str]:
+    """The words of a name in lower case, of `birthDate`, `birth_date` and `Birth Date` the same."""
+    return [word for run in _RUNS.findall(name) for word in _CAMEL.sub(" ", run).lower().split()]
+
+
+def is_name(name: str) -> bool:
+    """Whether a name was given by a person: `column_3`, `c0`, `_2` and `Unnamed: 4` were not."""
+    return _GENERATED.fullmatch(name.strip()) is None
+
+
 # --- tokens and profile -------------------------------------------------------------------------
 
 
-def tokens_of(values: list[list[str]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def tokens_of(values: list[list[str]]) -> tuple[I64, I64]:
     """(column, id) of every token of the lower-cased text."""
     texts = [" ".join(column).lower() for column in values]
     ids = [encoding.ids for encoding in load_tokenizer().encode_batch_fast(texts, add_special_tokens=False)]
@@ -311,8 +319,8 @@ def tokens_of(values: list[list[str]]) -> tuple[NDArray[np.int64], NDArray[np.in
 _NUMBER_NOISE = str.maketrans("", "", ",%$€£ ")
 
 
-def profile_of(columns: list[list[str]]) -> NDArray[np.float32]:
-    """(C, PROFILE) what each column's content looks like, in seventeen numbers of similar scale."""
+def profile_of(columns: list[list[str]]) -> F32:
+    """(C, PROFILE) statistics of each column's cells, of similar scale."""
     if not columns:
         return np.zeros((0, PROFILE), np.float32)
     heads = [cells[:PROFILE_CELLS] for cells in columns]
@@ -322,19 +330,17 @@ def profile_of(columns: list[list[str]]) -> NDArray[np.float32]:
     lengths = np.array([len(cell) for cell in cells], np.float64)
     points = points_of("".join(cells))
     characters = np.add.reduceat(lengths, starts)
-    begins = (np.cumsum(characters) - characters).astype(
-        np.int64
-    )  # cells are never empty, so neither are these
+    begins = (np.cumsum(characters) - characters).astype(np.int64)  # no cell is empty
     classes = classes_of(points)
     numbers = np.array([_number(cell) if cell[0] in _NUMERIC_START else math.nan for cell in cells])
     numeric = ~np.isnan(numbers)
     magnitude = np.log1p(np.abs(np.where(numeric, numbers, 0)))
     found = np.add.reduceat(numeric.astype(np.float64), starts)
 
-    def share(bit: int) -> NDArray[np.float64]:
+    def share(bit: int) -> F64:
         return np.add.reduceat((classes & bit > 0).astype(np.float64), begins) / characters
 
-    def moments(values: NDArray[np.float64], count: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+    def moments(values: F64, count: F64) -> list[F64]:
         mean = np.add.reduceat(values, starts) / np.maximum(count, 1)
         square = np.add.reduceat(values**2, starts) / np.maximum(count, 1)
         return [mean, np.sqrt(np.maximum(square - mean**2, 0))]
@@ -366,23 +372,21 @@ def profile_of(columns: list[list[str]]) -> NDArray[np.float32]:
     ).astype(np.float32)
 
 
-def _quantiles(
-    numbers: NDArray[np.float64], starts: NDArray[np.int64], counts: NDArray[np.int64]
-) -> list[NDArray[np.float64]]:
-    """Low, middle and high number of every column on a signed log scale; 0 where it holds none."""
+def _quantiles(numbers: F64, starts: I64, counts: I64) -> list[F64]:
+    """The 0.1, 0.5 and 0.9 quantile of every column's numbers on a signed log scale; 0 without numbers."""
     scaled = np.sign(numbers) * np.log1p(np.abs(numbers)) / 4
     order = np.lexsort((scaled, np.repeat(np.arange(len(counts)), counts)))  # within a column, NaN last
     scaled = scaled[order]
     found = np.add.reduceat((~np.isnan(scaled)).astype(np.int64), starts)
     at = [starts + (np.maximum(found - 1, 0) * share).astype(np.int64) for share in (0.1, 0.5, 0.9)]
-    return [np.where(found > 0, scaled[place], 0) for place in at]
+    return [np.where(found > 0, scaled[rows], 0) for rows in at]
 
 
 _NUMERIC_START = frozenset("0123456789+-.$€£ ,")
 
 
 def _number(cell: str) -> float:
-    """The number a cell holds, units of money and percent left off; NaN if it holds none."""
+    """The number in a cell, without currency and percent signs; NaN if it is none."""
     try:
         value = float(cell.translate(_NUMBER_NOISE))
     except ValueError:

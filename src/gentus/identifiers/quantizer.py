@@ -13,8 +13,7 @@ from torch.nn import functional
 
 from gentus.arrays import half
 from gentus.embed.training import BatchSampler, Network, ranking_loss
-from gentus.identifiers.codebooks import Codebooks
-from gentus.identifiers.residual_kmeans import residual_kmeans
+from gentus.identifiers.codebooks import Codebooks, residual_kmeans
 from gentus.progress import Tick
 from gentus.settings import QuantizerSettings
 

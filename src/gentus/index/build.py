@@ -21,9 +21,8 @@ from gentus.embed.smoothing import choose_anchors, place_new, smooth
 from gentus.features.blocks import Encoded, learn_blocks
 from gentus.features.evidence import Evidence
 from gentus.features.extract import concatenate
-from gentus.identifiers.codebooks import codebook_statistics
-from gentus.identifiers.residual_kmeans import held_out_error, learn_codebooks
-from gentus.identifiers.variants import NON_SEMANTIC, make_identifiers
+from gentus.identifiers.codebooks import codebook_statistics, held_out_error, learn_codebooks
+from gentus.identifiers.semantic_ids import NON_SEMANTIC, make_identifiers
 from gentus.index.catalogue import Catalogue
 from gentus.index.config import FORMAT, FitReport, IndexConfig, ShippedGenerator
 from gentus.index.engine import Engine, EngineName, LocalEngine, open_engine

@@ -22,7 +22,7 @@ from gentus.generator.readers import ColumnReader, TextReader
 from gentus.generator.records import word_profiles
 from gentus.generator.supervision import Reader, Supervision, train_generator
 from gentus.generator.training import RunOptions
-from gentus.identifiers.variants import NON_SEMANTIC, Identifiers, make_identifiers
+from gentus.identifiers.semantic_ids import NON_SEMANTIC, Identifiers, make_identifiers
 from gentus.index.catalogue import Catalogue, Places
 from gentus.index.column_states import LakeStates
 from gentus.index.config import GeneratorReport, LabelReport

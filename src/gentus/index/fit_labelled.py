@@ -22,9 +22,8 @@ from gentus.arrays import F32, I64
 from gentus.embed.encoder import with_positions
 from gentus.embed.training import BatchSampler, Network, Objective, learn_latent, principal_basis
 from gentus.files import write_file
-from gentus.identifiers.codebooks import Codebooks
+from gentus.identifiers.codebooks import Codebooks, held_out_error
 from gentus.identifiers.quantizer import all_latents, learn_codes
-from gentus.identifiers.residual_kmeans import held_out_error
 from gentus.neighbours.graph import Graph
 from gentus.neighbours.labels import Labels
 from gentus.neighbours.matching import (

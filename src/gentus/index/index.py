@@ -21,8 +21,10 @@ from gentus.align.alignment import Alignment
 from gentus.arrays import I64
 from gentus.embed.closed_form import ClosedForm
 from gentus.embed.encoder import Encoder
+from gentus.features.weights import map_tensors
 from gentus.files import write_file
-from gentus.identifiers.codebooks import Codebooks, format_sid, format_sids
+from gentus.identifiers.codebooks import Codebooks
+from gentus.identifiers.semantic_ids import format_sid, format_sids
 from gentus.index.catalogue import Catalogue, Named
 from gentus.index.config import IndexConfig
 from gentus.index.drift import drift
@@ -48,7 +50,6 @@ from gentus.search.overlay import apply_delta
 from gentus.search.trie import Tree, Trie, build_trie
 from gentus.settings import EncoderSettings
 from gentus.table import Table
-from gentus.weights import map_tensors
 
 if TYPE_CHECKING:
     from gentus.generator.model import Generator

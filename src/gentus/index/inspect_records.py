@@ -12,7 +12,7 @@ import numpy as np
 
 from gentus.arrays import Integers
 from gentus.features.extract import Features
-from gentus.identifiers.codebooks import format_sid
+from gentus.identifiers.semantic_ids import format_sid
 from gentus.index.folder import IndexFolderError
 from gentus.index.ingest import stream_features
 from gentus.lake import Source, Unreadable

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gentus.arrays import F32, I64, U8
 from gentus.embed.closed_form import ClosedForm
 from gentus.embed.encoder import Encoder
-from gentus.identifiers.variants import Identifiers
+from gentus.identifiers.semantic_ids import Identifiers
 from gentus.index.catalogue import Catalogue, Places
 from gentus.index.config import GeneratorReport, LabelReport
 from gentus.search.trie import Trie

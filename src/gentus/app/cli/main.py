@@ -73,10 +73,10 @@ def main() -> None:
 
 def guarded(command: Callable[[], Any]) -> None:
     """Run a command; failures that a user can fix become a message instead of a traceback."""
+    from gentus.features.weights import WeightsMissingError
     from gentus.index.folder import IndexFolderError
     from gentus.lake import Unreadable
     from gentus.scratch import NoRoomError
-    from gentus.weights import WeightsMissingError
 
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a name that it cannot encode must not end the program

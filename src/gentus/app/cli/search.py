@@ -80,7 +80,7 @@ def _search_each(
 def _show_hits(query: str, hits: list[Hit], milliseconds: float, explain: bool) -> None:
     from rich.markup import escape
 
-    from gentus.identifiers.codebooks import short_sid
+    from gentus.identifiers.semantic_ids import short_sid
 
     grid = titled_grid(f"{escape(query)}  [dim]{len(hits)} tables in {milliseconds:.0f} ms[/dim]")
     grid.add_column("#", justify="right")

@@ -137,7 +137,7 @@ def _show_rows(console: Console, title: str, path: Path, rows: int = 4, columns:
 
 
 def _show_results(console: Console, story: dict[str, Any]) -> None:
-    from gentus.identifiers.codebooks import short_sid
+    from gentus.identifiers.semantic_ids import short_sid
 
     grid = titled_grid("The index answers")
     grid.add_column("#", justify="right")

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from gentus.app.serve import schema
+from gentus.features.weights import WeightsMissingError
 from gentus.index.folder import IndexFolderError
 from gentus.lake import Unreadable
 from gentus.union.errors import OutputError, PlanError
-from gentus.weights import WeightsMissingError
 
 ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {  # that every route may give
     status: {"model": schema.ErrorAnswer, "description": words}

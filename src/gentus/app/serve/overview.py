@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gentus.arrays import F32
-from gentus.identifiers.codebooks import Codebooks, format_sid
+from gentus.identifiers.codebooks import Codebooks
+from gentus.identifiers.semantic_ids import format_sid
 from gentus.index.index import Index
 
 EXAMPLES = 3
