@@ -1,4 +1,4 @@
-"""What a comparison of lake and catalogue decides, in bounded memory, is what an obvious one would."""
+"""Status a comparison of lake and catalogue decides, in bounded memory, is what an obvious one would."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 from gentus.index import diff as comparing
 from gentus.index.catalogue import Catalogue, Entry
-from gentus.index.diff import Plan, What, compare, effort
+from gentus.index.diff import LakeDiff, Status, compare, effort
 from gentus.index.folder import Layout
 from gentus.lake import Skipped, Source, Unreadable
 
@@ -87,9 +87,9 @@ def some_entry(chance: random.Random, name: str) -> Entry:
 
 def obvious(
     found: list[Source | Skipped], known: dict[str, Entry], layout: Layout, whole: bool
-) -> tuple[dict[str, What], int]:
+) -> tuple[dict[str, Status], int]:
     """Everything in memory, one question after the other."""
-    decided: dict[str, What] = {}
+    decided: dict[str, Status] = {}
     unchanged, seen = 0, set[str]()
     for item in found:
         if item.name in seen:
@@ -97,79 +97,79 @@ def obvious(
         seen.add(item.name)
         entry = known.get(item.name)
         if isinstance(item, Skipped):
-            decided[item.name] = What.UNREADABLE
+            decided[item.name] = Status.UNREADABLE
             continue
         if entry is None or entry == Entry(entry.name, entry.path):
-            decided[item.name] = What.NEW
+            decided[item.name] = Status.NEW
             continue
         same = entry.skipped is None and (entry.size, entry.part) == (item.size, item.part)
         same = same and entry.chunk is not None and layout.chunk(entry.chunk).exists()
         if same and entry.mtime_ns != item.mtime_ns:
             same = item.mtime_ns != 13 and entry.hash == digest(item)
         if not same:
-            decided[item.name] = What.CHANGED
+            decided[item.name] = Status.CHANGED
             continue
         unchanged += 1
         if (entry.mtime_ns, entry.path) != (item.mtime_ns, str(item.path)):
-            decided[item.name] = What.TOUCHED
+            decided[item.name] = Status.TOUCHED
     for name, entry in known.items():
         if whole and name not in seen and not os.path.isabs(name):
-            decided[name] = What.VANISHED if entry.skipped is None else What.FORGOTTEN
+            decided[name] = Status.DELETED if entry.skipped is None else Status.DELETED_UNREADABLE
     return decided, unchanged
 
 
-def decisions(plan: Plan) -> dict[str, What]:
-    return {name: what for what in What for name in plan.names(what)}
+def decisions(diff: LakeDiff) -> dict[str, Status]:
+    return {name: what for what in Status for name in diff.names(what)}
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_it_decides_what_an_obvious_comparison_would(
     layout: Layout, catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    monkeypatch.setattr(comparing, "_AT_ONCE", 7)
+    monkeypatch.setattr(comparing, "_BATCH", 7)
     chance = random.Random(seed)
     names = some_names(chance, 60)
     known = {name: some_entry(chance, name) for name in names if chance.random() < 0.7}
     with catalogue.transaction():
-        catalogue.put(known.values())
-        catalogue.retire(name for name, entry in known.items() if entry == Entry(name, entry.path))
+        catalogue.tables.put(known.values())
+        catalogue.tables.retire(name for name, entry in known.items() if entry == Entry(name, entry.path))
     found = [some_source(chance, name) for name in names if chance.random() < 0.8]
     found += [some_source(chance, item.name) for item in found[:3]]  # two files of one name
     if seed % 2:
         chance.shuffle(found)  # the order of a lake is nothing to rely on
     whole = seed % 3 > 0
     decided, unchanged = obvious(found, known, layout, whole)
-    with compare(iter(found), catalogue, layout, whole) as plan:
-        assert decisions(plan) == decided
-        assert plan.unchanged == unchanged
+    with compare(iter(found), catalogue, layout, whole) as diff:
+        assert decisions(diff) == decided
+        assert diff.unchanged == unchanged
         first = {item.name: item for item in reversed(found)}
-        planned: list[Source | Skipped] = [*plan.to_read(), *plan.touched(), *plan.unreadable()]
+        planned: list[Source | Skipped] = [*diff.to_read(), *diff.touched(), *diff.unreadable()]
         assert planned == [first[item.name] for item in planned]
-        reading = sorted(name for name, what in decided.items() if what in (What.NEW, What.CHANGED))
-        assert [source.name for source in plan.to_read()] == reading
-        sizes = [source.size for source in plan.to_read()]
-        work = plan.work()
+        reading = sorted(name for name, what in decided.items() if what in (Status.NEW, Status.CHANGED))
+        assert [source.name for source in diff.to_read()] == reading
+        sizes = [source.size for source in diff.to_read()]
+        work = diff.workload()
         assert work.tables == len(sizes)
         assert work.effort == pytest.approx(sum(map(effort, sizes)))
-        assert [plan.count(what) for what in What] == [len(list(plan.names(what))) for what in What]
+        assert [diff.count(what) for what in Status] == [len(list(diff.names(what))) for what in Status]
 
 
 def test_what_turns_out_to_be_unreadable_is_told_as_such_while_others_are_read(
     layout: Layout, catalogue: Catalogue
 ) -> None:
     found = [Source(f"{n:03d}.csv", Path(f"/lake/{n:03d}.csv"), None, 1, 1) for n in range(200)]
-    with compare(found, catalogue, layout) as plan:
-        reading = plan.to_read()
+    with compare(found, catalogue, layout) as diff:
+        reading = diff.to_read()
         read = [next(reading) for _ in range(50)]
         for source in read[::2]:
-            plan.refuse(source.name, "broken")
+            diff.mark_unreadable(source.name, "broken")
         read += reading
         assert read == found
-        assert {item.name: item.reason for item in plan.unreadable()} == {
+        assert {item.name: item.reason for item in diff.unreadable()} == {
             source.name: "broken" for source in found[:50:2]
         }
-        assert plan.count(What.NEW) == 175
-        assert list(plan.names(What.NEW, most=2)) == ["001.csv", "003.csv"]
+        assert diff.count(Status.NEW) == 175
+        assert list(diff.names(Status.NEW, most=2)) == ["001.csv", "003.csv"]
 
 
 def test_memory_does_not_grow_with_the_lake(layout: Layout, catalogue: Catalogue) -> None:
@@ -182,15 +182,19 @@ def test_memory_does_not_grow_with_the_lake(layout: Layout, catalogue: Catalogue
         """The most memory that it takes to compare, to go through what is to be read, and to store it."""
         tracemalloc.start()
         try:
-            with compare(lake(count), catalogue, layout, whole=True) as plan, catalogue.transaction():
-                assert plan.count(What.NEW) == count
-                catalogue.put(Entry(source.name, str(source.path), skipped="no") for source in plan.to_read())
-            with compare(iter(()), catalogue, layout, whole=True) as plan, catalogue.transaction():
-                assert plan.count(What.FORGOTTEN) == count
-                catalogue.remove(plan.names(What.FORGOTTEN))
+            with compare(lake(count), catalogue, layout, whole=True) as diff, catalogue.transaction():
+                assert diff.count(Status.NEW) == count
+                catalogue.tables.put(
+                    Entry(source.name, str(source.path), skipped="no") for source in diff.to_read()
+                )
+            with compare(iter(()), catalogue, layout, whole=True) as diff, catalogue.transaction():
+                assert diff.count(Status.DELETED_UNREADABLE) == count
+                catalogue.identifiers.remove_tables(diff.names(Status.DELETED_UNREADABLE))
             return tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
 
-    peak(1000)  # what the first one loads is not what it takes
+    peak(
+        6000
+    )  # what the first one loads, and the table of strings that Python interns, are not what it takes
     assert peak(6000) < 1.2 * peak(1000)

@@ -29,9 +29,10 @@ from victim import TINY, Operation, Outcome, Trial
 import gentus
 from gentus.features.extract import Features
 from gentus.index.check import check
+from gentus.index.feature_cache import stream_features
 from gentus.index.folder import IndexFolderError, Layout
 from gentus.index.index import Index
-from gentus.index.ingest import examine, stream_features
+from gentus.index.ingest import examine
 from gentus.index.writer import writer
 from gentus.lake import read
 from gentus.search.trie import Tree
@@ -102,7 +103,7 @@ def state_of(folder: Path, query: Path) -> State:
 def named_by_their_features(index: Index, tables: list[tuple[int, int, int]]) -> None:
     """The identifier of a table is that of the features which the cache has of it."""
     stored = dict(index.catalogue.db.execute("SELECT id, error FROM tables"))
-    identified = index.catalogue.identifiers(index.config.levels)
+    identified = index.catalogue.identifiers.select(index.config.levels)
     codes = dict(zip(identified.tables.tolist(), identified.codes, strict=True))
     for features in stream_features(tables, index.layout):
         latents = index.encoder.encode(features)
@@ -114,7 +115,7 @@ def named_by_their_features(index: Index, tables: list[tuple[int, int, int]]) ->
 def holds_what_the_files_say(folder: Path, names: set[str]) -> None:
     """The catalogue and the cache know these tables as they are on the disk now."""
     with gentus.open(folder) as index:
-        sources, entries = index.sources(), index.catalogue.entries(names)
+        sources, entries = index.sources(), index.catalogue.tables.entries(names)
         for name in names:
             entry, source = entries[name], sources[name]
             file = source.file.stat()
@@ -403,8 +404,8 @@ def change(world: World, kind: str) -> set[str]:
     [
         ("add", "after", "index.ingest.write_chunk", False),  # features lie there, and nobody knows yet
         ("sync", "after", "index.ingest.write_chunk", False),
-        ("compact", "after", "index.updater.write_chunk", False),
-        ("compact", "before", "index.updater.remove_other_chunks", False),
+        ("compact", "after", "index.compactor.write_chunk", False),
+        ("compact", "before", "index.compactor.delete_other_chunks", False),
         ("compact", "after", "search.trie.Trie.save", False),
         ("compact", "before", "index.writer.write_config", True),
         ("compact", "before", "index.writer.remove_superseded", True),
@@ -412,7 +413,7 @@ def change(world: World, kind: str) -> set[str]:
         ("index", "after", "search.trie.Trie.save", False),
         ("index", "after", "index.build.publish", False),  # in the transaction that switches
         ("index", "before", "index.writer.write_config", True),
-        ("index", "before", "index.build.remove_other_chunks", True),
+        ("index", "before", "index.build.delete_other_chunks", True),
     ],
 )
 def test_a_process_that_dies_at_the_worst_moment(
@@ -516,7 +517,7 @@ def test_control_c_while_a_row_is_sealed_is_called_that(
 
     before = state_of(world.index, world.query)
     with monkeypatch.context() as patch:
-        patch.setattr("gentus.index.row_checksums.seal", pressed)
+        patch.setattr("gentus.index.catalogue.row_checksums.row_checksum", pressed)
         with pytest.raises(KeyboardInterrupt):  # SQLite tells it as an error of its own
             change(world, "add")
     assert state_of(world.index, world.query).sids == before.sids
@@ -563,7 +564,7 @@ def test_a_folder_that_cannot_be_written(world: World, crashed: bool) -> None:
     if crashed:  # what the dead writer had committed lies in SQLite's log
         with writer(Layout(world.index)) as catalogue:
             with catalogue.transaction():
-                catalogue.remove(["fish_0.csv"])
+                catalogue.identifiers.remove_tables(["fish_0.csv"])
             shutil.copytree(world.index, world.beside / "copy")
         world.index = world.beside / "copy"
         assert (world.index / "catalogue.sqlite-wal").stat().st_size
@@ -626,7 +627,7 @@ def test_a_reader_that_may_not_write_sees_what_others_write(
 def test_a_second_writer_is_refused_until_the_first_is_dead(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gentus.index.writer.PATIENCE", 0.3)
+    monkeypatch.setattr("gentus.index.writer.LOCK_TIMEOUT", 0.3)
     code = (
         "import sys, pathlib, time, gentus.index.folder as store\n"
         "with store.write_lock(store.Layout(pathlib.Path(sys.argv[1]))):\n"

@@ -94,8 +94,8 @@ def told(folder: Path) -> Index:
     """
     with gentus.open(folder) as index:
         found = index.catalogue.db.execute(
-            "SELECT id, name, path, real, part, size, mtime_ns, hash, rows, columns, pending, codes, suffix,"
-            " serial, error, skipped FROM tables ORDER BY name"
+            "SELECT id, name, path, real_path, part, size, mtime_ns, hash, rows, columns, pending, codes,"
+            " suffix, assigned_in, error, skipped FROM tables ORDER BY name"
         )
         return [tuple(row) for row in found]
 

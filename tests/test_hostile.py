@@ -27,10 +27,10 @@ from test_cli import Run, run
 from victim import TINY
 
 import gentus
-from gentus.index import row_checksums as seals
-from gentus.index.catalogue_file import connect
+from gentus.index.catalogue import row_checksums
+from gentus.index.catalogue.database import connect
 from gentus.index.check import check
-from gentus.index.chunks import read_chunk
+from gentus.index.feature_cache import read_chunk
 from gentus.index.folder import IndexFolderError, Layout, write_config
 
 __all__ = ["run"]
@@ -316,7 +316,8 @@ def test_a_model_that_lies_about_its_size(index: Path, size: int) -> None:
 
 HOSTILE_SCHEMAS = {
     "a view": "ALTER TABLE labels RENAME TO l; CREATE VIEW labels AS"
-    " WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i AS query, i AS seal FROM n",
+    " WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i AS query,"
+    " i AS checksum FROM n",
     "a trigger": "CREATE TRIGGER t AFTER UPDATE ON tables BEGIN DELETE FROM tables; END",
     "a function": "CREATE INDEX i ON tables (id) WHERE load_extension('/nowhere') > 0",
     "a generated column": "ALTER TABLE meta ADD COLUMN g AS (load_extension('/nowhere'))",
@@ -365,14 +366,14 @@ def forge(folder: Path, change: str) -> None:
     [
         "UPDATE tables SET name = x'ff00' WHERE name = 'fish_70.csv'",
         "UPDATE tables SET codes = 'text'",
-        "UPDATE tables SET codes = x'00' WHERE serial > 1",
-        "UPDATE tables SET suffix = 'many', serial = 'late'",
-        "UPDATE tables SET serial = 1e300",
-        "UPDATE meta SET value = 'x' WHERE key = 'serial'",
+        "UPDATE tables SET codes = x'00' WHERE assigned_in > 1",
+        "UPDATE tables SET suffix = 'many', assigned_in = 'late'",
+        "UPDATE tables SET assigned_in = 1e300",
+        "UPDATE meta SET value = 'x' WHERE key = 'change_sequence'",
         "UPDATE meta SET value = '[]' WHERE key = 'config'",
         "UPDATE meta SET value = '{}' WHERE key = 'config'",
         "UPDATE meta SET value = '{\"' WHERE key = 'config'",
-        "UPDATE meta SET value = 5 WHERE key = 'identified'",
+        "UPDATE meta SET value = 5 WHERE key = 'identifier_count'",
         "DELETE FROM meta",
         "DELETE FROM tables",
         "DELETE FROM removed",
@@ -401,7 +402,7 @@ def test_a_path_out_of_the_lake_cannot_hide_behind_a_name(
     secret, lake = write_table(tmp_path / "secret.csv", rows_of("birds", 1)), home / "mine" / "lake"
     sneaky = lake / ".." / ".." / ".." / "secret.csv"
     for path in (secret, sneaky):
-        forge(index, f"UPDATE tables SET path = '{path}', real = '{path}' WHERE name = 'fish_0.csv'")
+        forge(index, f"UPDATE tables SET path = '{path}', real_path = '{path}' WHERE name = 'fish_0.csv'")
         with gentus.open(index) as opened, pytest.raises(IndexFolderError, match=r"fish_0\.csv has the path"):
             opened.align(lake / "cities_0.csv", "fish_0.csv")
         with gentus.open(index) as opened, pytest.raises(IndexFolderError, match=r"fish_0\.csv has the path"):
@@ -410,7 +411,9 @@ def test_a_path_out_of_the_lake_cannot_hide_behind_a_name(
     told = run("union", index, lake / "cities_0.csv", "--tables", "fish_0.csv", "-o", tmp_path / "all.csv")
     assert told.code != 0
     assert "birds" not in told.out
-    forge(index, f"UPDATE tables SET name = '{secret}', path = '{secret}', real = '{secret}' WHERE id = 1")
+    forge(
+        index, f"UPDATE tables SET name = '{secret}', path = '{secret}', real_path = '{secret}' WHERE id = 1"
+    )
     with caplog.at_level("WARNING", "gentus.app.serve"):
         IndexHandle(index).index.close()
     assert f"1 tables lie outside of the lake {lake}, such as {secret}" in caplog.text
@@ -430,9 +433,9 @@ def test_an_older_catalogue_beside_newer_files_is_noticed(index: Path, home: Pat
 
 def test_seals_are_the_same_everywhere() -> None:
     """Written by one version of Python and read by another: these numbers never change."""
-    assert seals.seal(1, "fish ü \U0001f41f.csv", b"\x00\xff", None, -5) == 637082043
+    assert row_checksums.row_checksum(1, "fish ü \U0001f41f.csv", b"\x00\xff", None, -5) == 637082043
     with pytest.raises(sqlite3.DatabaseError, match="the row of 1, 'a' is not what was written"):
-        list(seals.sound([(1, "a", seals.seal(1, "b"))]))
+        list(row_checksums.verified([(1, "a", row_checksums.row_checksum(1, "b"))]))
 
 
 def test_a_damaged_row_is_not_sealed_as_it_is(index: Path) -> None:
@@ -446,7 +449,15 @@ def test_a_damaged_row_is_not_sealed_as_it_is(index: Path) -> None:
 def test_all_columns_are_sealed_but_those_that_do_no_harm(index: Path) -> None:
     with closing(connect(index / "catalogue.sqlite", "ro")) as db:
         columns = {name for _, name, *_ in db.execute("PRAGMA table_info(tables)")}
-    assert columns - {*seals.NAMED, *seals.PLACED} == {"size", "mtime_ns", "hash", "error", "named", "placed"}
+    checked = {*row_checksums.NAME_COLUMNS, *row_checksums.ID_COLUMNS}
+    assert columns - checked == {
+        "size",
+        "mtime_ns",
+        "hash",
+        "error",
+        "name_checksum",
+        "id_checksum",
+    }
 
 
 def test_a_check_that_finds_damage_says_so_in_json(index: Path, run: Run) -> None:

@@ -30,7 +30,8 @@ from gentus.index import ingest as reading
 from gentus.index.build import BuildSettings
 from gentus.index.catalogue import Catalogue, Entry
 from gentus.index.folder import IndexFolderError, Layout, next_generation, read_config, write_lock
-from gentus.index.index import Hit, Index
+from gentus.index.hits import Hit
+from gentus.index.index import Index
 from gentus.lake import Limits, Source, Unreadable, reader
 from gentus.lake.sandbox import pool as parallel
 from gentus.neighbours import graph as neighbours
@@ -380,7 +381,7 @@ def test_only_what_changed_is_read_again(small: Path, tmp_path: Path, read: list
         assert read == ["cities_0.csv", "new/fish_77.csv"]
         assert "deep/er/fish_1.csv" not in index.tables()
         assert len(index) == 6
-        assert index.catalogue.entries()["fish_0.csv"].mtime_ns == 1
+        assert index.catalogue.tables.entries()["fish_0.csv"].mtime_ns == 1
         found = {hit.table for hit in index.search(small / "fish_0.csv")}
         assert found == set(index.tables()) - {"fish_0.csv"}
     # An index that was open all the time goes on answering, without the table that is gone.
@@ -453,7 +454,7 @@ def test_the_old_index_answers_while_a_new_build_is_interrupted(
 
 
 def test_two_builds_at_once_do_not_mix(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gentus.index.writer.PATIENCE", 0.1)
+    monkeypatch.setattr("gentus.index.writer.LOCK_TIMEOUT", 0.1)
     layout = Layout(tmp_path / "index")
     build(small, layout.root).close()
     with write_lock(layout), pytest.raises(IndexFolderError, match="another process"):
@@ -554,14 +555,14 @@ def test_nothing_in_the_folder_is_a_pickle(index_path: Path) -> None:
 def test_many_names_at_once(tmp_path: Path) -> None:
     catalogue = Catalogue(tmp_path / "c.sqlite", writable=True)
     with catalogue.transaction():
-        catalogue.put(Entry(f"{i}.csv", f"/lake/{i}.csv") for i in range(40_000))
-    names = catalogue.names(range(1, 40_001))
+        catalogue.tables.put(Entry(f"{i}.csv", f"/lake/{i}.csv") for i in range(40_000))
+    names = catalogue.tables.names(range(1, 40_001))
     assert len(names) == 40_000
     assert names[40_000][:2] == ("39999.csv", "/lake/39999.csv")
     with catalogue.transaction():
-        catalogue.purge()
-        catalogue.put([Entry("new.csv", "/lake/new.csv")])
-    (found,) = catalogue.names([40_000, 40_001]).items()  # no id comes twice
+        catalogue.tables.purge()
+        catalogue.tables.put([Entry("new.csv", "/lake/new.csv")])
+    (found,) = catalogue.tables.names([40_000, 40_001]).items()  # no id comes twice
     assert (found[0], *found[1][:2]) == (40_001, "new.csv", "/lake/new.csv")
     catalogue.close()
 

@@ -63,8 +63,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def sids(index: Index) -> dict[str, str]:
     """Every table's identifier, as its catalogue has it."""
     levels = index.config.levels
-    found = index.catalogue.identifiers(levels)
-    names = index.catalogue.names(found.tables.tolist())
+    found = index.catalogue.identifiers.select(levels)
+    names = index.catalogue.tables.names(found.tables.tolist())
     return {
         names[table][0]: f"{codes.tolist()}+{suffix}"
         for table, codes, suffix in zip(
@@ -139,7 +139,7 @@ def test_a_table_is_coded_the_same_beside_any_others(tmp_path: Path, labelled: b
     # Without labels, tables that the fit sees are placed by the neighbour graph; so it sees few of them.
     settings = replace(QUICK, fit_columns=QUICK.fit_columns if labelled else 100)
     with gentus.build(lake, tmp_path / "index", labels, settings=settings, workers=1) as index:
-        fitted = set() if labelled else {index.catalogue.names([t])[t].name for t in _fitted(index)}
+        fitted = set() if labelled else {index.catalogue.tables.names([t])[t].name for t in _fitted(index)}
         copy: dict[str, str] = {}
         for at in range(0, len(names), 7):
             copies = tmp_path / f"copies {at}"
@@ -204,7 +204,7 @@ def test_compacting_changes_no_answer(lake: Path, path: Path) -> None:
 def test_much_change_is_compacted_in_the_background(
     lake: Path, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gentus.index.index._most_changes", lambda snapshot: 2)
+    monkeypatch.setattr("gentus.index.compactor.most_changes", lambda tables: 2)
     with gentus.open(path) as index:
         snapshot = index.config.snapshot
         index.remove(["fish_0.csv", "cities_0.csv", "films_0.csv"])
@@ -249,7 +249,7 @@ def test_sync_follows_a_lake(lake: Path, path: Path, monkeypatch: pytest.MonkeyP
         assert sorted(read) == ["films_0.csv", "new/fish_40.csv"]
         after = sids(index)
         assert {name for name in before if after.get(name) != before[name]} == {"films_0.csv", "fish_0.csv"}
-        assert index.catalogue.entries()["cities_0.csv"].mtime_ns == 5
+        assert index.catalogue.tables.entries()["cities_0.csv"].mtime_ns == 5
         assert "broken.parquet" in dict(index.skipped())
         assert len(index.sync()) == 0
         # A table that was there and cannot be read any more is not an answer any more.
@@ -262,7 +262,7 @@ def test_sync_follows_a_lake(lake: Path, path: Path, monkeypatch: pytest.MonkeyP
 def test_of_very_many_changes_some_are_named_and_all_are_counted(
     run: Run, lake: Path, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(updating, "NAMED", 2)
+    monkeypatch.setattr(updating, "MOST_NAMES", 2)
     for seed in range(40, 45):
         write_table(lake / f"fish_{seed}.csv", rows_of("fish", seed))
         (lake / f"broken_{seed}.parquet").write_bytes(b"PAR1 no")
@@ -357,7 +357,7 @@ def test_a_second_writer_is_told(lake: Path, path: Path, monkeypatch: pytest.Mon
         thread.start()
         held.wait()
         try:
-            monkeypatch.setattr("gentus.index.writer.PATIENCE", 0.1)
+            monkeypatch.setattr("gentus.index.writer.LOCK_TIMEOUT", 0.1)
             with pytest.raises(IndexFolderError, match="being changed by another process"):
                 index.remove("fish_0.csv")
             assert tables(index, lake / "cities_0.csv")
@@ -384,7 +384,7 @@ def test_drift_is_told_in_plain_words(lake: Path, path: Path, run: Run) -> None:
     drift = run("info", path, "--json").json()["drift"]
     assert drift["added"] == 24
     assert drift["refit_advised"]
-    assert "24 tables came to the 12 it was learnt from" in drift["reasons"]
+    assert "24 tables were added to the 12 it was learnt from" in drift["reasons"]
 
 
 def test_refit_learns_anew_without_reading(
@@ -440,7 +440,7 @@ def test_refit_keeps_the_labels_it_was_built_with(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "mended"),
+    ("file", "repaired"),
     [
         ("config.json", True),
         ("trie-1/codes.npy", True),
@@ -450,8 +450,8 @@ def test_refit_keeps_the_labels_it_was_built_with(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("harm", ["cut", "flipped", "missing"])
-def test_a_damaged_file_is_found_named_and_mended(
-    lake: Path, path: Path, run: Run, file: str, mended: bool, harm: str
+def test_a_damaged_file_is_found_named_and_repaired(
+    lake: Path, path: Path, run: Run, file: str, repaired: bool, harm: str
 ) -> None:
     with gentus.open(path) as index:
         answer = tables(index, lake / "fish_0.csv")
@@ -470,9 +470,9 @@ def test_a_damaged_file_is_found_named_and_mended(
     if not file.startswith("cache"):
         assert file in run("search", path, lake / "fish_0.csv").err or harm == "missing"
     ran = run("check", path, "--repair")
-    assert ran.code == (0 if mended else 1), ran.out
-    assert ("(repaired)" in ran.out) == mended
-    if mended:
+    assert ran.code == (0 if repaired else 1), ran.out
+    assert ("(repaired)" in ran.out) == repaired
+    if repaired:
         assert run("check", path).code == 0
     else:
         assert f"gentus refit {path}" in ran.out
@@ -489,7 +489,7 @@ def test_a_damaged_file_is_found_named_and_mended(
         "UPDATE tables SET path = replace(path, 'fish_0', 'gish_0') WHERE name = 'fish_0.csv'",
         "UPDATE tables SET suffix = suffix + 4 WHERE name = 'fish_0.csv'",
         "UPDATE tables SET codes = zeroblob(length(codes)) WHERE name = 'fish_0.csv'",
-        "UPDATE tables SET serial = serial + 1 WHERE name = 'fish_0.csv'",
+        "UPDATE tables SET assigned_in = assigned_in + 1 WHERE name = 'fish_0.csv'",
         "UPDATE meta SET value = replace(value, '\"seed\": 0', '\"seed\": 8') WHERE key = 'config'",
     ],
 )
@@ -520,7 +520,7 @@ def test_a_tree_swapped_with_that_of_another_index_is_noticed(path: Path, tmp_pa
     shutil.copytree(tmp_path / "other" / "trie-1", path / "trie-1")
     with pytest.raises(IndexFolderError, match=r"trie-1.*damaged.*gentus check"):
         gentus.open(path)
-    assert all(problem.mended for problem in check(path, repair=True))
+    assert all(problem.repaired for problem in check(path, repair=True))
     with gentus.open(path) as index:
         assert len(index) == 12
 

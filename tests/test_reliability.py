@@ -18,9 +18,8 @@ from victim import TINY
 
 import gentus
 from gentus.files import write_file
-from gentus.index import catalogue_file
 from gentus.index import folder as store
-from gentus.index.catalogue import Catalogue
+from gentus.index.catalogue import Catalogue, database
 from gentus.index.check import check
 from gentus.index.folder import IndexFolderError, Layout
 from gentus.index.writer import writer
@@ -140,7 +139,7 @@ def through(monkeypatch: pytest.MonkeyPatch, vfs: str) -> None:
         def connect(self, name: str, **options: Any) -> sqlite3.Connection:
             return connect(f"{name}&vfs={vfs}" if name.startswith("file:") else name, **options)
 
-    monkeypatch.setattr(catalogue_file, "sqlite3", Lacking())
+    monkeypatch.setattr(database, "sqlite3", Lacking())
 
 
 def test_a_file_system_without_shared_memory_is_refused(

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gentus.index.index import Hit, Index
+from gentus.index.hits import Hit
+from gentus.index.index import Index
 from gentus.lake import Skipped, Source, scan
 from gentus.table import evenly_spaced
 from gentus_bench.machine import sentence

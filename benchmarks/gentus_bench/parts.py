@@ -12,8 +12,8 @@ import numpy as np
 from gentus.arrays import F32
 from gentus.generator.decoding import DecodingSession, decode, query_inputs
 from gentus.generator.model import Inputs
+from gentus.index.feature_cache import stream_features
 from gentus.index.index import Index
-from gentus.index.ingest import stream_features
 from gentus.index.ranker import LEAST_BEAM, LEAST_PRIOR_BEAM
 from gentus.metrics import Metrics, load_groundtruth, score
 from gentus.search.generate import Decoding
@@ -26,7 +26,7 @@ Answer = tuple[list[int], int, int]  # tables by catalogue id, identifiers that 
 def measure_parts(index: Index, groundtruth: Path, k: int, beam: int | None = None) -> dict[str, Any]:
     """Rank the ground truth's queries, tables of the lake, by every part of an index in turn."""
     beam = beam or max(2 * k, LEAST_BEAM if index.generator else LEAST_PRIOR_BEAM)
-    ids = index.catalogue.ids(index.tables())
+    ids = index.catalogue.tables.ids(index.tables())
     name_of = {table: name for name, table in ids.items()}
     truth = {
         ids[query]: [ids[table] for table in tables if table in ids]
@@ -118,7 +118,7 @@ def _lake_latents(index: Index) -> tuple[np.ndarray[Any, Any], F32]:
     """Catalogue ids and latents of all tables, from the cache of features."""
     if index.config.settings.bert is not None:
         raise ValueError("parts are measured of indexes with the hybrid encoder only")
-    tables = index.catalogue.featurized()
+    tables = index.catalogue.chunks.slots()
     latents = [index.encoder.encode(features) for features in stream_features(tables, index.layout)]
     return tables[:, 0], np.concatenate(latents)
 

@@ -100,7 +100,7 @@ def _look(index: Index, source: Source, k: int) -> dict[str, tuple[float, float,
         timed("sum rows", encoder.evidence.raw, features)
         (latent,) = timed("encode", encoder.encode, features)
         rows, _ = timed("decode", decoder.search_with_feedback, latent, LEAST_PRIOR_BEAM, weight)
-        timed("name", index.catalogue.names, set(decoder.trie.table(rows[:k]).tolist()))
+        timed("name", index.catalogue.tables.names, set(decoder.trie.table(rows[:k]).tolist()))
     taken["encode"] -= taken["sum rows"]  # which are a part of it
     costs = _costs(source, table, features, encoder, decoder, k)
     return {part: (taken[part], *costs[part]) for part in PARTS}

@@ -21,7 +21,8 @@ __version__ = "0.1.0"
 __all__ = ["Hit", "Index", "build", "open", "refit"]
 
 if TYPE_CHECKING:
-    from gentus.index.index import Hit, Index
+    from gentus.index.hits import Hit
+    from gentus.index.index import Index
 
 
 def build(
@@ -54,7 +55,7 @@ def refit(
 
 def __getattr__(name: str) -> Any:
     if name in {"Hit", "Index"}:
-        import gentus.index.index
+        from gentus.index import hits, index
 
-        return getattr(gentus.index.index, name)
+        return hits.Hit if name == "Hit" else index.Index
     raise AttributeError(f"module 'gentus' has no attribute {name!r}")

@@ -219,13 +219,14 @@ def _read(lake: Path, index: Path, killed_at: int) -> None:
     """The process that is measured: what a build does before it learns anything."""
     from gentus.index.engine import LocalEngine
     from gentus.index.folder import Layout
-    from gentus.index.ingest import read_lake
+    from gentus.index.ingest import Ingest
     from gentus.index.writer import writer
     from gentus.lake import Limits
 
     layout, report = Layout(index), _Report(killed_at or None)
     with writer(layout, create=True) as catalogue:
-        read_lake(lake, layout, catalogue, Limits(), LocalEngine(len(os.sched_getaffinity(0))), report)
+        engine = LocalEngine(len(os.sched_getaffinity(0)))
+        Ingest(layout, catalogue, Limits(), engine, report).read_lake(lake)
 
 
 def main() -> None:

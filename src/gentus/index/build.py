@@ -26,12 +26,14 @@ from gentus.identifiers.semantic_ids import NON_SEMANTIC, make_identifiers
 from gentus.index.catalogue import Catalogue
 from gentus.index.config import FORMAT, FitReport, IndexConfig, ShippedGenerator
 from gentus.index.engine import Engine, EngineName, LocalEngine, open_engine
-from gentus.index.folder import IndexFolderError, Layout, next_generation, remove_other_chunks
+from gentus.index.feature_cache import delete_other_chunks, stream_features
+from gentus.index.folder import IndexFolderError, Layout, next_generation
 from gentus.index.id_assigner import Chunk, IdAssigner
-from gentus.index.index import Index, save_model
-from gentus.index.ingest import read_lake, restore_features, stream_features
+from gentus.index.index import Index
+from gentus.index.ingest import Ingest
+from gentus.index.model_file import save_model
 from gentus.index.values import Given, Learnt, Sampled, narrowed
-from gentus.index.writer import publish, settle, writer
+from gentus.index.writer import finalise, publish, writer
 from gentus.lake import Location, Remote, as_location, exists
 from gentus.metrics import load_groundtruth
 from gentus.neighbours.graph import find_neighbours, mutual_neighbours
@@ -96,7 +98,7 @@ def build(
         writer(layout, create=True) as catalogue,
         open_engine(engine, address, workers) as working,
     ):
-        read_lake(root, layout, catalogue, settings.limits, working, progress)
+        Ingest(layout, catalogue, settings.limits, working, progress).read_lake(root)
         fit(root, layout, catalogue, settings, given, time_budget, working, team, progress)
     return Index(layout.root)
 
@@ -132,7 +134,7 @@ def refit(
         if given is not None and settings.generation is None:
             settings = replace(settings, generation=GenerationSettings())
         engine = LocalEngine() if workers is None else LocalEngine(workers)
-        restore_features(layout, catalogue, settings.limits, engine, progress)
+        Ingest(layout, catalogue, settings.limits, engine, progress).restore_features()
         root = as_location(config.lake)
         with _team(given) as team:
             fit(root, layout, catalogue, settings, given, time_budget, engine, team, progress)
@@ -191,7 +193,7 @@ def fit(
     """Learn encoder and codes, give every table its identifier, and switch over."""
     sampled = Sampled.draw(catalogue, settings)
     if not len(sampled.tables):
-        skipped = catalogue.skipped()
+        skipped = catalogue.tables.skipped()
         why = f" ({len(skipped)} skipped, such as {skipped[0][0]}: {skipped[0][1]})" if skipped else ""
         hint = f" See why: gentus info {layout.root} --skipped" if skipped else ""
         raise IndexFolderError(f"No table could be read in {root}{why}.{hint}")
@@ -299,9 +301,9 @@ def _switch(
     if trained is not None and trained.shipped and generation is not None:
         generator = ShippedGenerator(trained.weight, generation.softmax)
     with catalogue.transaction():
-        sequence = catalogue.put_sids(ids, named.codes, named.suffixes, learnt.distance)
+        sequence = catalogue.identifiers.replace_all(ids, named.codes, named.suffixes, learnt.distance)
         catalogue.put_labels(given.truth if given else {})
-        catalogue.purge()
+        catalogue.tables.purge()
         config = IndexConfig(
             format=FORMAT,
             version=__version__,
@@ -320,8 +322,8 @@ def _switch(
             report=report,
         )
         config = publish(layout, catalogue, config)
-    settle(layout, config)
-    remove_other_chunks(layout, catalogue.chunks())
+    finalise(layout, config)
+    delete_other_chunks(layout, catalogue.chunks.numbers())
 
 
 def _report(learnt: Learnt, tables: int) -> FitReport:

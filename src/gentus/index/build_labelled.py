@@ -23,14 +23,14 @@ from gentus.generator.records import word_profiles
 from gentus.generator.supervision import Reader, Supervision, train_generator
 from gentus.generator.training import RunOptions
 from gentus.identifiers.semantic_ids import NON_SEMANTIC, Identifiers, make_identifiers
-from gentus.index.catalogue import Catalogue, Places
+from gentus.index.catalogue import Catalogue, FeatureSlots
 from gentus.index.column_states import LakeStates
 from gentus.index.config import GeneratorReport, LabelReport
 from gentus.index.engine import Engine
+from gentus.index.feature_cache import stream_features
 from gentus.index.fit_labelled import Fitted, fit_lake, recall_fit, remember_fit
 from gentus.index.folder import Layout
 from gentus.index.id_assigner import Chunk, IdAssigner
-from gentus.index.ingest import stream_features
 from gentus.index.values import Given, Learnt, Sampled, narrowed
 from gentus.lake import read
 from gentus.neighbours.labels import Labels
@@ -75,7 +75,7 @@ def learn_with_labels(
         sample = _sample(tables[sampled.chosen], layout, evidence, bert, settings)
         rescale(sample.columns.evidence, evidence.weights)
     position = {table: at for at, table in enumerate(sample.ids)}
-    found = catalogue.ids(dict.fromkeys(chain(given.truth, *given.truth.values())))
+    found = catalogue.tables.ids(dict.fromkeys(chain(given.truth, *given.truth.values())))
     at = {name: position[table] for name, table in found.items() if table in position}
     labels = Labels.split(given.truth, at, random)
     fitted = _fit_or_recall(sample, labels, settings, len(tables), layout, progress)
@@ -118,7 +118,7 @@ def learn_with_labels(
 
 
 def _sample(
-    tables: Places, layout: Layout, evidence: Evidence, bert: LakeStates | None, settings: BuildSettings
+    tables: FeatureSlots, layout: Layout, evidence: Evidence, bert: LakeStates | None, settings: BuildSettings
 ) -> _Sample:
     """Evidence of the tables that the fit sees, every block of length one."""
     parts, places, states, widths = [], [], [], []
@@ -138,7 +138,7 @@ def _sample(
     return _Sample(Columns(columns, starts, np.concatenate(places)), inputs, tables[filled, 0].tolist())
 
 
-def _chunks(tables: Places, layout: Layout, bert: LakeStates | None) -> Iterator[Chunk]:
+def _chunks(tables: FeatureSlots, layout: Layout, bert: LakeStates | None) -> Iterator[Chunk]:
     """Features of tables with what else they are coded by, some hundred at a time."""
     at = 0
     for features in stream_features(tables, layout):
@@ -178,7 +178,7 @@ def _label_report(
     given: Given, labels: Labels, fitted: Fitted, sample: _Sample, catalogue: Catalogue
 ) -> LabelReport:
     """How the labels were used."""
-    validation = catalogue.names(sample.ids[query] for query in labels.queries())
+    validation = catalogue.tables.names(sample.ids[query] for query in labels.queries())
     return LabelReport(
         given.file,
         len(labels.pairs) + len(labels.validation),
@@ -196,7 +196,7 @@ def _supervision(
     trie: Trie,
     labels: Labels,
     fitted: Fitted,
-    tables: Places,
+    tables: FeatureSlots,
     layout: Layout,
     catalogue: Catalogue,
     settings: BuildSettings,
@@ -214,7 +214,7 @@ def _supervision(
             with_positions(sample.inputs[part], places[part], encoder.settings.places)
         )
     latents = encoder.pool(hidden, np.diff(starts))
-    sources = catalogue.read_sources(sample.ids)
+    sources = catalogue.tables.sources_of(sample.ids)
 
     def opened(position: int) -> Table:
         return read(sources[sample.ids[position]], settings.limits)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,11 @@ from typing import Any
 import numpy as np
 
 from gentus.index.catalogue import Catalogue
+from gentus.index.catalogue.row_checksums import altered_rows
+from gentus.index.compactor import EXTENSIBLE, write_tree
 from gentus.index.config import IndexConfig
 from gentus.index.engine import LocalEngine
+from gentus.index.feature_cache import damaged_chunks
 from gentus.index.folder import (
     IndexFolderError,
     Layout,
@@ -23,9 +27,7 @@ from gentus.index.folder import (
     verify,
     write_config,
 )
-from gentus.index.ingest import damaged_chunks, name_at, restore_features
-from gentus.index.row_checksums import altered
-from gentus.index.updater import GROWING, write_snapshot
+from gentus.index.ingest import Ingest, name_at
 from gentus.index.writer import writer
 from gentus.lake import Location, as_location
 from gentus.progress import Progress
@@ -39,7 +41,7 @@ class Problem:
     file: str  # relative to the index
     what: str
     cure: str  # a command, or what `--repair` does
-    mended: bool = False
+    repaired: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -61,9 +63,9 @@ def check(
     problems = list(_problems(layout))
     if repair and any(problem.cure == _REPAIR for problem in problems):
         _repair(layout, problems, progress)
-        left = {(problem.file, problem.what) for problem in _problems(layout)}
+        remaining = {(problem.file, problem.what) for problem in _problems(layout)}
         for problem in problems:
-            problem.mended = (problem.file, problem.what) not in left
+            problem.repaired = (problem.file, problem.what) not in remaining
     return problems
 
 
@@ -71,61 +73,59 @@ _REPAIR = "gentus check --repair"
 
 
 def _problems(layout: Layout) -> Iterator[Problem]:
-    again = f"delete {layout.root}, then gentus index LAKE -o {layout.root}"
+    rebuild = f"delete {layout.root}, then gentus index LAKE -o {layout.root}"
     try:
-        catalogue = Catalogue(layout.catalogue)
+        with closing(Catalogue(layout.catalogue)) as catalogue:
+            for (message,) in catalogue.db.execute("PRAGMA integrity_check(5)"):
+                if message != "ok":
+                    yield Problem(layout.catalogue.name, message, rebuild)
+            for message in altered_rows(catalogue.db):
+                yield Problem(layout.catalogue.name, message, rebuild)
+            config = catalogue.config()
+            if config is None:
+                yield Problem(layout.catalogue.name, "its build was not finished", rebuild)
+                return
+            yield from _config_problems(layout, config)
+            yield from _name_problems(layout, catalogue, as_location(config.lake))
+            damaged = list(_file_problems(layout, config))
+            yield from damaged
+            if config.settings.identifiers in EXTENSIBLE:
+                verified = not any(problem.file.startswith("trie") for problem in damaged)
+                yield from _tree_problems(layout, catalogue, config, verified)
+            for chunk in damaged_chunks(layout, catalogue):
+                if layout.chunk(chunk).exists():  # a cache may be deleted; what is there has to be right
+                    name = layout.chunk(chunk).relative_to(layout.root).as_posix()
+                    yield Problem(name, "its features cannot be read", _REPAIR)
+            for path in superseded(layout, config.generation, config.snapshot):
+                yield Problem(path.name, "a writer that was stopped left it behind", _REPAIR)
     except sqlite3.Error as error:
-        yield Problem(layout.catalogue.name, f"it cannot be read: {error}", again)
-        return
-    try:
-        for (said,) in catalogue.db.execute("PRAGMA integrity_check(5)"):
-            if said != "ok":
-                yield Problem(layout.catalogue.name, said, again)
-        for said in altered(catalogue.db):
-            yield Problem(layout.catalogue.name, said, again)
-        config = catalogue.config()
-        if config is None:
-            yield Problem(layout.catalogue.name, "its build was not finished", again)
-            return
-        yield from _config_problems(layout, config)
-        yield from _name_problems(layout, catalogue, as_location(config.lake))
-        sound = True
-        for name, told in config.files.items():
-            wrong = verify(layout, name, told)
-            if wrong:
-                sound = sound and not name.startswith("trie")
-                cure = _REPAIR if name.startswith("trie") else f"gentus refit {layout.root}"
-                yield Problem(name, wrong, cure)
-        if config.settings.identifiers in GROWING:
-            yield from _tree_problems(layout, catalogue, config, sound)
-        for chunk in damaged_chunks(layout, catalogue):
-            if layout.chunk(chunk).exists():  # a cache may be deleted; what is there has to be right
-                name = layout.chunk(chunk).relative_to(layout.root).as_posix()
-                yield Problem(name, "its features cannot be read", _REPAIR)
-        for path in superseded(layout, config.generation, config.snapshot):
-            yield Problem(path.name, "a writer that was stopped left it behind", _REPAIR)
-    except sqlite3.Error as error:
-        yield Problem(layout.catalogue.name, f"it cannot be read: {error}", again)
-    finally:
-        catalogue.close()
+        yield Problem(layout.catalogue.name, f"it cannot be read: {error}", rebuild)
+
+
+def _file_problems(layout: Layout, config: IndexConfig) -> Iterator[Problem]:
+    """Files that are not what was written."""
+    for name, expected in config.files.items():
+        reason = verify(layout, name, expected)
+        if reason:
+            yield Problem(name, reason, _REPAIR if name.startswith("trie") else f"gentus refit {layout.root}")
 
 
 def _config_problems(layout: Layout, config: IndexConfig) -> Iterator[Problem]:
     name = layout.config.name
     try:
-        told = read_config(layout)
-        if told.config_version != config.config_version:
+        written = read_config(layout)
+        if written.config_version != config.config_version:
             yield Problem(name, "it is not the same version as that of the catalogue", _REPAIR)
-        elif told != config:  # it is sealed; the catalogue is not
-            again = f"gentus index {told.lake} -o {layout.root}"
-            yield Problem(layout.catalogue.name, f"its configuration is not that of {name}", again)
+        elif written != config:  # it has a checksum of its own
+            rebuild = f"gentus index {written.lake} -o {layout.root}"
+            yield Problem(layout.catalogue.name, f"its configuration is not that of {name}", rebuild)
     except IndexFolderError as error:
         yield Problem(name, str(error).split(". ")[0], _REPAIR)
 
 
 def _name_problems(layout: Layout, catalogue: Catalogue, lake: Location) -> Iterator[Problem]:
     """Rows whose name and path do not fit each other: SQLite does not notice a letter that was altered."""
-    for entry in catalogue.each_entry():
+    for entry in catalogue.tables.each_entry():
         expected = name_at(as_location(entry.path), entry.part, lake, layout)
         if entry.name != expected:
             what = f"the table {entry.name} has the path {entry.path}, which is that of {expected}"
@@ -133,46 +133,45 @@ def _name_problems(layout: Layout, catalogue: Catalogue, lake: Location) -> Iter
 
 
 def _tree_problems(
-    layout: Layout, catalogue: Catalogue, config: IndexConfig, sound: bool
+    layout: Layout, catalogue: Catalogue, config: IndexConfig, verified: bool
 ) -> Iterator[Problem]:
     """Identifiers that are not unique, or a tree that does not hold what the catalogue says."""
     levels, since = config.levels, config.change_sequence
-    everything = catalogue.identifiers(levels)
-    listed = np.column_stack([everything.codes, everything.suffixes])
+    found = catalogue.identifiers.select(levels)
+    listed = np.column_stack([found.codes, found.suffixes])
     if len(np.unique(listed, axis=0)) != len(listed):
         yield Problem(layout.catalogue.name, "two tables have one identifier", f"gentus refit {layout.root}")
-    if not sound:
+    if not verified:
         return
-    old = catalogue.identifiers(levels, until=since)
-    gone = catalogue.gone(levels, since)
+    old = catalogue.identifiers.select(levels, until=since)
+    deleted = catalogue.identifiers.deleted(levels, since)
     expected = build_trie(
-        np.concatenate([old.codes, gone.codes]),
-        np.concatenate([old.suffixes, gone.suffixes]),
-        np.concatenate([old.tables, gone.tables]),
+        np.concatenate([old.codes, deleted.codes]),
+        np.concatenate([old.suffixes, deleted.suffixes]),
+        np.concatenate([old.tables, deleted.tables]),
     )
-    found = Trie.load(layout.trie(config.snapshot))
+    tree = Trie.load(layout.trie(config.snapshot))
     known = expected.tables >= 0
     alike = all(
-        np.array_equal(getattr(found, field.name), getattr(expected, field.name))
+        np.array_equal(getattr(tree, field.name), getattr(expected, field.name))
         for field in fields(Trie)
         if field.name != "tables"
     )
-    if not alike or not np.array_equal(found.tables[known], expected.tables[known]):
+    if not alike or not np.array_equal(tree.tables[known], expected.tables[known]):
         folder = layout.trie(config.snapshot).name
         yield Problem(folder, "it does not hold the identifiers that the catalogue has", _REPAIR)
 
 
 def _repair(layout: Layout, problems: list[Problem], progress: Progress) -> None:
-    catalogue = Catalogue(layout.catalogue)
-    config = catalogue.config()
-    catalogue.close()
-    assert config is not None  # else nothing would be for us to mend
+    with closing(Catalogue(layout.catalogue)) as catalogue:
+        config = catalogue.config()
+    assert config is not None  # else there would be nothing to repair
     broken = {problem.file for problem in problems if problem.cure == _REPAIR}
     if layout.config.name in broken:
         write_config(layout, config)  # a writer opens an index by it
-    with writer(layout) as catalogue:  # which clears away what others left behind
+    with writer(layout) as catalogue:  # which deletes what others left behind
         config = catalogue.config() or config
         if any(name.startswith("trie") for name in broken):
-            config = write_snapshot(layout, catalogue, config)
+            config = write_tree(layout, catalogue, config)
         if any(name.startswith(layout.cache.name) for name in broken):
-            restore_features(layout, catalogue, config.settings.limits, LocalEngine(), progress)
+            Ingest(layout, catalogue, config.settings.limits, LocalEngine(), progress).restore_features()

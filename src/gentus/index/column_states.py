@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gentus.arrays import F32
 from gentus.features.bert import BertColumns
 from gentus.files import write_file
-from gentus.index.catalogue import Catalogue, Places
+from gentus.index.catalogue import Catalogue, FeatureSlots
 from gentus.index.folder import IndexFolderError, Layout
 from gentus.lake import Limits, read
 from gentus.progress import Progress
@@ -43,13 +43,15 @@ class LakeStates:
         """Where the states of a chunk are kept."""
         return self.layout.cache / f"features-{chunk:06d}.{self.key}.npz"
 
-    def read(self, tables: Iterable[Entry] | Places, progress: Progress) -> None:
+    def read(self, tables: Iterable[Entry] | FeatureSlots, progress: Progress) -> None:
         """Compute what is not there yet; stopped at any time, it goes on with the next chunk."""
         chunks: dict[int, list[Entry]] = {}
         for entry in tables:
             chunks.setdefault(entry[1], []).append(entry)
         missing = {chunk: found for chunk, found in chunks.items() if not self.path(chunk).is_file()}
-        sources = self.catalogue.read_sources(table for found in missing.values() for table, _, _ in found)
+        sources = self.catalogue.tables.sources_of(
+            table for found in missing.values() for table, _, _ in found
+        )
         with progress.stage("Reading with BERT", len(sources)) as tick:
             for chunk, found in missing.items():
                 found.sort(key=lambda entry: entry[2])
@@ -70,7 +72,7 @@ class LakeStates:
         self.read(tables, Progress())
         return self.columns(tables)
 
-    def columns(self, tables: Iterable[Entry] | Places) -> F32:
+    def columns(self, tables: Iterable[Entry] | FeatureSlots) -> F32:
         """(C, width) states of some tables, in their order."""
         parts = [np.zeros((0, self.model.width), np.float32)]
         for _, chunk, slot in tables:

@@ -15,7 +15,7 @@ import os
 import shutil
 import sqlite3
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -168,6 +168,27 @@ def verify(layout: Layout, name: str, expected: FileChecksum) -> str | None:
     return None
 
 
+def verify_files(layout: Layout, config: IndexConfig, paths: Iterable[Path]) -> None:
+    """Compare files, or all files of folders, with their checksums."""
+    for path in paths:
+        name = path.relative_to(layout.root).as_posix()
+        files = {file: expected for file, expected in config.files.items() if file.split("/")[0] == name}
+        if not files:
+            raise damaged(layout, layout.config, f"it lists no checksum of {name}")
+        for file, expected in files.items():
+            reason = verify(layout, file, expected)
+            if reason:
+                raise damaged(layout, layout.root / file, reason)
+
+
+def damaged(layout: Layout, path: Path, reason: object) -> IndexFolderError:
+    """The error that says that a file of an index is damaged."""
+    missing = "" if path.exists() else "missing or "
+    return IndexFolderError(
+        f"{path} is {missing}damaged: {reason}. See what can be repaired: gentus check {layout.root}"
+    )
+
+
 def read_config(layout: Layout) -> IndexConfig:
     """Read `config.json`, or say what is wrong with it."""
     try:
@@ -243,11 +264,3 @@ def remove_superseded(layout: Layout, generation: int, snapshot: int) -> None:
         else:
             with suppress(OSError):
                 path.unlink()
-
-
-def remove_other_chunks(layout: Layout, used: set[int]) -> None:
-    """Delete cached features that no table points to any more."""
-    keep = {layout.chunk(number).stem for number in used}
-    for path in layout.cache.glob("features-*"):
-        if path.name.split(".")[0] not in keep:  # states of a language model are named after their chunk
-            path.unlink(missing_ok=True)

@@ -70,7 +70,7 @@ class IdAssigner:
             return
         columns = None if states is None else states.read_columns(tables)
         codes, distances = self.codes(Chunk(features, columns))
-        catalogue.identify([table for table, _, _ in tables], codes, distances.tolist())
+        catalogue.identifiers.assign([table for table, _, _ in tables], codes, distances.tolist())
 
     def _place(self, chunk: Chunk) -> F32:
         """(T, d) latents; without labels, smoothed with those of the lake."""

@@ -1,4 +1,4 @@
-"""Reading a lake into the catalogue and the cache of features; what is unchanged is not read again.
+"""Reading a lake into the catalogue and the feature cache; unchanged tables are not read again.
 
 Nothing here imports torch, because every reading process imports this module.
 """
@@ -10,27 +10,26 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
-from itertools import islice, takewhile
+from itertools import takewhile
 from pathlib import Path
 from typing import TypeAlias
 
 from gentus.features.extract import VERSION as FEATURES
 from gentus.features.extract import Features, concatenate, featurize_all
-from gentus.index.catalogue import Catalogue, Entry, Places
-from gentus.index.chunks import read_chunk, write_chunk
-from gentus.index.diff import GONE, Work, compare, effort
+from gentus.index.catalogue import Catalogue, Entry
+from gentus.index.diff import DELETED, Workload, compare, effort
 from gentus.index.engine import Engine
-from gentus.index.folder import IndexFolderError, Layout
+from gentus.index.feature_cache import CHUNK, damaged_chunks, write_chunk
+from gentus.index.folder import Layout
 from gentus.lake import Limits, Location, Remote, Skipped, Source, Unreadable, fingerprint, scan, table_name
 from gentus.lake.formats.detect import look_up
 from gentus.progress import Progress
 from gentus.table import Table
 
-CHUNK = 256  # tables whose features are written together ...
-SECONDS = 10.0  # ... or those read in this time: what a kill can cost
+SECONDS = 10.0  # after which features are written even if they are few: what a crash can cost
 
 Scan = Callable[[Location], Iterator[Source | Skipped]]
-Stored = Callable[[list[Entry], Features], None]  # called in the transaction that stores what was read
+OnStored = Callable[[list[Entry], Features], None]  # called in the transaction that stores what was read
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,104 +45,111 @@ class Examined:
 _Result: TypeAlias = tuple[Source, Examined | Skipped]
 
 
-def read_lake(
-    root: Location,
-    layout: Layout,
-    catalogue: Catalogue,
-    limits: Limits,
-    engine: Engine,
-    progress: Progress,
-) -> None:
-    """Bring catalogue and cache up to date with the lake; what is unchanged is not read again."""
-    _check_cache(catalogue, limits)
-    with compare(tables_of(root, layout, engine.scan), catalogue, layout, True, progress) as plan:
-        with catalogue.transaction():
-            catalogue.put(refusals(plan.unreadable()))
-            catalogue.touch(plan.touched())
-            catalogue.retire(plan.names(*GONE))
-        read_sources(plan.to_read(), plan.work(), layout, catalogue, limits, engine, progress)
+@dataclass(frozen=True, slots=True)
+class Ingest:
+    """Reads tables into the catalogue and the feature cache of an index."""
+
+    layout: Layout
+    catalogue: Catalogue
+    limits: Limits
+    engine: Engine
+    progress: Progress
+
+    def read_lake(self, root: Location) -> None:
+        """Bring catalogue and cache up to date with the lake; unchanged tables are not read again."""
+        self._check_cache()
+        found = lake_tables(root, self.layout, self.engine.scan)
+        with compare(found, self.catalogue, self.layout, True, self.progress) as diff:
+            skipped, touched, deleted = diff.unreadable(), diff.touched(), diff.names(*DELETED)
+            with self.catalogue.transaction():
+                self.catalogue.tables.put(skipped_entries(skipped))
+                self.catalogue.tables.touch(touched)
+                self.catalogue.tables.retire(deleted)
+            self.read_sources(diff.to_read(), diff.workload())
+
+    def read_sources(
+        self,
+        sources: Iterable[Source],
+        workload: Workload,
+        on_stored: OnStored = lambda entries, features: None,
+    ) -> None:
+        """Read tables into catalogue and cache, some hundred at a time."""
+        if not workload.tables:
+            return
+        number = self.catalogue.chunks.next_number()
+        batch: list[_Result] = []
+        last = time.monotonic()
+        with self.progress.stage("Reading tables", workload.tables, effort=workload.effort) as tick:
+            try:
+                for result in self.engine.each(sources, examine, self.limits):
+                    batch.append(result)
+                    if len(batch) >= CHUNK or time.monotonic() - last > SECONDS:
+                        some, batch = batch, []
+                        self._store(some, number, on_stored)
+                        number, last = number + 1, time.monotonic()
+                    tick(1, effort(result[0].size))
+            finally:  # stopped or not: what was read is kept
+                if batch:
+                    self._store(batch, number, on_stored)
+
+    def restore_features(self) -> int:
+        """Read again what the cache has lost; what cannot be read is noted as such. Returns how many."""
+        lost = list(damaged_chunks(self.layout, self.catalogue))
+        sources = (source for chunk in lost for source in self.catalogue.tables.sources_in(chunk))
+        sizes = (source.size for chunk in lost for source in self.catalogue.tables.sources_in(chunk))
+        workload = Workload.of(sizes)
+        self.read_sources(sources, workload)
+        return workload.tables
+
+    def _check_cache(self) -> None:
+        """Discard features that were made in another way than they would be now."""
+        key = json.dumps([asdict(self.limits), FEATURES])
+        if self.catalogue.features_key() != key:
+            with self.catalogue.transaction():
+                self.catalogue.tables.retire_all()
+                self.catalogue.put_features_key(key)
+
+    def _store(self, batch: list[_Result], number: int, on_stored: OnStored) -> None:
+        """Features first, then the rows that point to them: a crash between the two only repeats work."""
+        entries: list[Entry] = []
+        features: list[Features] = []
+        for source, result in batch:
+            entry = Entry(source.name, str(source.path), source.part, source.size, source.mtime_ns)
+            if isinstance(result, Skipped):
+                entries.append(replace(entry, skipped=result.reason))
+            else:
+                known = replace(entry, hash=result.hash, rows=result.rows, columns=result.columns)
+                entries.append(replace(known, chunk=number, slot=len(features)))
+                features.append(result.features)
+        together = concatenate(features)
+        crc = write_chunk(self.layout.chunk(number), together) if features else None
+        with self.catalogue.transaction():
+            if crc is not None:
+                self.catalogue.chunks.put(number, crc)
+            self.catalogue.tables.put(entries)
+            on_stored(entries, together)
 
 
-def read_sources(
-    sources: Iterable[Source],
-    work: Work,
-    layout: Layout,
-    catalogue: Catalogue,
-    limits: Limits,
-    engine: Engine,
-    progress: Progress,
-    stored: Stored = lambda entries, features: None,
-) -> None:
-    """Read tables into catalogue and cache, some hundred at a time."""
-    if not work.tables:
-        return
-    number = catalogue.next_chunk()
-    batch: list[_Result] = []
-    last = time.monotonic()
-    with progress.stage("Reading tables", work.tables, effort=work.effort) as tick:
-        try:
-            for result in engine.each(sources, examine, limits):
-                batch.append(result)
-                if len(batch) >= CHUNK or time.monotonic() - last > SECONDS:
-                    some, batch = batch, []
-                    _store(some, layout, catalogue, number, stored)
-                    number, last = number + 1, time.monotonic()
-                tick(1, effort(result[0].size))
-        finally:  # stopped or not: what was read is kept
-            if batch:
-                _store(batch, layout, catalogue, number, stored)
+def examine(found: Sequence[tuple[Source, Table]]) -> list[Examined]:
+    """What the index keeps of some tables. It runs in the process that has read them."""
+    features = featurize_all([table for _, table in found])
+    return [
+        Examined(features.one(at), table.rows, len(table.columns), _hash_or_none(source))
+        for at, (source, table) in enumerate(found)
+    ]
 
 
-def restore_features(
-    layout: Layout,
-    catalogue: Catalogue,
-    limits: Limits,
-    engine: Engine,
-    progress: Progress,
-) -> int:
-    """Read again what the cache has lost; what cannot be read any more is noted as such. Returns how many."""
-    lost = list(damaged_chunks(layout, catalogue))
-    sources = (source for chunk in lost for source in catalogue.sources_in(chunk))
-    work = Work.of(source.size for chunk in lost for source in catalogue.sources_in(chunk))
-    read_sources(sources, work, layout, catalogue, limits, engine, progress)
-    return work.tables
+def _hash_or_none(source: Source) -> str | None:
+    """The hash of what was read, unless it has changed since."""
+    try:
+        digest = fingerprint(source)
+        return digest if look_up(source.location)[1].mtime_ns == source.mtime_ns else None
+    except (OSError, Unreadable):
+        return None
 
 
-def damaged_chunks(layout: Layout, catalogue: Catalogue) -> Iterator[int]:
-    """Chunks of the cache that are missing or cannot be read whole."""
-    for number in sorted(catalogue.chunks()):
-        try:
-            read_chunk(layout.chunk(number), catalogue.chunk_crc(number))
-        except IndexFolderError:
-            yield number
-
-
-def stream_features(tables: Iterable[Sequence[int]] | Places, layout: Layout) -> Iterator[Features]:
-    """Features of tables (id, chunk, slot) in their order, some hundred at a time and few chunks at once."""
-    recent: dict[int, Features] = {}
-    iterator = iter(tables)
-    while batch := list(islice(iterator, CHUNK)):
-        parts = []
-        for _, chunk, slot in batch:
-            if chunk not in recent:
-                if len(recent) >= 8:
-                    recent.pop(next(iter(recent)))
-                recent[chunk] = read_chunk(layout.chunk(chunk))
-            parts.append(recent[chunk].one(slot))
-        yield concatenate(parts)
-
-
-def _check_cache(catalogue: Catalogue, limits: Limits) -> None:
-    """Forget features that were made in another way than they would be now."""
-    made = json.dumps([asdict(limits), FEATURES])
-    if catalogue.get_meta("features") != made:
-        with catalogue.transaction():
-            catalogue.retire_all()
-            catalogue.put_meta("features", made)
-
-
-def tables_of(root: Location, layout: Layout, scan: Scan = scan) -> Iterator[Source | Skipped]:
-    """What is in the lake, and what was sent to be added.
+def lake_tables(root: Location, layout: Layout, scan: Scan = scan) -> Iterator[Source | Skipped]:
+    """The tables of the lake, and those that were uploaded.
 
     An index that lies in the lake, this one or another, is no part of it.
     """
@@ -162,63 +168,23 @@ def tables_of(root: Location, layout: Layout, scan: Scan = scan) -> Iterator[Sou
     for item in scan(root):
         if isinstance(item.path, Remote) or not in_index(item.path.parent):
             yield item
-    yield from added_tables(layout)
+    yield from _uploaded_tables(layout)
 
 
-def added_tables(layout: Layout) -> Iterator[Source | Skipped]:
-    """Tables that were sent to a server; they are kept in the index itself, and called `added/..`."""
+def _uploaded_tables(layout: Layout) -> Iterator[Source | Skipped]:
     if layout.added.is_dir():
         for item in scan(layout.added):
             yield replace(item, name=f"{layout.added.name}/{item.name}")
 
 
 def name_at(path: Location, part: str | None, lake: Location, layout: Layout) -> str:
-    """What a table is called that lies there."""
+    """The name of a table at a path; one that was uploaded is in the index itself and called `added/..`."""
     added = layout.added.resolve()
     if path.is_relative_to(added):
         return f"{added.name}/{table_name(path, part, added)}"
     return table_name(path, part, lake)
 
 
-def refusals(skipped: Iterable[Skipped]) -> Iterator[Entry]:
-    """What the catalogue notes of tables that cannot be read."""
+def skipped_entries(skipped: Iterable[Skipped]) -> Iterator[Entry]:
+    """Catalogue entries of tables that cannot be read."""
     return (Entry(item.name, str(item.path), skipped=item.reason) for item in skipped)
-
-
-def examine(found: Sequence[tuple[Source, Table]]) -> list[Examined]:
-    """Run where the tables were read, as all that costs time is."""
-    features = featurize_all([table for _, table in found])
-    return [
-        Examined(features.one(at), table.rows, len(table.columns), _hash_or_none(source))
-        for at, (source, table) in enumerate(found)
-    ]
-
-
-def _store(batch: list[_Result], layout: Layout, catalogue: Catalogue, number: int, stored: Stored) -> None:
-    """Features first, then the rows that point to them: a kill between the two only repeats work."""
-    entries: list[Entry] = []
-    features: list[Features] = []
-    for source, result in batch:
-        entry = Entry(source.name, str(source.path), source.part, source.size, source.mtime_ns)
-        if isinstance(result, Skipped):
-            entries.append(replace(entry, skipped=result.reason))
-        else:
-            known = replace(entry, hash=result.hash, rows=result.rows, columns=result.columns)
-            entries.append(replace(known, chunk=number, slot=len(features)))
-            features.append(result.features)
-    together = concatenate(features)
-    crc = write_chunk(layout.chunk(number), together) if features else None
-    with catalogue.transaction():
-        if crc is not None:
-            catalogue.put_chunk(number, crc)
-        catalogue.put(entries)
-        stored(entries, together)
-
-
-def _hash_or_none(source: Source) -> str | None:
-    """The hash of what was read, unless it has changed since."""
-    try:
-        digest = fingerprint(source)
-        return digest if look_up(source.location)[1].mtime_ns == source.mtime_ns else None
-    except (OSError, Unreadable):
-        return None

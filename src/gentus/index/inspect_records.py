@@ -13,8 +13,8 @@ import numpy as np
 from gentus.arrays import Integers
 from gentus.features.extract import Features
 from gentus.identifiers.semantic_ids import format_sid
+from gentus.index.feature_cache import stream_features
 from gentus.index.folder import IndexFolderError
-from gentus.index.ingest import stream_features
 from gentus.lake import Source, Unreadable
 from gentus.metrics import load_groundtruth
 from gentus.settings import RecordSettings
@@ -54,11 +54,11 @@ def inspect(
         )
     generation = index.config.settings.generation
     settings = settings or (generation.records if generation else RecordSettings())
-    found = index.catalogue.identifiers(index.config.levels)
+    found = index.catalogue.identifiers.select(index.config.levels)
     row_of = {table: row for row, table in enumerate(found.tables.tolist())}
     # A build that was interrupted may have read tables that have no identifier yet.
-    tables = [table for table in index.catalogue.featurized().tolist() if table[0] in row_of]
-    known = index.catalogue.names(table for table, _, _ in tables)
+    tables = [table for table in index.catalogue.chunks.slots().tolist() if table[0] in row_of]
+    known = index.catalogue.tables.names(table for table, _, _ in tables)
     names = [known[table].name for table, _, _ in tables]
     truth = {query: right for query, right in given.items() if query not in validation}
     pairs, outside = label_pairs(truth, {name: at for at, name in enumerate(names)})

@@ -15,7 +15,7 @@ from gentus.arrays import F32, I64, U8
 from gentus.embed.closed_form import ClosedForm
 from gentus.embed.encoder import Encoder
 from gentus.identifiers.semantic_ids import Identifiers
-from gentus.index.catalogue import Catalogue, Places
+from gentus.index.catalogue import Catalogue, FeatureSlots
 from gentus.index.config import GeneratorReport, LabelReport
 from gentus.search.trie import Trie
 from gentus.settings import BuildSettings
@@ -36,14 +36,14 @@ class Given:
 class Sampled:
     """All tables of a lake, and those that the fit sees: all, unless the lake is large."""
 
-    tables: Places  # (N, 3) catalogue id, chunk, slot
+    tables: FeatureSlots  # (N, 3) catalogue id, chunk, slot
     chosen: I64  # (T,) places among them, rising
     head: I64  # (H,) of these some, rising
 
     @classmethod
     def draw(cls, catalogue: Catalogue, settings: BuildSettings) -> Sampled:
         """As many tables as have `fit_columns` columns, drawn at random."""
-        tables, widths = catalogue.featurized(), catalogue.widths()
+        tables, widths = catalogue.chunks.slots(), catalogue.chunks.widths()
         widths = np.minimum(widths, settings.fit_width)
         random = np.random.default_rng(settings.seed)
         order = random.permutation(len(tables))

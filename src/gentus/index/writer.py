@@ -1,4 +1,4 @@
-"""Changing an index: one writer at a time, errors in plain words, and the switch to other files."""
+"""Writing to an index: one writer at a time, and the switch to other files in one transaction."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from gentus.index.folder import (
     write_lock,
 )
 
-PATIENCE = 5.0  # seconds to wait for another writer before giving up
+LOCK_TIMEOUT = 5.0  # seconds to wait for another writer before giving up
 
 
 @contextmanager
 def writer(layout: Layout, create: bool = False) -> Iterator[Catalogue]:
     """The catalogue, for this process alone to write.
 
-    What was committed stays whatever happens; a full disk or a folder that cannot be written is said as such.
+    Committed changes survive a crash; the error for a full disk or a read-only folder says so.
     """
     if not create:
         read_config(layout)  # which says what is wrong
@@ -35,12 +35,15 @@ def writer(layout: Layout, create: bool = False) -> Iterator[Catalogue]:
     try:
         if create:
             layout.root.mkdir(parents=True, exist_ok=True)
-        with write_lock(layout, PATIENCE), closing(Catalogue(layout.catalogue, writable=True)) as catalogue:
+        with (
+            write_lock(layout, LOCK_TIMEOUT),
+            closing(Catalogue(layout.catalogue, writable=True)) as catalogue,
+        ):
             opened = True
-            _finish(layout, catalogue)
+            _recover(layout, catalogue)
             yield catalogue
     except sqlite3.OperationalError as error:
-        if "user-defined function" in str(error):  # ours cannot fail: Ctrl-C met it, and SQLite put it so
+        if "user-defined function" in str(error):  # ours cannot fail: this is how SQLite reports Ctrl-C in it
             raise KeyboardInterrupt from error
         raise IndexFolderError(_refused(layout, opened, error)) from error
     except sqlite3.DatabaseError as error:
@@ -49,12 +52,12 @@ def writer(layout: Layout, create: bool = False) -> Iterator[Catalogue]:
         ) from error
     except OSError as error:
         if opened and error.filename and not str(error.filename).startswith(str(layout.root)):
-            raise  # it is about some other file
+            raise  # it concerns some other file
         raise IndexFolderError(_refused(layout, opened, error.strerror or error)) from error
 
 
-def _finish(layout: Layout, catalogue: Catalogue) -> None:
-    """Do what a writer that was killed has left to do after its switch, and clear away what it never used."""
+def _recover(layout: Layout, catalogue: Catalogue) -> None:
+    """Finish what a killed writer had to do after its switch, and delete files that it never used."""
     config = catalogue.config()
     if config is None:
         return
@@ -63,7 +66,7 @@ def _finish(layout: Layout, catalogue: Catalogue) -> None:
     except IndexFolderError:
         told = False
     if not told or superseded(layout, config.generation, config.snapshot):
-        settle(layout, config)
+        finalise(layout, config)
 
 
 def _refused(layout: Layout, opened: bool, reason: object) -> str:
@@ -85,7 +88,7 @@ def publish(layout: Layout, catalogue: Catalogue, config: IndexConfig) -> IndexC
     return config
 
 
-def settle(layout: Layout, config: IndexConfig) -> None:
-    """After the switch: let `config.json` say it too, and clear away what was replaced."""
+def finalise(layout: Layout, config: IndexConfig) -> None:
+    """After the switch: write `config.json`, and delete what was replaced."""
     write_config(layout, config)
     remove_superseded(layout, config.generation, config.snapshot)

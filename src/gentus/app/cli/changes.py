@@ -103,9 +103,9 @@ def check(
         emit({"problems": [problem.to_dict() for problem in problems]})
     else:
         for problem in problems:
-            outcome = "repaired" if problem.mended else f"to repair it: {problem.cure}"
+            outcome = "repaired" if problem.repaired else f"to repair it: {problem.cure}"
             print(f"{problem.file}: {problem.what} ({outcome})")
-    left = sum(not problem.mended for problem in problems)
+    left = sum(not problem.repaired for problem in problems)
     say(f"{left:,} problems left." if left else "The index is intact.")
     if left:
         raise typer.Exit(1)

@@ -28,7 +28,7 @@ def info(
 
 
 def _list_skipped(index: Path, as_json: bool) -> None:
-    from gentus.index.index import skipped
+    from gentus.index.info import skipped
 
     entries = [{"name": name, "reason": reason} for name, reason in skipped(index)]
     if as_json:

@@ -12,7 +12,8 @@ from gentus.app.cli.align import show_alignment
 from gentus.app.cli.common import AsJson, Beam, Count, IndexPath, console, emit, open_index, say, titled_grid
 
 if TYPE_CHECKING:
-    from gentus.index.index import Hit, Index
+    from gentus.index.hits import Hit
+    from gentus.index.index import Index
     from gentus.lake import Location
 
 

@@ -15,7 +15,7 @@ from gentus.lake import Unreadable
 
 if TYPE_CHECKING:
     from gentus.index.catalogue import Entry
-    from gentus.index.index import Hit
+    from gentus.index.hits import Hit
     from gentus.table import Table
 
 OpenQuery = Callable[[], AbstractContextManager[ResolvedQuery]]  # opens the query, in a thread
@@ -47,7 +47,7 @@ def search_batch(
         hits = index.search_as([query.source for query, _ in read], [table for _, table in read], k)
         if explain:
             hits = [_explain(service, table, found) for (_, table), found in zip(read, hits, strict=True)]
-        known = index.catalogue.entries({hit.table for found in hits for hit in found})
+        known = index.catalogue.tables.entries({hit.table for found in hits for hit in found})
         milliseconds = round((time.perf_counter() - started) * 1000, 2)
         answers = iter(
             {

@@ -108,7 +108,7 @@ def _add(server: Server, source: Source) -> dict[str, Any]:
         name = name_at(path, source.part, as_location(index.config.lake), layout)
         # On file systems that ignore case, another file could be overwritten.
         differs_in_case = path.exists() and path.name not in os.listdir(path.parent)
-        if differs_in_case or index.catalogue.entries([name]):
+        if differs_in_case or index.catalogue.tables.entries([name]):
             raise ApiError(409, f"there is a table {name} already; remove it first, or use another name")
         with replacing(path) as file, source.file.open("rb") as content:
             copy_writer(content)(file)

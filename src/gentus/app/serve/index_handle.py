@@ -89,7 +89,7 @@ class IndexHandle:
         real = os.path.realpath(source.path)
         if inside and real != lake and not real.startswith(os.path.join(lake, "")):
             raise ApiError(422, f"{name}: its file is now a link that leads out of the lake")
-        if not inside and not index.catalogue.ids_at(index.catalogue.real(real)):
+        if not inside and not index.catalogue.tables.ids_at(index.catalogue.tables.real_path(real)):
             raise ApiError(422, f"{name}: its file is now a link that leads elsewhere than when it was added")
         return source
 

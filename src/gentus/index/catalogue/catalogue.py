@@ -1,0 +1,121 @@
+"""The catalogue of an index: tables, identifiers, chunks of features, labels, current configuration."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gentus.index.catalogue.chunks import ChunkStore
+from gentus.index.catalogue.database import Database
+from gentus.index.catalogue.identifiers import IdentifierStore
+from gentus.index.catalogue.row_checksums import AlteredError, checked_columns, verified
+from gentus.index.catalogue.tables import TableStore
+from gentus.index.config import IndexConfig, from_document, to_document
+from gentus.index.folder import IndexFolderError, Layout, damaged
+
+
+@contextmanager
+def explain_errors(layout: Layout) -> Iterator[None]:
+    """Turn errors of reading the catalogue into an `IndexFolderError` that says what is wrong."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        path = layout.catalogue
+        if not path.exists() or "UTF-8" in str(error):
+            raise damaged(layout, path, error) from error
+        raise IndexFolderError(
+            f"{path} cannot be read: {error}. Is the disk full, or a permission missing?"
+        ) from error
+    except sqlite3.Error as error:
+        raise damaged(layout, layout.catalogue, error) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """All tables that can be found, in the order of their names."""
+
+    names: list[str]
+    rows: list[int]  # as sampled
+    columns: list[int]
+    codes: NDArray[np.unsignedinteger[Any]]  # (n, L)
+    suffixes: NDArray[np.int64]  # (n,)
+
+
+class Catalogue:
+    """The truth about an index; every change is a transaction. Raises `sqlite3.Error` if it is damaged."""
+
+    def __init__(self, path: Path, writable: bool = False) -> None:
+        self._database = database = Database(path, writable)
+        self.close, self.empty_log = database.close, database.empty_log
+        self.transaction, self.version = database.transaction, database.version
+        self.change_sequence, self.identifier_count = database.change_sequence, database.identifier_count
+        self.tables = TableStore(database)
+        self.identifiers = IdentifierStore(database)
+        self.chunks = ChunkStore(database)
+
+    @property
+    def db(self) -> sqlite3.Connection:
+        """The connection to SQLite."""
+        return self._database.db
+
+    def listed(self, levels: int) -> Listed:
+        """All tables that can be found, with their identifiers."""
+        with self.transaction(read=True):
+            identified = self.identifiers.by_name(levels)
+            found = self.tables.names_and_shapes()
+        return Listed(
+            [name for name, _, _ in found],
+            [rows for _, rows, _ in found],
+            [columns for _, _, columns in found],
+            identified.codes,
+            identified.suffixes,
+        )
+
+    # --- labels, configuration and other meta values -----------------------------------------------------
+
+    def labels(self) -> dict[str, list[str]]:
+        """The annotated pairs that were given."""
+        truth: dict[str, list[str]] = {}
+        found = self.db.execute(f"SELECT {checked_columns('labels')} FROM labels ORDER BY rowid")
+        for query, candidate, _ in verified(found):
+            truth.setdefault(query, []).append(candidate)
+        return truth
+
+    def put_labels(self, truth: dict[str, list[str]]) -> None:
+        """Keep the annotated pairs for a refit."""
+        self.db.execute("DELETE FROM labels")
+        self.db.executemany(
+            "INSERT INTO labels (query, candidate) VALUES (?, ?)",
+            ((query, candidate) for query, found in truth.items() for candidate in found),
+        )
+
+    def features_key(self) -> str | None:
+        """What the cached features were made with."""
+        value = self._database.meta("features")
+        return None if value is None else str(value)
+
+    def put_features_key(self, key: str) -> None:
+        """Note what the cached features are made with."""
+        self._database.put_meta("features", key)
+
+    def config(self) -> IndexConfig | None:
+        """Which files are current and how they were made; None while the first build is not finished."""
+        text = self._database.meta("config")
+        if text is None:
+            return None
+        try:
+            return from_document(json.loads(str(text)))
+        except ValueError as error:
+            raise AlteredError(f"its configuration cannot be used: {error}") from error
+
+    def put_config(self, config: IndexConfig) -> None:
+        """Switch over to other files."""
+        self._database.put_meta("config", json.dumps(to_document(config)))

@@ -1,0 +1,105 @@
+"""A snapshot: what an index is at one change sequence, loaded from its files and verified."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gentus.embed.closed_form import ClosedForm
+from gentus.embed.encoder import Encoder
+from gentus.identifiers.codebooks import Codebooks
+from gentus.index.catalogue import Catalogue, Identified
+from gentus.index.config import IndexConfig
+from gentus.index.folder import IndexFolderError, Layout, check_format, damaged, verify_files
+from gentus.index.model_file import load_model
+from gentus.search.beam import Decoder
+from gentus.search.overlay import apply_delta
+from gentus.search.trie import Trie, build_trie
+
+ATTEMPTS = 6  # to load files that a writer may replace meanwhile
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What an index is at one change sequence: all of it fits together, and none of it changes."""
+
+    config: IndexConfig
+    encoder: ClosedForm | Encoder
+    base: Trie  # the prefix tree on the disk
+    changes: int  # identifiers added and deleted since that was written
+    change_sequence: int  # the last change that is in it
+    decoder: Decoder  # over the prefix tree with these changes applied
+
+    @classmethod
+    def load(cls, layout: Layout, catalogue: Catalogue, known: Snapshot | None = None) -> Snapshot:
+        """What the catalogue says is current; files that `known` has loaded are not loaded again."""
+        for attempt in range(1, ATTEMPTS + 1):
+            current = _read_current(layout, catalogue)
+            try:
+                encoder, codebooks, base = _load_files(layout, current.config, known)
+                break
+            except IndexFolderError:
+                if attempt == ATTEMPTS or catalogue.config() == current.config:
+                    raise  # else a writer switched to other files between the two reads
+        added, deleted = (
+            build_trie(some.codes, some.suffixes, some.tables) for some in (current.added, current.deleted)
+        )
+        tree = apply_delta(base, added, deleted)
+        whole = current.config.settings.identifiers != "no-suffix"  # which leads to one table a code
+        if whole and len(tree) != current.count:
+            reason = f"it leads to {len(tree):,} tables, and {current.count:,} were written"
+            raise damaged(layout, layout.catalogue, reason)
+        changes = len(added) + len(deleted)
+        return cls(current.config, encoder, base, changes, current.change_sequence, Decoder(tree, codebooks))
+
+
+@dataclass(frozen=True, slots=True)
+class _Current:
+    """What the catalogue says, all as of one change."""
+
+    config: IndexConfig
+    change_sequence: int
+    count: int  # of identifiers
+    added: Identified  # since the prefix tree was written
+    deleted: Identified
+
+
+def _read_current(layout: Layout, catalogue: Catalogue) -> _Current:
+    with catalogue.transaction(read=True):
+        config = catalogue.config()
+        if config is None:
+            raise IndexFolderError(
+                f"{layout.catalogue} does not say which files are current. "
+                f"Build the index again: gentus index LAKE -o {layout.root}"
+            )
+        check_format(layout, config.format, config.lake)
+        identifiers = catalogue.identifiers
+        return _Current(
+            config,
+            catalogue.change_sequence(),
+            catalogue.identifier_count(),
+            identifiers.select(config.levels, since=config.change_sequence),
+            identifiers.deleted(config.levels, since=config.change_sequence),
+        )
+
+
+def _load_files(
+    layout: Layout, config: IndexConfig, known: Snapshot | None
+) -> tuple[ClosedForm | Encoder, Codebooks, Trie]:
+    """Model and prefix tree, verified; those that `known` has are not loaded again."""
+    model, tree = layout.model(config.generation), layout.trie(config.snapshot)
+    same_model = known is not None and known.config.generation == config.generation
+    same_tree = known is not None and known.config.snapshot == config.snapshot
+    verify_files(layout, config, [*([] if same_model else [model]), *([] if same_tree else [tree])])
+    path = model
+    try:
+        if known is not None and same_model:
+            encoder, codebooks = known.encoder, known.decoder.codebooks
+        else:
+            encoder, codebooks = load_model(model, config.settings.encoder)
+        path = tree
+        base = known.base if known is not None and same_tree else Trie.load(tree)
+        if not base.levels == codebooks.levels == config.levels:
+            raise ValueError(f"its identifiers do not have {config.levels} codes")
+    except Exception as error:
+        raise damaged(layout, path, error) from error
+    return encoder, codebooks, base
