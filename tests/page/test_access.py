@@ -24,8 +24,8 @@ def _compared(page: Page) -> None:
 
 
 def _united(page: Page) -> None:
-    page.get_by_role("checkbox", name="Take films/b.parquet into the union").check()
-    page.get_by_role("checkbox", name="Take films/c.csv into the union").check()
+    page.get_by_role("checkbox", name="Add films/b.parquet to the union").check()
+    page.get_by_role("checkbox", name="Add films/c.csv to the union").check()
     page.get_by_role("link", name="Preview the union").click()
     page.locator(".preview tbody tr").first.wait_for()
 
@@ -77,7 +77,7 @@ def test_a_journey_on_a_phone(window: Window, films: Path) -> None:
     expect(page.locator(".hits")).to_be_hidden()
     page.get_by_role("link", name="Results").tap()
     expect(page.locator(".hits")).to_be_visible()
-    page.get_by_role("checkbox", name="Take films/a.csv into the union").tap()
+    page.get_by_role("checkbox", name="Add films/a.csv to the union").tap()
     page.get_by_role("link", name="Preview the union").tap()
     expect(page.locator(".union .facts")).to_contain_text("24 rows")
     with page.expect_download():
@@ -127,7 +127,7 @@ def test_with_the_keyboard_alone(window: Window) -> None:
     expect(page.locator("button.hit").nth(1)).to_have_attribute("aria-pressed", "true")
     until(".comparison input[data-tick]")
     page.keyboard.press("Space")
-    expect(page.locator(".basket")).to_contain_text("1 table ticked")
+    expect(page.locator(".basket")).to_contain_text("1 table selected")
     until(".pairs input[type=checkbox]")
     page.keyboard.press("Space")
     expect(page.locator(".curve.off")).to_have_count(1)
@@ -164,7 +164,7 @@ def test_what_a_screen_reader_hears(window: Window, films: Path) -> None:
     row = page.get_by_role("row", name=re.compile("Year released"))
     expect(row).to_contain_text("years")
     expect(page.get_by_role("region", name="Rows of my films.csv and of films/c.csv")).to_be_visible()
-    page.get_by_role("checkbox", name="Put kind under Genre").click()
+    page.get_by_role("checkbox", name="Use kind for Genre").click()
     expect(live).to_have_text("Genre is left empty")
 
 

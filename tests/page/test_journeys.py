@@ -70,7 +70,7 @@ def test_from_a_dropped_file_to_a_download(window: Window, films: Path, tmp_path
     expect(page.locator(".curve.on-it")).to_have_count(1)
 
     # A pair is switched off; its curve stays as a trace.
-    page.get_by_role("checkbox", name="Put kind under Genre").uncheck()
+    page.get_by_role("checkbox", name="Use kind for Genre").uncheck()
     expect(page.locator(".curve.on")).to_have_count(4)
     expect(page.locator(".curve.off")).to_have_count(1)
 
@@ -81,8 +81,8 @@ def test_from_a_dropped_file_to_a_download(window: Window, films: Path, tmp_path
     expect(page.locator(".stacked .table tr")).to_have_count(2 + 5)
 
     for table in ("films/a.csv", "films/b.parquet", "films/c.csv"):
-        page.get_by_role("checkbox", name=f"Take {table} into the union").check()
-    expect(page.locator(".basket")).to_contain_text("3 tables ticked, 48 rows")
+        page.get_by_role("checkbox", name=f"Add {table} to the union").check()
+    expect(page.locator(".basket")).to_contain_text("3 tables selected, 48 rows")
     page.get_by_role("link", name="Preview the union").click()
     expect(page.locator(".union .facts")).to_contain_text("58 rows and 7 columns")
     off = page.locator(".matrix .link[aria-pressed=false]")
@@ -115,10 +115,10 @@ def test_from_a_dropped_file_to_a_download(window: Window, films: Path, tmp_path
 
 def test_a_union_as_parquet_with_all_columns(window: Window, films: Path, tmp_path: Path) -> None:
     page = window.drop(films)
-    page.get_by_role("checkbox", name="Take films/b.parquet into the union").check()
+    page.get_by_role("checkbox", name="Add films/b.parquet to the union").check()
     page.get_by_role("link", name="Preview the union").click()
     page.get_by_label("Keep columns you do not have").check()
-    page.get_by_label("Say where rows are from").uncheck()
+    page.get_by_label("Add the source of each row").uncheck()
     expect(page.locator(".union .facts")).to_contain_text("26 rows and 6 columns")
     expect(page.locator(".matrix .link.fixed")).to_have_text(["Budget"])
     page.get_by_label("Format").select_option("parquet")
@@ -133,10 +133,10 @@ def test_a_union_as_parquet_with_all_columns(window: Window, films: Path, tmp_pa
 def test_a_pair_made_by_hand(window: Window, films: Path, tmp_path: Path) -> None:
     page = window.drop(films)
     open_hit(page, "films/b.parquet")
-    page.get_by_label("What goes under Runtime").select_option("Budget")
+    page.get_by_label("Column for Runtime").select_option("Budget")
     expect(page.locator(".curve.chosen")).to_have_count(1)
     expect(page.locator(".pairs tr.chosen")).to_contain_text("chosen by you")
-    page.locator(".comparison").get_by_label("Take into the union").check()
+    page.locator(".comparison").get_by_label("Add to the union").check()
     page.get_by_role("link", name="Preview the union").click()
     expect(page.locator(".matrix")).to_contain_text("Budget")
     with page.expect_download() as download:
@@ -147,14 +147,14 @@ def test_a_pair_made_by_hand(window: Window, films: Path, tmp_path: Path) -> Non
     assert [float(row["Runtime"]) for row in rows] == [float(budget) for budget in budgets]
     page.get_by_role("link", name="Results").click()
     open_hit(page, "films/b.parquet")
-    page.get_by_role("checkbox", name="Put Budget under Runtime").click()
+    page.get_by_role("checkbox", name="Use Budget for Runtime").click()
     expect(page.locator(".curve.chosen")).to_have_count(0)
-    expect(page.get_by_label("What goes under Runtime")).to_be_focused()
+    expect(page.get_by_label("Column for Runtime")).to_be_focused()
 
 
 def test_nothing_left_to_union(window: Window, films: Path) -> None:
     page = window.drop(films)
-    page.get_by_role("checkbox", name="Take films/d.jsonl into the union").check()
+    page.get_by_role("checkbox", name="Add films/d.jsonl to the union").check()
     page.get_by_role("link", name="Preview the union").click()
     expect(page.locator(".union .facts")).to_contain_text("22 rows")
     for button in page.locator(".matrix .link").all():
@@ -222,7 +222,7 @@ def test_a_table_of_the_lake_as_query(window: Window) -> None:
 
 def test_any_table(window: Window) -> None:
     page = window.open()
-    page.get_by_role("button", name="Any table").click()
+    page.get_by_role("button", name="Random table").click()
     expect(page.locator("[data-hit]")).to_have_count(10)
 
 
@@ -248,7 +248,7 @@ def test_markup_in_cells_and_names_is_text(window: Window, films: Path) -> None:
     open_hit(page, EVIL_NAME)
     expect(page.locator(".stacked")).to_contain_text(SCRIPT)
     expect(page.locator(".stacked")).to_contain_text(IMAGE)
-    page.locator(".comparison").get_by_label("Take into the union").check()
+    page.locator(".comparison").get_by_label("Add to the union").check()
     page.get_by_role("link", name="Preview the union").click()
     expect(page.locator(".preview")).to_contain_text(SCRIPT)
     page.goto(f"{window.address}/tree")
@@ -309,7 +309,7 @@ def test_the_map(window: Window) -> None:
     page.locator("canvas").hover(position={"x": 5, "y": 5})
     page.wait_for_timeout(100)
     everything = ink(page)
-    page.get_by_role("button", name="Larger").click(click_count=2)
+    page.get_by_role("button", name="Zoom in").click(click_count=2)
     page.wait_for_timeout(100)
     assert ink(page) != everything
     page.get_by_role("button", name="Show all").click()
@@ -378,7 +378,7 @@ def test_files_that_are_too_large(window: Window, films: Path) -> None:
     window.page.route("**/api/index", small)
     page = window.open()
     page.locator("input[type=file]").set_input_files(films)
-    expect(page.get_by_role("alert")).to_contain_text("at most 100 bytes are taken")
+    expect(page.get_by_role("alert")).to_contain_text("at most 100 bytes are accepted")
 
 
 def test_what_is_not_there(window: Window) -> None:
@@ -405,7 +405,7 @@ def test_an_upload_that_the_server_let_go(window: Window, films: Path) -> None:
             route.continue_()
 
     page.route("**/api/union/*", forgotten)
-    page.get_by_role("checkbox", name="Take films/a.csv into the union").check()
+    page.get_by_role("checkbox", name="Add films/a.csv to the union").check()
     page.get_by_role("link", name="Preview the union").click()
     expect(page.locator(".union .facts")).to_contain_text("24 rows")
     window.forgive("404")

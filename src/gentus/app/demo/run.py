@@ -21,19 +21,19 @@ from gentus.app.demo.lake import Demo, make_lake
 def run(
     folder: Path | None = None, *, k: int = 10, seed: int = 7, console: Console | None = None
 ) -> dict[str, Any]:
-    """Make the lake, index it, search it; tell it on the console if there is one, and return the facts."""
+    """Make the lake, index it, search it; show it on the console if there is one, and return the facts."""
     import gentus
 
     folder = folder or Path("demo")
     screen = console or Console(quiet=True)
     seconds = {}
 
-    with screen.status("Cutting real tables into a lake"):
+    with screen.status("Slicing real tables into a lake"):
         start = time.perf_counter()
         demo = make_lake(folder, seed)
         seconds["lake"] = time.perf_counter() - start
     _show_lake(screen, demo)
-    _show_rows(screen, f"Your table, [b]{_marked(demo.query)}[/b], begins", demo.query)
+    _show_rows(screen, f"Your table, [b]{_marked(demo.query)}[/b]", demo.query)
 
     with screen.status("Building the index"):
         start = time.perf_counter()
@@ -54,7 +54,7 @@ def run(
         }
         for hit in hits
     ]
-    story: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "lake": str(demo.lake),
         "index": str(folder / "index"),
         "query": str(demo.query),
@@ -67,18 +67,18 @@ def run(
         "results": results,
         "next": _next_commands(folder, demo),
     }
-    _show_results(screen, story)
+    _show_results(screen, facts)
     if results:
         best = results[0]["table"]
-        _show_rows(screen, f"The first of them, [b]{best}[/b], begins", demo.lake / best)
+        _show_rows(screen, f"The first result, [b]{best}[/b]", demo.lake / best)
     screen.print("Try next", style="bold")
-    for command in story["next"]:
+    for command in facts["next"]:
         screen.print(f"  {command}", style="cyan", soft_wrap=True, markup=False, highlight=False)
-    return story
+    return facts
 
 
 def _shown(path: Path) -> str:
-    """The path as one would type it in this folder's shell."""
+    """A path as it is typed in a shell of this folder."""
     whole, here = path.resolve(), Path.cwd()
     return shlex.quote(str(whole.relative_to(here) if whole.is_relative_to(here) else whole))
 
@@ -89,7 +89,9 @@ def _marked(path: Path) -> str:
 
 def _next_commands(folder: Path, demo: Demo) -> list[str]:
     script = Path(sys.executable).with_name("gentus")
-    unfound = script.exists() and shutil.which("gentus") != str(script)  # its environment is not activated
+    unfound = script.exists() and shutil.which("gentus") != str(
+        script
+    )  # the virtual environment is not activated
     gentus = _shown(script) if unfound else "gentus"
     index = _shown(folder / "index")
     other = min(path for path, subject in demo.subjects.items() if subject == "airports")
@@ -109,12 +111,12 @@ def _show_lake(console: Console, demo: Demo) -> None:
     about = f"{formats}; {size:.1f} MB"
     console.print(
         f"\n[b]A lake[/b] of {len(demo.subjects)} tables ({about}) in [b]{_marked(demo.lake)}[/b], "
-        f"cut from real ones on {len(subjects)} subjects:",
+        f"slices of real ones on {len(subjects)} subjects:",
         highlight=False,
     )
     console.print(", ".join(subjects) + ".", style="dim")
     console.print(
-        "File names say nothing, half of the headers say nothing. Which tables can be appended to yours?\n"
+        "File names and half of the headers are meaningless. Which tables can be appended to yours?\n"
     )
 
 
@@ -126,7 +128,7 @@ def _show_rows(console: Console, title: str, path: Path, rows: int = 4, columns:
         lines = [["" if cell is None else str(cell) for cell in row] for row in found.fetchall()]
     lines = [line[:columns] for line in [header, *lines]]
     widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
-    while sum(widths) + 3 * len(widths) > console.width:  # take from the widest, so that numbers stay whole
+    while sum(widths) + 3 * len(widths) > console.width:  # shorten the widest column first
         widths[widths.index(max(widths))] -= 1
     grid = titled_grid(title)
     for name, width in zip(lines[0], widths, strict=True):
@@ -136,26 +138,26 @@ def _show_rows(console: Console, title: str, path: Path, rows: int = 4, columns:
     console.print(grid)
 
 
-def _show_results(console: Console, story: dict[str, Any]) -> None:
+def _show_results(console: Console, facts: dict[str, Any]) -> None:
     from gentus.identifiers.semantic_ids import short_sid
 
-    grid = titled_grid("The index answers")
+    grid = titled_grid("Results")
     grid.add_column("#", justify="right")
     grid.add_column("table", style="bold", no_wrap=True)
     grid.add_column("score", justify="right")
     grid.add_column("identifier", style="dim")
-    grid.add_column("cut from", no_wrap=True)
+    grid.add_column("slice of", no_wrap=True)
     grid.add_column("")
-    for hit in story["results"]:
+    for hit in facts["results"]:
         tick = "[green]✓[/]" if hit["correct"] else "[red]✗[/]"
         grid.add_row(
             str(hit["rank"]), hit["table"], f"{hit['score']:.3f}", short_sid(hit["sid"]), hit["subject"], tick
         )
     console.print(grid)
-    took = story["seconds"]
+    seconds = facts["seconds"]
     console.print(
-        f"[b]{story['found']} of {len(story['results'])}[/b] are slices of the table that yours was held out "
-        f"from; the lake has {story['unionable']} of them.\nLake cut in {took['lake']:.1f} s, "
-        f"index built in {took['build']:.1f} s, searched in {took['search'] * 1000:.0f} ms.\n",
+        f"[b]{facts['found']} of {len(facts['results'])}[/b] results are slices of the source of your table; "
+        f"the lake has {facts['unionable']} of them.\nLake made in {seconds['lake']:.1f} s, "
+        f"index built in {seconds['build']:.1f} s, searched in {seconds['search'] * 1000:.0f} ms.\n",
         highlight=False,
     )

@@ -1,4 +1,4 @@
-// What the server can be asked. Answers are JSON; what went wrong is an error with words for people.
+// Requests to the server. Responses are JSON; failures are errors with messages for people.
 
 export class ApiError extends Error {
   constructor(message, status) {
@@ -16,9 +16,9 @@ async function ask(path, options) {
     throw new ApiError("The server cannot be reached. Is gentus serve still running?", 0);
   }
   if (response.ok) return response;
-  const told = await response.json().catch(() => null);
+  const body = await response.json().catch(() => null);
   throw new ApiError(
-    told?.error ?? `The server answered ${response.status} ${response.statusText}.`,
+    body?.error ?? `The server answered ${response.status} ${response.statusText}.`,
     response.status,
   );
 }
@@ -41,7 +41,7 @@ const asJson = (body, signal) => ({
 /** POST of JSON. */
 export const post = (path, body, signal = undefined) => json(path, asJson(body, signal));
 
-/** POST of a file and fields beside it. */
+/** POST of a file and other fields. */
 export function send(path, file, fields = {}, signal = undefined) {
   const form = new FormData();
   for (const [name, value] of Object.entries(fields)) form.append(name, value);
@@ -49,7 +49,7 @@ export function send(path, file, fields = {}, signal = undefined) {
   return json(path, { method: "POST", body: form, signal });
 }
 
-/** POST of JSON that is answered by a file: its content and the name the server gives it. */
+/** POST of JSON that returns a file: its content, and its name from the server. */
 export async function fetchFile(path, body) {
   const response = await ask(path, asJson(body));
   const named = /filename\*=UTF-8''([^;]+)/i.exec(response.headers.get("Content-Disposition") ?? "");
@@ -57,6 +57,6 @@ export async function fetchFile(path, body) {
   try {
     return { name, content: await response.blob() };
   } catch {
-    throw new ApiError("The download broke off. Try again.", 0);
+    throw new ApiError("The download was interrupted. Try again.", 0);
   }
 }

@@ -1,4 +1,4 @@
-// The page begins here.
+// The entry point of the page.
 
 import { count } from "./dom.js";
 import { index } from "./lake.js";
@@ -19,7 +19,7 @@ index()
   .then((facts) => {
     document.getElementById("lake").textContent = `${facts.name} · ${count(facts.tables)} tables`;
   })
-  .catch(() => {}); // the view that needs it says so
+  .catch(() => {}); // the view that needs it shows the error
 
 addEventListener("keydown", (event) => {
   const typing = event.target.closest?.("input, textarea, select");

@@ -1,4 +1,4 @@
-// Two tables side by side: which columns belong together, why, and how their rows look under one another.
+// Two tables side by side: which columns match and why, and rows of both.
 
 import { announce, bar, failure, h, shortSid, tableName, waiting } from "./dom.js";
 import { drawing } from "./drawing.js";
@@ -10,7 +10,7 @@ import { leftOver, pairing } from "./session.js";
 
 const ROWS = 5; // of each table
 
-/** The comparison of the query with a table; it fills itself. */
+/** The comparison of the query with a table; it loads its contents itself. */
 export function comparison(session, table, { ticked, tick }) {
   const hit = session.hit(table);
   const box = h("input", { type: "checkbox", "data-tick": table, onchange: () => tick(box.checked) });
@@ -23,7 +23,7 @@ export function comparison(session, table, { ticked, tick }) {
       "header",
       {},
       h("h2", {}, tableName(table)),
-      h("label", { class: "button take" }, box, "Take into the union"),
+      h("label", { class: "button take" }, box, "Add to the union"),
     ),
     h(
       "p",
@@ -39,7 +39,7 @@ export function comparison(session, table, { ticked, tick }) {
             h("code", {}, shortSid(hit.sid)),
           )
         : null,
-      h("a", { href: address("/table", { name: table }) }, "All of its columns"),
+      h("a", { href: address("/table", { name: table }) }, "All columns"),
       h("a", { href: address("/", { table }) }, "Search with it"),
     ),
     body,
@@ -65,16 +65,16 @@ function fill(body, session, table, alignment) {
   function draw() {
     const rows = pairing(alignment, session.chosen(table));
     const left = leftOver(alignment, rows);
-    const focused = document.activeElement?.dataset?.column; // which drawing anew would lose
+    const focused = document.activeElement?.dataset?.column; // redrawing would lose it
     const picture = drawing(session.name, table, alignment, rows, samples, {
       toggle: (row) => change(row.name, row.state === "on" || row.state === "chosen" ? null : undefined),
     });
     const reasons = pairList(rows, left, change, picture.light);
     body.replaceChildren(
       picture.element,
-      h("h3", {}, "Why they belong together"),
+      h("h3", {}, "Why they match"),
       reasons,
-      h("h3", {}, "Rows of both"),
+      h("h3", {}, "Rows of both tables"),
       samples.query && samples.table ? stacked(session, table, rows, left, samples) : waiting(6),
     );
     if (focused !== undefined) {
@@ -92,12 +92,12 @@ function fill(body, session, table, alignment) {
     .catch((error) => body.lastElementChild.replaceWith(failure(error)));
 }
 
-/** Every column of the query: what goes under it, how sure that is and why; to be changed by hand. */
+/** Every column of the query with its match, score and reason; the user can change it. */
 function pairList(rows, left, change, light) {
   return h(
     "table",
     { class: "pairs" },
-    h("caption", { class: "unseen" }, "Columns of your table, and what goes under them"),
+    h("caption", { class: "unseen" }, "Columns of your table, and their matches"),
     h(
       "thead",
       { class: "unseen" },
@@ -122,7 +122,7 @@ function pairList(rows, left, change, light) {
             "tr",
             {},
             h("td", {}),
-            h("th", { scope: "row" }, "Left over"),
+            h("th", { scope: "row" }, "Unmatched"),
             h(
               "td",
               { colspan: "3" },
@@ -145,7 +145,7 @@ function pairRow(row, left, change, light) {
   const box = h("input", {
     type: "checkbox",
     "data-column": row.name,
-    "aria-label": `Put ${row.table ?? "nothing"} under ${row.name}`,
+    "aria-label": `Use ${row.table ?? "no column"} for ${row.name}`,
     onchange: () => {
       change(row.name, box.checked ? undefined : row.pair === null ? undefined : null);
       announce(box.checked ? `${row.name} is filled` : `${row.name} is left empty`);
@@ -156,7 +156,7 @@ function pairRow(row, left, change, light) {
     "select",
     {
       "data-column": row.name,
-      "aria-label": `What goes under ${row.name}`,
+      "aria-label": `Column for ${row.name}`,
       onchange: () => change(row.name, pick.value === "" ? undefined : pick.value),
     },
     h("option", { value: "" }, "nothing"),
@@ -184,11 +184,11 @@ function pairRow(row, left, change, light) {
       { class: "sure" },
       row.score === null ? null : [bar(row.score), h("span", {}, row.score.toFixed(2))],
     ),
-    h("td", { class: "reason" }, row.state === "none" ? "nothing in this table is like it" : row.reason),
+    h("td", { class: "reason" }, row.state === "none" ? "no similar column" : row.reason),
   );
 }
 
-/** Rows of the query and of the table under it, in the query's columns; what is left over comes last. */
+/** Rows of the query, then of the table, in the columns of the query; unmatched columns come last. */
 function stacked(session, table, rows, left, samples) {
   const own = new Map(samples.query.columns.map((column, at) => [column.name, at]));
   const its = new Map(samples.table.columns.map((column, at) => [column.name, at]));
@@ -207,7 +207,7 @@ function stacked(session, table, rows, left, samples) {
       ...samples.table.sample.map((row) => row[place.table] ?? null),
     ]),
   );
-  const part = (heading, told, names, side) =>
+  const part = (heading, sampled, names, side) =>
     h(
       "tbody",
       { class: side },
@@ -217,7 +217,7 @@ function stacked(session, table, rows, left, samples) {
         h(
           "th",
           { colspan: String(places.length), scope: "rowgroup" },
-          h("span", {}, tableName(heading), h("small", {}, rowsOf(told))),
+          h("span", {}, tableName(heading), h("small", {}, rowsOf(sampled))),
         ),
       ),
       h(
@@ -225,7 +225,7 @@ function stacked(session, table, rows, left, samples) {
         { class: "names" },
         names.map((name, at) => h("th", { scope: "col", class: right[at] ? "right" : null }, name ?? "")),
       ),
-      told.sample.slice(0, ROWS).map((row) =>
+      sampled.sample.slice(0, ROWS).map((row) =>
         h(
           "tr",
           {},
@@ -237,7 +237,7 @@ function stacked(session, table, rows, left, samples) {
         ),
       ),
     );
-  const label = `Rows of ${session.name} and of ${table}, one under another`;
+  const label = `Rows of ${session.name} and of ${table}, one after the other`;
   return scroller(
     label,
     h(

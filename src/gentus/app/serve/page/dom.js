@@ -1,4 +1,4 @@
-// Elements without markup: what comes from tables only ever becomes text.
+// DOM elements without markup: contents of tables only ever become text.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -24,7 +24,7 @@ function filled(element, properties, children) {
   return element;
 }
 
-/** Tell people who do not see the page what has happened. */
+/** Announce something to screen readers. */
 export function announce(text) {
   document.getElementById("live").textContent = text;
 }
@@ -48,7 +48,7 @@ export function bytes(number) {
   return `${number >= 10 || at === 0 ? Math.round(number) : number.toFixed(1)} ${units[at]}`;
 }
 
-/** The name of a table: its folders step back behind the file. */
+/** The name of a table, with its folders in a fainter style. */
 export function tableName(name) {
   const at = name.replace(/\/+$/, "").lastIndexOf("/") + 1;
   return h(
@@ -59,7 +59,7 @@ export function tableName(name) {
   );
 }
 
-/** The first codes of an identifier, which say what a table is about. */
+/** The first codes of an identifier. */
 export function shortSid(sid) {
   const codes = sid.split("-");
   return codes.length > 8 ? `${codes.slice(0, 8).join("-")}-…` : sid;
@@ -85,7 +85,7 @@ const ICONS = {
   dice: "M5 5h14v14H5zM9 9h.01M15 15h.01M12 12h.01",
 };
 
-/** A line drawing beside a word that says the same. */
+/** An icon beside a word of the same meaning. */
 export function icon(name) {
   return s(
     "svg",
@@ -94,12 +94,12 @@ export function icon(name) {
   );
 }
 
-/** What went wrong, and what to do. */
+/** An error message. */
 export function failure(error, ...more) {
   return h("div", { class: "failure", role: "alert" }, h("p", {}, error.message || String(error)), ...more);
 }
 
-/** Lines where something will be in a moment. */
+/** Placeholder lines while something loads. */
 export function waiting(lines = 3) {
   return h(
     "div",

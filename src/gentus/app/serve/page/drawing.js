@@ -1,12 +1,12 @@
-// Columns of two tables, with a curve between those that belong together: the surer, the heavier.
+// The columns of two tables, with curves between matches; the higher the score, the thicker.
 
 import { h, s } from "./dom.js";
 
 const STEP = 54; // from one column to the next, as the style sheet has it
 const MIDDLE = 23; // of a column
-const LEFTOVERS = 10; // columns without a partner that are drawn of a wide table
+const LEFTOVERS = 10; // unmatched columns drawn of a wide table
 
-/** The drawing, and a way to light up the pair of one column of the query. */
+/** The drawing, and a function that highlights the pair of a query column. */
 export function drawing(queryName, tableName, alignment, rows, samples, { toggle }) {
   const drawn = rows.filter((row) => row.table !== null);
   const paired = new Map(drawn.map((row) => [row.table, row]));
@@ -17,7 +17,7 @@ export function drawing(queryName, tableName, alignment, rows, samples, { toggle
   const theirs = shorten(alignment.table_columns, (name) => paired.has(name));
   const place = new Map(theirs.shown.map((name, at) => [name, at]));
   const own = new Map(ours.shown.map((name, at) => [name, at]));
-  const elements = new Map(rows.map((row) => [row.name, []])); // what belongs to a column of the query
+  const elements = new Map(rows.map((row) => [row.name, []])); // elements per column of the query
   const why = h("div", { class: "why", hidden: true });
 
   const hover = (row) => ({
@@ -80,7 +80,7 @@ export function drawing(queryName, tableName, alignment, rows, samples, { toggle
   svg.style.height = `${height}px`;
   const element = h(
     "div",
-    { class: "drawing", "aria-hidden": "true" }, // the list under it says the same, and more
+    { class: "drawing", "aria-hidden": "true" }, // the list below it has the same information
     h(
       "div",
       { class: "side" },
@@ -100,7 +100,7 @@ export function drawing(queryName, tableName, alignment, rows, samples, { toggle
   return { element, light };
 }
 
-/** All columns with a partner, and some of those without. */
+/** All matched columns, and some of the unmatched. */
 function shorten(names, paired) {
   let free = 0;
   const shown = names.filter((name) => paired(name) || (free += 1) <= LEFTOVERS);

@@ -4,13 +4,13 @@ import { h } from "./dom.js";
 
 const NUMBER = /^[+-]?[\d.,\s]*\d\s*%?$/;
 
-/** Whether the cells of a column are best read from the right. */
+/** Whether the cells of a column are numbers, which align right. */
 export function numeric(cells) {
   const filled = cells.filter((cell) => cell !== null && cell !== "");
   return filled.length > 0 && filled.every((cell) => NUMBER.test(cell));
 }
 
-/** One cell; what is empty says so. */
+/** One cell; an empty one says so to screen readers. */
 export function cell(value, { right = false, dim = false } = {}) {
   const classes = [right && "right", dim && "dim"].filter(Boolean).join(" ") || null;
   if (value === null || value === undefined)
@@ -18,7 +18,7 @@ export function cell(value, { right = false, dim = false } = {}) {
   return h("td", { class: classes, title: value.length > 24 ? value : null }, value);
 }
 
-/** A whole table of rows under named columns; wide ones scroll in themselves. A line parts rows of other origin. */
+/** Rows under named columns; wide tables scroll. A line separates rows of different origin. */
 export function grid(label, columns, rows, origin = null) {
   const right = columns.map((_, at) => numeric(rows.map((row) => row[at])));
   return scroller(

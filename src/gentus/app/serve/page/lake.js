@@ -1,13 +1,13 @@
-// What is known of the lake, each thing asked for once.
+// Facts and previews of the lake, each requested once.
 
 import { get } from "./api.js";
 
-const KEPT = 200; // previews; the oldest goes when there are more
+const KEPT = 200; // previews; the oldest is dropped when there are more
 
 const previews = new Map();
 let facts = null;
 
-/** What the index is: its name, how many tables, which limits. */
+/** The index: its name, number of tables and limits. */
 export function index() {
   facts ??= get("/api/index").catch((error) => {
     facts = null;
@@ -29,7 +29,7 @@ export function preview(reference, rows = 20) {
   return previews.get(key);
 }
 
-/** Do things that can wait, a few at a time; what was asked for last is what people look at, and comes first. */
+/** Does optional work, a few at a time. Last in, first out: the newest is what the user looks at. */
 export class Queue {
   constructor(width = 2) {
     this.width = width;
@@ -52,7 +52,7 @@ export class Queue {
     try {
       await this.waiting.pop()();
     } catch {
-      // what can wait can also be missing
+      // optional work may fail
     } finally {
       this.busy -= 1;
       this.next();

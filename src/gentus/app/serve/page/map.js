@@ -1,4 +1,4 @@
-// The lake seen from above: every table a point, like ones near one another, coloured by their first code.
+// The map of the lake: every table is a point, similar ones close together, coloured by their first code.
 
 import { get } from "./api.js";
 import { announce, count, failure, h, icon, some, tableName, waiting } from "./dom.js";
@@ -10,10 +10,10 @@ import { lastHits } from "./search.js";
 
 const FAMILIES = 12; // in the legend
 const COLUMNS = 6; // of the table under the pointer
-const MATCHES = 8; // names that are listed
-const PAUSE = 120; // ms over a point before its columns are asked for
+const MATCHES = 8; // names listed
+const PAUSE = 120; // ms over a point before its columns are requested
 
-let known = null; // the answer, which does not change while one looks
+let known = null; // the response, requested once
 let cleanup = () => {};
 
 export const view = {
@@ -40,7 +40,7 @@ function draw(frame, { points, names }) {
   const canvas = h("canvas", {
     tabindex: "0",
     role: "application",
-    "aria-label": `Map of ${count(names.length)} tables. Arrow keys move it, plus and minus change its size, 0 shows all of it, Enter searches with the table nearest to the middle. The same tables are under Tables and Tree.`,
+    "aria-label": `Map of ${count(names.length)} tables. Arrow keys move it, plus and minus zoom, 0 shows all of it, Enter searches with the table nearest to the centre. The same tables are listed under Tables and Tree.`,
   });
   const tip = h("div", { class: "tip", hidden: true });
   const cross = h("div", { class: "cross", "aria-hidden": "true" });
@@ -122,7 +122,7 @@ function draw(frame, { points, names }) {
     search,
     leave: () => tip.classList.contains("stays") || hover(-1),
     middle: () => {
-      // Wide: where tables lie in a few dense places, keys alone would hardly hit one.
+      // A wide radius: where tables are concentrated in few places, the keyboard would rarely hit one.
       hover(plot.near(plot.width / 2, plot.height / 2, Math.max(60, Math.min(plot.width, plot.height) / 3)));
       announce(plot.hovered < 0 ? "No table here" : names[plot.hovered]);
     },
@@ -181,8 +181,8 @@ function draw(frame, { points, names }) {
       h(
         "div",
         { class: "zoom" },
-        zoomer("plus", "Larger", () => plot.enlarge(1.6)),
-        zoomer("minus", "Smaller", () => plot.enlarge(1 / 1.6)),
+        zoomer("plus", "Zoom in", () => plot.enlarge(1.6)),
+        zoomer("minus", "Zoom out", () => plot.enlarge(1 / 1.6)),
         zoomer("fit", "Show all", () => plot.reset()),
       ),
     ),
@@ -204,7 +204,7 @@ function draw(frame, { points, names }) {
       h(
         "p",
         { class: "soft hint" },
-        "Near points hold like tables. A click searches with one. ",
+        "Points close together are similar tables. Click one to search with it. ",
         h("a", { href: "/map.json" }, "JSON"),
       ),
     ),

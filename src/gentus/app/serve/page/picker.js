@@ -1,4 +1,4 @@
-// Where a search begins: drop, pick or paste a file, or choose a table of the lake.
+// The start of a search: drop, choose or paste a file, or pick a table from the lake.
 
 import { get } from "./api.js";
 import { announce, bytes, count, failure, h, icon, some, tableName } from "./dom.js";
@@ -7,7 +7,7 @@ import { address, go } from "./route.js";
 
 const ACCEPTED =
   ".csv,.tsv,.txt,.tab,.psv,.parquet,.pq,.json,.jsonl,.ndjson,.arrow,.feather,.ipc,.xlsx,.gz,.zst";
-const SHOWN = 8; // tables that a filter proposes
+const SHOWN = 8; // tables that are suggested
 let takeFile = () => {};
 
 /** Listen for files that are dropped or pasted anywhere on the page. */
@@ -53,22 +53,22 @@ export async function checkFile(file) {
   if (file.size === 0) throw new Error(`${file.name} is empty.`);
   if (file.size > limits.upload_bytes) {
     throw new Error(
-      `${file.name} has ${bytes(file.size)}; at most ${bytes(limits.upload_bytes)} are taken. Some of its rows are enough to search with.`,
+      `${file.name} has ${bytes(file.size)}; at most ${bytes(limits.upload_bytes)} are accepted. Part of its rows is enough for a search.`,
     );
   }
 }
 
-/** The first thing that people see. */
+/** The start page. */
 export function picker() {
   const about = h(
     "p",
     { class: "lead" },
-    "Of all tables in the lake, GenTUS ranks those whose rows fit under it, by their cells alone.",
+    "GenTUS ranks the tables of the lake whose rows can be appended to it.",
   );
   const limit = h("span", {}, "Or paste rows from a spreadsheet.");
   index()
     .then((facts) => {
-      about.textContent = `Of ${count(facts.tables)} tables in the lake, GenTUS ranks those whose rows fit under it, by their cells alone.`;
+      about.textContent = `Of ${count(facts.tables)} tables in the lake, GenTUS ranks those whose rows can be appended to it.`;
       limit.textContent = `Or paste rows from a spreadsheet. Up to ${bytes(facts.limits.upload_bytes)}.`;
     })
     .catch((error) => about.replaceWith(failure(error)));
@@ -97,12 +97,12 @@ export function picker() {
         limit,
       ),
     ),
-    h("div", { class: "or", "aria-hidden": "true" }, "or take one of the lake"),
+    h("div", { class: "or", "aria-hidden": "true" }, "or pick a table from the lake"),
     chooser(),
   );
 }
 
-/** A field that proposes tables of the lake while one types. */
+/** A field that suggests tables of the lake while one types. */
 function chooser() {
   let proposed = [];
   let active = -1;
@@ -123,10 +123,10 @@ function chooser() {
     "aria-expanded": "false",
     autocomplete: "off",
     spellcheck: "false",
-    placeholder: "Type a part of its name",
+    placeholder: "Type part of its name",
     oninput: () => propose(),
     onfocus: () => propose(),
-    onblur: () => setTimeout(close, 150), // a click on a proposal comes first
+    onblur: () => setTimeout(close, 150), // after a click on a suggestion
     onkeydown: (event) => {
       if (event.key === "ArrowDown" || event.key === "ArrowUp") {
         event.preventDefault();
@@ -189,7 +189,7 @@ function chooser() {
       list.hidden = !proposed.length;
       input.setAttribute("aria-expanded", String(!list.hidden));
       announce(
-        proposed.length ? `${some(answer.total, "table")}; use the arrow keys` : "No table has such a name",
+        proposed.length ? `${some(answer.total, "table")}; use the arrow keys` : "No table has this in its name",
       );
     } catch (error) {
       announce(error.message);
@@ -208,15 +208,15 @@ function chooser() {
       },
     },
     icon("dice"),
-    "Any table",
+    "Random table",
   );
   return h("div", { class: "chooser" }, h("div", { class: "field" }, icon("search"), input, list), random);
 }
 
-/** "12 rows"; of a large table only a sample was counted. */
+/** "12 rows"; "1,000+ rows" where only a sample was counted. */
 export const rowsOf = (table) => (table.more_rows ? `${count(table.rows)}+ rows` : some(table.rows, "row"));
 
-/** "12 rows, 4 columns", as far as it is known. */
+/** "12 rows, 4 columns", as far as known. */
 export function shape(table) {
   const columns = Array.isArray(table.columns) ? table.columns.length : table.columns;
   const known = [];

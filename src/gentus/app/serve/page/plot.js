@@ -1,8 +1,8 @@
-// Many points on a canvas: drawn by colour, found by a grid, moved and enlarged.
+// A scatter plot of many points on a canvas: drawn by colour, looked up by a grid, panned and zoomed.
 
-const CELLS = 96; // of the grid, a side
-const MOST = 400; // times as large
-const FITTED = 0.92; // of the canvas that all points take at first
+const CELLS = 96; // of the grid, per side
+const MOST = 400; // the largest zoom
+const FITTED = 0.92; // share of the canvas that the points fill at first
 const SMALL = 2.6; // points of a smaller radius are squares
 const SEEDS = (137.508 * Math.PI) / 180; // the angle from one seed of a sunflower to the next
 
@@ -16,11 +16,11 @@ export class Plot {
     this.xs = new Float32Array(points.length); // between 0 and 1
     this.ys = new Float32Array(points.length);
     this.codes = new Int32Array(points.length);
-    this.dx = new Float32Array(points.length); // aside from others at the same place, in steps
+    this.dx = new Float32Array(points.length); // offset from others at the same position, in steps
     this.dy = new Float32Array(points.length);
     this.widest = 0; // of these
     this.marked = new Set(); // points with a ring
-    this.only = null; // the code that is not faint
+    this.only = null; // the highlighted code
     this.hovered = -1;
     this.read(points);
     this.reset();
@@ -38,7 +38,7 @@ export class Plot {
     const height = bottom - top || 1;
     const groups = new Map();
     const grid = Array.from({ length: CELLS * CELLS }, () => []);
-    const there = new Map(); // how many points have been put at a place
+    const there = new Map(); // how many points share a position
     points.forEach(([x, y, code], at) => {
       this.xs[at] = (x - left) / width;
       this.ys[at] = 1 - (y - top) / height;
@@ -47,7 +47,7 @@ export class Plot {
       groups.get(code).push(at);
       grid[this.cell(this.xs[at], this.ys[at])].push(at);
       const place = `${x} ${y}`;
-      const before = there.get(place) ?? 0; // tables with the same codes lie like seeds of a sunflower
+      const before = there.get(place) ?? 0; // points at the same position form a sunflower pattern
       there.set(place, before + 1);
       this.dx[at] = Math.sqrt(before) * Math.cos(before * SEEDS);
       this.dy[at] = Math.sqrt(before) * Math.sin(before * SEEDS);
@@ -60,7 +60,7 @@ export class Plot {
     this.paint();
   }
 
-  /** Give every family a hue: those that lie in the same direction from the middle have like ones. */
+  /** Give every code a hue by its direction from the centre. */
   paint() {
     const centre = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
     const [x, y] = [centre(this.xs), centre(this.ys)];
@@ -70,12 +70,12 @@ export class Plot {
         centre(group.members.map((at) => this.xs[at])) - x,
       );
     }
-    let before = 0; // tables; hues go where tables are, not where there is room
+    let before = 0; // tables so far; hues are spread by number of tables
     [...this.groups]
       .sort((one, other) => one.angle - other.angle)
       .forEach((group, at) => {
         group.hue = (172 + (360 * (before + group.members.length / 2)) / this.count) % 360;
-        group.shade = at % 3; // so that neighbours can be told apart
+        group.shade = at % 3; // so that neighbours differ
         before += group.members.length;
       });
   }
@@ -92,7 +92,7 @@ export class Plot {
   /** All points in view. */
   reset() {
     this.zoom = 1;
-    this.x = 0.5; // what is in the middle
+    this.x = 0.5; // the centre of the view
     this.y = 0.5;
     this.changed();
   }
@@ -121,12 +121,12 @@ export class Plot {
     return Math.min(9, base * this.zoom ** 0.4);
   }
 
-  /** How far points at the same place step aside: little from afar, so that they do not overlap from near. */
+  /** The distance between points at the same position; it grows with the zoom, so that they come apart. */
   get step() {
     return Math.min(2.1 * this.radius, 0.6 * this.zoom);
   }
 
-  /** Where a point is on the canvas. */
+  /** The position of a point on the canvas. */
   place(at) {
     const step = this.step;
     return [
@@ -141,7 +141,7 @@ export class Plot {
     this.changed();
   }
 
-  /** Enlarge around a place of the canvas, which stays where it is. */
+  /** Zoom around a position of the canvas, which stays in place. */
   enlarge(factor, px = this.width / 2, py = this.height / 2) {
     const zoom = Math.max(0.8, Math.min(MOST, this.zoom * factor));
     const x = (px - this.width / 2) / this.scaleX + this.x;
@@ -152,7 +152,7 @@ export class Plot {
     this.changed();
   }
 
-  /** Bring a point to the middle. */
+  /** Centre a point. */
   centre(at, zoom) {
     this.zoom = Math.max(this.zoom, zoom);
     this.x = this.xs[at] + (this.step * this.dx[at]) / this.scaleX;
@@ -160,7 +160,7 @@ export class Plot {
     this.changed();
   }
 
-  /** The point nearest to a place of the canvas, if one is near; -1 otherwise. */
+  /** The point nearest to a position of the canvas, or -1 if none is near. */
   near(px, py, reach = 14) {
     const x = (px - this.width / 2) / this.scaleX + this.x;
     const y = (py - this.height / 2) / this.scaleY + this.y;
@@ -184,7 +184,7 @@ export class Plot {
     return best;
   }
 
-  /** Draw before the next frame, once. */
+  /** Draw once before the next frame. */
   changed() {
     if (this.frame) return;
     this.frame = requestAnimationFrame(() => {
@@ -216,7 +216,7 @@ export class Plot {
     return this.only === null ? 0.82 : code === this.only ? 0.95 : 0.07;
   }
 
-  /** Many small squares, written as pixels: ten times as fast as drawing them. */
+  /** Many small squares, written as pixels: ten times as fast as canvas calls. */
   pixels(radius) {
     const { canvas, context, xs, ys, dx, dy } = this;
     const ratio = canvas.width / this.width;
@@ -264,7 +264,7 @@ export class Plot {
   }
 }
 
-const known = new Map(); // colours that were asked for
+const known = new Map(); // colours computed so far
 const one = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
 
 /** A colour as the screen has it. */

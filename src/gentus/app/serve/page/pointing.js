@@ -1,9 +1,9 @@
-// Mouse, fingers and keys on the map.
+// Mouse, touch and keyboard on the map.
 
-const NEAR = 14; // pixels from a point that still mean it
+const NEAR = 14; // pixels around a point that select it
 const FINGER = 26;
 
-/** Move and enlarge a plot; `hover` is told the point under the pointer, `search` the one that is meant. */
+/** Pan and zoom a plot; calls `hover` with the point under the pointer, `search` with the selected one. */
 export function pointing(canvas, plot, { hover, search, leave, middle }) {
   byPointer(canvas, plot, { hover, search, leave });
   byKeys(canvas, plot, { search, leave, middle });
@@ -43,7 +43,7 @@ function byPointer(canvas, plot, { hover, search, leave }) {
     const mouse = event.pointerType === "mouse";
     const at = plot.near(event.offsetX, event.offsetY, mouse ? NEAR : FINGER);
     if (mouse) search(at);
-    else hover(at, { stays: true }); // a finger cannot hover: it looks first, and searches with the button
+    else hover(at, { stays: true }); // touch cannot hover: the first tap shows the table, its button searches
   });
   canvas.addEventListener("pointercancel", lift);
   canvas.addEventListener("pointerleave", (event) => event.pointerType === "mouse" && leave());

@@ -1,14 +1,14 @@
-// Ranked tables: drawn at once; how many columns they share is filled in afterwards.
+// The ranked tables. They are shown at once; the numbers of matching columns are filled in later.
 
 import { bar, h, some, tableName } from "./dom.js";
 import { Queue } from "./lake.js";
 import { rowsOf } from "./picker.js";
 import { pairing } from "./session.js";
 
-const DRAWN = 12; // columns that are drawn as marks
+const DRAWN = 12; // tables with more columns get no marks
 const queue = new Queue(2);
 
-/** The list, and ways to mark the table that is compared and to tick some. */
+/** The list, with functions that mark the compared table and set the checkboxes. */
 export function resultList(session, { open, tick }) {
   queue.clear();
   const items = new Map(
@@ -21,7 +21,7 @@ export function resultList(session, { open, tick }) {
   );
   const seen = new IntersectionObserver((entries) => {
     for (const entry of entries.reverse()) {
-      // the queue begins with the last one
+      // the queue is last in, first out
       if (!entry.isIntersecting) continue;
       seen.unobserve(entry.target);
       queue.add(() => fillIn(session, entry.target.dataset.hit, items));
@@ -49,7 +49,7 @@ function item(hit, wanted, open, tick) {
   const box = h("input", {
     type: "checkbox",
     "data-tick": hit.table,
-    "aria-label": `Take ${hit.table} into the union`,
+    "aria-label": `Add ${hit.table} to the union`,
     onchange: () => tick(hit.table, box.checked),
   });
   const columns = h("span", { class: "shared" }, shared(Array(wanted).fill("none"), "?"));
@@ -75,7 +75,7 @@ function item(hit, wanted, open, tick) {
   return { element: h("li", { "data-hit": hit.table }, box, button), box, button, columns };
 }
 
-/** How many of the query's columns a table fills, as a row of marks and in words. */
+/** How many columns of the query have a match, as a row of marks and in words. */
 function shared(states, paired) {
   const marks = states.length > DRAWN ? [] : states.map((state) => h("i", { class: state }));
   return [

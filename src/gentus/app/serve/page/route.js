@@ -1,8 +1,8 @@
-// One page, several views: addresses are real ones, so that they can be kept, shared and gone back to.
+// One page, several views. Every state has an address, which can be bookmarked and shared.
 
-let views = {}; // how to load what is shown at a path
+let views = {}; // path -> how to load its view
 let current = null; // the view that is shown
-let turn = 0; // counts addresses, so that a view which loads slowly does not push aside a later one
+let turn = 0; // counts addresses, so that a view that loads slowly does not replace a later one
 
 /** Go to an address of this page. */
 export function go(address, { replace = false } = {}) {
@@ -22,7 +22,7 @@ export function address(path, parameters = {}) {
   return text ? `${path}?${text}` : path;
 }
 
-/** Show the view that the address names, and from now on every one that it will name. */
+/** Show the view of the address, now and whenever the address changes. */
 export function start(all) {
   views = all;
   addEventListener("popstate", show);
@@ -67,13 +67,13 @@ async function show() {
   }
 }
 
-/** Where the same is to be had as JSON. */
+/** The address of the same contents as JSON. */
 function twin(parameters) {
   if (location.pathname !== "/") return `${location.pathname}.json${location.search}`;
   return parameters.has("table") ? address("/api/search", { table: parameters.get("table") }) : "/index.json";
 }
 
-/** Name what is shown, in the tab and to those who hear the page. */
+/** Set the title of the page. */
 export function title(text) {
   document.title = text ? `${text} · GenTUS` : "GenTUS";
 }

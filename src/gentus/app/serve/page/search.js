@@ -1,4 +1,4 @@
-// The search view: a table, what can be appended to it, and how.
+// The search view: a query, the tables found for it, and the comparison with one of them.
 
 import { announce, failure, h, icon, some, tableName, waiting } from "./dom.js";
 import { checkFile, picker, shape } from "./picker.js";
@@ -6,16 +6,16 @@ import { resultList } from "./results.js";
 import { address, go, title } from "./route.js";
 import { keyOf, searchFile, searchReference } from "./session.js";
 
-const FIRST = 10; // tables that are shown at first
-const MOST = 100; // that the server looks for
+const FIRST = 10; // tables shown at first
+const MOST = 100; // tables that the server returns at most
 const wide = matchMedia("(min-width: 960px)"); // there is room for a list and a comparison
 
 let main = null;
 let session = null;
-let ticked = []; // names of tables, in the order in which they were ticked
+let ticked = []; // names of selected tables, in the order of selection
 let parts = null; // elements of the workspace
-let turn = 0; // counts searches; the answer to an older one comes too late
-let shown = null; // which table is compared
+let turn = 0; // counts searches, so that late answers to older ones are ignored
+let shown = null; // the table that is compared
 
 export const view = {
   name: "search",
@@ -31,7 +31,7 @@ export const view = {
   },
 };
 
-/** Search with a file that somebody dropped, picked or pasted, wherever on the page. */
+/** Search with a file that was dropped, chosen or pasted anywhere on the page. */
 export async function takeFile(file) {
   if (!main?.isConnected || document.body.dataset.view !== "search") {
     pending = file;
@@ -39,7 +39,7 @@ export async function takeFile(file) {
     return;
   }
   const now = (turn += 1);
-  workspace(file.name, "Reading it ...");
+  workspace(file.name, "Reading ...");
   try {
     await checkFile(file);
     const found = await searchFile(file, FIRST);
@@ -59,7 +59,7 @@ function reference(parameters) {
   return null;
 }
 
-/** Do what the address says. */
+/** Show what the address names. */
 async function follow(parameters) {
   if (pending) {
     const file = pending;
@@ -106,7 +106,7 @@ function begin(found) {
   );
 }
 
-/** The address of what is shown now. */
+/** The address of the current state. */
 function here(changes = {}) {
   return address("/", {
     ...session.address,
@@ -117,7 +117,7 @@ function here(changes = {}) {
   });
 }
 
-/** Put up the frame, at once, before anything is known. */
+/** Show the frame at once, before the results arrive. */
 function workspace(name, state) {
   parts = null;
   main.replaceChildren(
@@ -145,7 +145,7 @@ function fail(error) {
     .querySelector(".results")
     ?.replaceChildren(failure(error, h("p", {}, h("a", { href: "/" }, "Search with another table"))));
   const state = main.querySelector(".query .soft");
-  if (state) state.textContent = "It could not be searched with.";
+  if (state) state.textContent = "The search failed.";
 }
 
 /** Show results, the comparison with one of them, or the union. */
@@ -204,7 +204,7 @@ function build() {
   main.replaceChildren(work, bottom);
 }
 
-/** Say what the query is; its size comes a moment later. */
+/** Describe the query; its size is filled in later. */
 function describe(query) {
   const facts = h("p", { class: "soft" }, some(session.columns.length, "column"));
   query.replaceChildren(
@@ -226,8 +226,8 @@ function describe(query) {
     ),
   );
   session.preview().then(
-    (told) => {
-      facts.textContent = shape(told);
+    (table) => {
+      facts.textContent = shape(table);
     },
     () => {},
   );
@@ -273,7 +273,7 @@ function tick(table, on) {
     box.checked = ticked.includes(box.dataset.tick);
 }
 
-/** What is ticked, and the way on to the union. */
+/** The selected tables, and the link to their union. */
 function basket() {
   parts.bottom.classList.toggle("filled", ticked.length > 0);
   if (!ticked.length) {
@@ -287,7 +287,7 @@ function basket() {
       "span",
       {},
       h("strong", {}, some(ticked.length, "table")),
-      " ticked",
+      " selected",
       known
         ? h(
             "span",
@@ -320,5 +320,5 @@ function basket() {
   );
 }
 
-/** Tables that the last search found. */
+/** The tables that the last search found. */
 export const lastHits = () => (session ? session.hits.map((hit) => hit.table) : []);

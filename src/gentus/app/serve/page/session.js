@@ -1,4 +1,4 @@
-// The query at hand: what was found for it, which columns belong together, and what its user chose otherwise.
+// A query with its hits, its alignments, and the user's changes of them.
 
 import { get, post, send } from "./api.js";
 import { preview } from "./lake.js";
@@ -13,11 +13,11 @@ export class Session {
     this.columns = answer.query.columns;
     this.hits = answer.hits;
     this.ms = answer.ms;
-    this.alignments = new Map(); // a promise a table
+    this.alignments = new Map(); // table -> promise
     this.choices = new Map(); // of a table: column of the query -> column of the table, or null for none
   }
 
-  /** Ask something about the query; an upload that the server has let go meanwhile is sent once more. */
+  /** Send a request about the query; an upload that has expired on the server is sent again. */
   async ask(question) {
     try {
       return await question(this.reference);
@@ -43,7 +43,7 @@ export class Session {
     return this.ask((query) => preview(query, rows));
   }
 
-  /** Which columns of the query and of a table belong together, and why. */
+  /** Which columns of the query and of a table match, and why. */
   align(table) {
     if (!this.alignments.has(table)) {
       const answer = this.ask((query) => post("/api/align", { query, table }));
@@ -53,7 +53,7 @@ export class Session {
     return this.alignments.get(table);
   }
 
-  /** Put a column of a table under one of the query's (null: none, undefined: as it was found). */
+  /** Match a column of the query with one of a table (null: with none, undefined: as found). */
   choose(table, column, own) {
     if (!this.choices.has(table)) this.choices.set(table, new Map());
     const chosen = this.choices.get(table);
@@ -75,7 +75,7 @@ export async function searchFile(file, k) {
   return new Session({ upload: answer.query.upload }, answer, file);
 }
 
-/** Search with an upload of before, or with a table of the lake. */
+/** Search with an earlier upload, or with a table of the lake. */
 export async function searchReference(reference, k) {
   const answer = reference.table
     ? await get("/api/search", { table: reference.table, k })
@@ -83,7 +83,7 @@ export async function searchReference(reference, k) {
   return new Session(reference, answer);
 }
 
-/** Columns of a query in order, each with what goes under it: found, chosen, switched off or nothing. */
+/** The columns of a query in order, each with its match: found, chosen, switched off or none. */
 export function pairing(alignment, chosen) {
   const found = new Map(alignment.pairs.map((pair) => [pair.query.name, pair]));
   const taken = new Set([...chosen.values()].filter((name) => name !== null));
@@ -105,7 +105,7 @@ export function pairing(alignment, chosen) {
   });
 }
 
-/** Columns of a table that go nowhere. */
+/** The columns of a table without a match. */
 export function leftOver(alignment, rows) {
   const used = new Set(
     rows.filter((row) => row.state === "on" || row.state === "chosen").map((row) => row.table),
@@ -113,7 +113,7 @@ export function leftOver(alignment, rows) {
   return alignment.table_columns.filter((name) => !used.has(name));
 }
 
-/** A plan with the choices put in. What is touched loses its type, so that it is found anew from all rows. */
+/** A plan with the user's changes. Changed columns lose their type, so that the server infers it again. */
 export function edited(plan, session) {
   const into = new Map(plan.query.columns.map((column) => [column.from, column.into]));
   const touched = new Set();

@@ -1,4 +1,4 @@
-// One table: what its columns hold, and some rows.
+// One table: a profile of its columns, and some rows.
 
 import { bar, count, failure, h, icon, shortSid, some, tableName, waiting } from "./dom.js";
 import { grid } from "./grid.js";
@@ -83,14 +83,14 @@ function profile(table) {
   return h(
     "table",
     { class: "listing profile" },
-    h("caption", { class: "unseen" }, "What the columns hold"),
+    h("caption", { class: "unseen" }, "Profile of the columns"),
     h(
       "thead",
       {},
       h(
         "tr",
         {},
-        ["Name", "Type", "Filled", "Distinct", "Such as"].map((name, at) =>
+        ["Name", "Type", "Filled", "Distinct", "Examples"].map((name, at) =>
           h("th", { scope: "col", class: at === 3 ? "right" : null }, name),
         ),
       ),

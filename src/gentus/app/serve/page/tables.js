@@ -14,7 +14,7 @@ export const view = {
     const input = h("input", {
       type: "search",
       "aria-label": "Part of a name",
-      placeholder: "Filter by a part of the name",
+      placeholder: "Filter by part of the name",
       autocomplete: "off",
       spellcheck: "false",
       oninput: () => go(address("/tables", { filter: input.value.trim() || null }), { replace: true }),
@@ -51,7 +51,7 @@ async function follow(parameters) {
     const range = answer.total > PAGE ? `, ${count(offset + 1)} to ${count(last)}` : "";
     parts.heading.textContent = `${some(answer.total, "table")}${filter ? ` with “${filter}” in the name` : ""}${range}`;
     parts.body.replaceChildren(
-      answer.tables.length ? list(answer.tables) : h("p", { class: "nothing" }, "No table has such a name."),
+      answer.tables.length ? list(answer.tables) : h("p", { class: "nothing" }, "No table has this in its name."),
       pages(filter, offset, answer.total),
     );
     announce(parts.heading.textContent);
@@ -126,7 +126,7 @@ function pages(filter, offset, total) {
   return h(
     "nav",
     { class: "pages", "aria-label": "Pages" },
-    link(offset > 0 ? Math.max(0, offset - PAGE) : -1, "Earlier"),
-    link(offset + PAGE, "Later"),
+    link(offset > 0 ? Math.max(0, offset - PAGE) : -1, "Previous"),
+    link(offset + PAGE, "Next"),
   );
 }

@@ -1,12 +1,12 @@
-// Identifiers as a tree: one code a level, how many tables are below, and which.
+// The tree of identifiers: one code per level, and the tables below each.
 
 import { get } from "./api.js";
 import { announce, bar, count, failure, h, icon, some, tableName, waiting } from "./dom.js";
 import { preview, Queue } from "./lake.js";
 import { address, title } from "./route.js";
 
-const SHOWN = 24; // codes of a level before one asks for the rest
-const LISTED = 12; // tables that need no further codes to be looked through
+const SHOWN = 24; // codes of a level shown at first
+const LISTED = 12; // up to so many tables are listed without further codes
 const queue = new Queue(2);
 let turn = 0;
 let main = null;
@@ -35,7 +35,7 @@ async function follow(parameters) {
       h(
         "p",
         { class: "soft" },
-        "Every table has an identifier, written code by code; tables with like contents begin alike. A search walks down this tree.",
+        "Every table has an identifier, a sequence of codes. Tables with similar contents share their first codes. A search walks down this tree.",
       ),
       trail(prefix),
       body,
@@ -59,7 +59,7 @@ async function follow(parameters) {
   }
 }
 
-/** An identifier may end in a suffix, which is no code of the tree. */
+/** The codes of an identifier, without its suffix. */
 const codesOf = (text) => (text.match(/^\d+(?:-\d+)*/)?.[0] ?? "").split("-").filter(Boolean);
 
 function trail(prefix) {
@@ -76,7 +76,7 @@ function trail(prefix) {
   });
   return h(
     "nav",
-    { "aria-label": "Way down" },
+    { "aria-label": "Path" },
     h("ol", { class: "trail" }, h("li", {}, h("a", { href: "/tree" }, "all")), steps),
   );
 }
@@ -84,11 +84,11 @@ function trail(prefix) {
 const few = (node) =>
   node.children.length === 0 || (node.prefix.length > 0 && node.tables <= LISTED && node.below.length > 0);
 
-/** Tables where they are few, otherwise the codes that follow. */
+/** The tables if they are few, else the next codes. */
 const contents = (node) =>
-  few(node) ? h("ul", { class: "level" }, [...node.below].reverse().map(leaf).reverse()) : level(node); // the queue begins with the last one
+  few(node) ? h("ul", { class: "level" }, [...node.below].reverse().map(leaf).reverse()) : level(node); // the queue is last in, first out
 
-/** The codes that follow a prefix, the ones with most tables first. */
+/** The codes that follow a prefix, those with most tables first. */
 function level(node) {
   const children = [...node.children].sort((one, other) => other.tables - one.tables);
   const most = children[0]?.tables ?? 1;
@@ -135,7 +135,7 @@ function leaf(name) {
   );
 }
 
-/** A code, and below it, once it is opened, the next level. */
+/** A code; opened, it shows the next level. */
 function branch(prefix, child, most) {
   const path = [...prefix, child.code];
   const inner = h("div", { class: "inner", hidden: true });
@@ -195,7 +195,7 @@ function branch(prefix, child, most) {
 
 const seen = new IntersectionObserver((entries) => {
   for (const entry of entries.reverse()) {
-    // the queue begins with the last one
+    // the queue is last in, first out
     if (!entry.isIntersecting) continue;
     seen.unobserve(entry.target);
     waitingFor.get(entry.target)?.();
@@ -210,7 +210,7 @@ function watch(element, act) {
 
 const short = (cell) => (cell.length > 30 ? `${cell.slice(0, 28)}…` : cell);
 
-/** Names say little; a row says what a table is about. */
+/** Show the first row of a table. */
 function firstRow(name, element) {
   queue.add(async () => {
     const table = await preview({ table: name }, 3);

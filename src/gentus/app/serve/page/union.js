@@ -1,4 +1,4 @@
-// The union: which column of which table goes where, how the rows look, and the file.
+// The union: which column of which table goes where, a preview of the rows, and the download.
 
 import { fetchFile, post } from "./api.js";
 import { announce, bytes, failure, h, icon, some, tableName, waiting } from "./dom.js";
@@ -6,20 +6,20 @@ import { grid, scroller } from "./grid.js";
 import { edited } from "./session.js";
 
 const ROWS = 50; // of the preview
-const PAUSE = 120; // ms that a click may be followed by another
+const PAUSE = 120; // ms to wait for further clicks
 
-/** The view of a union of the query and some tables; it fills itself. */
+/** The union of the query and some tables; it loads its contents itself. */
 export function unionView(session, tables, back) {
   const options = { names: true, keep_extra: false, distinct: false, provenance: true };
   const kept = { format: "csv", guard: true };
-  let plan = null; // as the server proposed it
-  let current = null; // with what was chosen
+  let plan = null; // from the server
+  let current = null; // with the user's changes
   let turn = 0;
   let timer = 0;
 
   const matrix = h("div", { class: "matrix" }, waiting(6));
   const rows = h("div", { class: "preview", "aria-busy": "true" }, waiting(8));
-  const size = h("p", { class: "soft facts" }, "Looking at all rows ...");
+  const size = h("p", { class: "soft facts" }, "Reading all rows ...");
   const notes = h("div", { class: "notes" });
   const save = h(
     "button",
@@ -43,7 +43,7 @@ export function unionView(session, tables, back) {
   guard.checked = kept.guard;
   const guarded = h(
     "label",
-    { title: "puts a ' before text that a spreadsheet would run" },
+    { title: "puts ' before text that a spreadsheet would run as a formula" },
     guard,
     "Safe for spreadsheets",
   );
@@ -72,7 +72,7 @@ export function unionView(session, tables, back) {
     }
   }
 
-  /** Put in what was chosen, show it at once, and ask for the rows. */
+  /** Apply the user's changes, show them at once, and request the rows. */
   function draw() {
     current = edited(plan, session);
     const focused = document.activeElement?.dataset?.cell;
@@ -157,15 +157,15 @@ export function unionView(session, tables, back) {
       h(
         "fieldset",
         {},
-        h("legend", { class: "unseen" }, "What comes out"),
-        option("keep_extra", "Keep columns you do not have", "adds what the query does not have, at the end"),
-        option("distinct", "Leave out equal rows", "keeps the first of rows whose data are equal"),
-        option("provenance", "Say where rows are from", "adds _source_table and _source_row"),
+        h("legend", { class: "unseen" }, "Options"),
+        option("keep_extra", "Keep columns you do not have", "adds columns that your table does not have, at the end"),
+        option("distinct", "Remove duplicate rows", "keeps the first of equal rows"),
+        option("provenance", "Add the source of each row", "adds _source_table and _source_row"),
       ),
       h("div", { class: "saving" }, guarded, format, save),
     ),
     h("h2", {}, "Columns"),
-    h("p", { class: "soft" }, "A click switches a column off, another one on again."),
+    h("p", { class: "soft" }, "Click a column to switch it off or on."),
     matrix,
     notes,
     h("h2", {}, "Rows"),
@@ -225,7 +225,7 @@ function table(session, plan, current, change) {
     h(
       "table",
       {},
-      h("caption", { class: "unseen" }, "Columns of the union, and what each table puts into them"),
+      h("caption", { class: "unseen" }, "Columns of the union, and the columns of each table that go into them"),
       h(
         "thead",
         {},
