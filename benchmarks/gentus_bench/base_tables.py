@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from gentus.lake.base import EMPTY, Source, Unreadable, clean_names, failure_reason
-from gentus.lake.files import SQLITE, magic, opened, sample, to_text
+from gentus.lake.files import SQLITE, magic, opened, sample_bytes, to_text
 from gentus.lake.formats.detect import Format, detect_format
 from gentus.lake.formats.json_text import cell_text, records_of
 from gentus.lake.formats.text import guess_dialect, parse
@@ -72,12 +72,12 @@ def _cell(value: str | None) -> str:
 def _rows(path: Path, part: str | None, most: int) -> tuple[list[str], Sequence[Sequence[str | None]]]:
     match detect_format(path, magic(path)), part:
         case Format.TEXT | Format.PROSE, _:
-            text, _ = to_text(sample(path, _BYTES, _BYTES).head)
+            text, _ = to_text(sample_bytes(path, _BYTES, _BYTES).head)
             header, *body = parse(text, guess_dialect(text).dialect, most + 1) or [[]]
             return header, body
         case Format.JSON, _:
-            taken = sample(path, _BYTES, _BYTES)
-            return _of_records(records_of(to_text(taken.head)[0], taken.whole)[0][: most + 1])
+            taken = sample_bytes(path, _BYTES, _BYTES)
+            return _of_records(records_of(to_text(taken.head)[0], taken.complete)[0][: most + 1])
         case Format.PARQUET, _:
             import pyarrow.parquet as pq
 

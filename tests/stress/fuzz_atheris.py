@@ -30,11 +30,11 @@ def sniff(data: bytes) -> None:
     try:
         text, _ = to_text(data)
         if way % 2:
-            rows = parse(text, guess_dialect(text, whole=way % 4 == 1).dialect)
+            rows = parse(text, guess_dialect(text, complete=way % 4 == 1).dialect)
             if rows:
                 table_from_rows("fuzzed", rows[0], rows[1:], Limits())
         else:
-            for record in records_of(text, whole=way % 4 == 0)[0]:
+            for record in records_of(text, complete=way % 4 == 0)[0]:
                 cell_text(record)
         "".join(stream_text([data[:7], data[7:]], data)).encode("utf-8", "replace")
     except (Unreadable, RecursionError):  # too deep is told in words by whoever reads

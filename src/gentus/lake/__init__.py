@@ -12,10 +12,11 @@ Each may import those before it, and the modules of `gentus` itself; nothing els
 """
 
 from gentus.lake.base import Skipped, Source, Unreadable, name_in_errors
+from gentus.lake.formats.detect import fingerprint
 from gentus.lake.location import Location, Remote, as_location
 from gentus.lake.reader import from_frame, only_table, read, read_path
 from gentus.lake.sandbox.pool import each
-from gentus.lake.tables import exists, fingerprint, is_outside_lake, locate, scan, table_name
+from gentus.lake.tables import exists, is_outside_lake, locate, scan, table_name
 from gentus.table import Limits
 
 __all__ = [

@@ -21,7 +21,7 @@ ZSTD = b"\x28\xb5\x2f\xfd"
 SQLITE = b"SQLite format 3\0"
 _WHOLE = 1 << 20  # files up to this are read whole
 _HEAD = 256 << 10  # of larger ones, this much of the start ...
-_BLOCK = 64 << 10  # ... and this much at each of these many places
+_BLOCK = 64 << 10  # ... and this much at each of so many offsets
 _BLOCKS = 8
 _BOMS = (  # UTF-32 before UTF-16: its little-endian mark begins with the other's
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -42,36 +42,36 @@ _BINARY = (
     (b"\xfd7zXZ", "xz data; unpack it first"),
     (SQLITE, "an SQLite database; name it .sqlite"),
 )
-_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")  # what text does not hold, but a stray one may
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")  # not in text, but for a stray one
 _CONTROL_BYTES = bytes(code for code in range(128) if _CONTROL.match(chr(code)))
-_ESCAPED = re.compile("[\udc80-\udcff]")  # how `surrogateescape` writes bytes that mean nothing
+_ESCAPED = re.compile("[\udc80-\udcff]")  # how `surrogateescape` writes invalid bytes
 _FOREIGN = re.compile(r"[^\x00-\x7f]")
 _LOOK = 64 << 10  # bytes that tell the encoding
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class ByteSample:
     """What was read of a file: its start, and blocks from further on that begin and end anywhere."""
 
     head: bytes
     blocks: list[bytes]
-    whole: bool  # the head is all there is
+    complete: bool  # the head is all there is
 
 
 @contextmanager
-def opened(path: Location, whole: bool = False) -> Iterator[BinaryIO]:
+def opened(path: Location, full: bool = False) -> Iterator[BinaryIO]:
     """Open a regular file; pipes, devices and folders are refused without ever waiting on them.
 
-    Of an object at a URL a bounded part can be read, unless the `whole` of it is wanted.
+    Of an object at a URL a bounded number of bytes can be read, unless `full` says that all will be.
     """
     if isinstance(path, Remote):
         from gentus.lake.remote.file import opened_remote
 
-        with opened_remote(path, whole) as remote:
+        with opened_remote(path, full) as remote:
             yield cast(BinaryIO, remote)
         return
     _regular(os.stat(path))
-    # What the name stands for may have changed since: without O_NONBLOCK, opening a pipe waits for a writer.
+    # The file may have been replaced since: without O_NONBLOCK, opening a pipe waits for a writer.
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:
         _regular(os.fstat(descriptor))
@@ -87,18 +87,18 @@ def _regular(state: os.stat_result) -> None:
 
 
 def size_of(file: BinaryIO) -> int:
-    """How large an open file is."""
+    """The size of an open file."""
     known: int | None = getattr(file, "size", None)
     return os.fstat(file.fileno()).st_size if known is None else known
 
 
 def magic(path: Location) -> bytes:
-    """Return the first bytes of a file, enough to know what it is."""
+    """The first bytes of a file, enough to tell its format."""
     with opened(path) as file:
         return file.read(16)
 
 
-def sample(path: Location, limit: int, least: int = 0) -> Sample:
+def sample_bytes(path: Location, limit: int, least: int = 0) -> ByteSample:
     """Read at most `limit` bytes of a file, decompressed; a head of `least` if the usual one is too short."""
     with opened(path) as file:
         size = size_of(file)
@@ -109,23 +109,23 @@ def sample(path: Location, limit: int, least: int = 0) -> Sample:
         if start == ZSTD:
             return _compressed(_unzstd(file), min(limit, max(_WHOLE, least)))
         if size <= _WHOLE:
-            return Sample(_exactly(file, min(size, limit)), [], size <= limit)
+            return ByteSample(_exactly(file, min(size, limit)), [], size <= limit)
         head = _exactly(file, min(limit, max(_HEAD, least)))
         rest = size - len(head)
         room = min(_BLOCKS, max(0, limit - len(head)) // _BLOCK)
         if rest <= room * _BLOCK:
-            return Sample(head + _exactly(file, rest), [], True)
+            return ByteSample(head + _exactly(file, rest), [], True)
         blocks: list[bytes] = []
         for number in range(room):
             offset = len(head) + (rest - _BLOCK) * (number + 1) // room  # the last one ends with the file
             file.seek(offset - offset % 2)  # even, so that UTF-16 units stay whole
             blocks.append(_exactly(file, _BLOCK))
-        return Sample(head, blocks, False)
+        return ByteSample(head, blocks, False)
 
 
 def stream(path: Location) -> Iterator[bytes]:
     """Yield all bytes of a file, decompressed, in pieces of bounded size."""
-    with opened(path, whole=True) as file:
+    with opened(path, full=True) as file:
         start = file.read(4)
         file.seek(0)
         if start.startswith(GZIP):
@@ -139,13 +139,13 @@ def stream(path: Location) -> Iterator[bytes]:
 
 def stream_raw(path: Location) -> Iterator[bytes]:
     """Yield all bytes of a file as they are."""
-    with opened(path, whole=True) as file:
+    with opened(path, full=True) as file:
         while piece := file.read(_HEAD):
             yield piece
 
 
 def _exactly(file: BinaryIO, count: int) -> bytes:
-    """Read `count` bytes, or what there is: a raw read may return less than asked."""
+    """Read `count` bytes, or to the end of the file: a raw read may return fewer."""
     parts: list[bytes] = []
     while count > 0 and (part := file.read(count)):
         parts.append(part)
@@ -153,14 +153,14 @@ def _exactly(file: BinaryIO, count: int) -> bytes:
     return b"".join(parts)
 
 
-def _compressed(stream: Iterator[bytes], limit: int) -> Sample:
+def _compressed(stream: Iterator[bytes], limit: int) -> ByteSample:
     """Read the head of a compressed stream: nothing further on can be reached without reading it all."""
     head = io.BytesIO()
     for part in stream:
         head.write(part)
         if head.tell() >= limit:
-            return Sample(head.getvalue()[:limit], [], False)
-    return Sample(head.getvalue(), [], True)
+            return ByteSample(head.getvalue()[:limit], [], False)
+    return ByteSample(head.getvalue(), [], True)
 
 
 def _gunzip(file: BinaryIO) -> Iterator[bytes]:
@@ -179,7 +179,7 @@ def _gunzip(file: BinaryIO) -> Iterator[bytes]:
             yield part
             data = decoder.unconsumed_tail
         data = decoder.unused_data or file.read(_BLOCK)
-        if not data.startswith(GZIP[:1]):  # another member may follow; padding and rubbish are left alone
+        if not data.startswith(GZIP[:1]):  # another member may follow; padding is ignored
             return
 
 
@@ -198,8 +198,8 @@ def _unzstd(file: BinaryIO) -> Iterator[bytes]:
 # --- bytes to text --------------------------------------------------------------------------------------
 
 
-def detect(head: bytes) -> tuple[str, int]:
-    """Return the encoding of a file that starts with `head`, and how many bytes its mark takes."""
+def _detect_encoding(head: bytes) -> tuple[str, int]:
+    """The encoding of a file that starts with `head`, and the length of its byte order mark."""
     for start, what in _BINARY:
         if head.startswith(start):
             raise Unreadable(f"it is not text: it looks like {what}")
@@ -233,13 +233,13 @@ def decode(data: bytes, encoding: str) -> str:
         try:
             return data.decode("cp1252")
         except UnicodeDecodeError:
-            return data.decode("latin-1")  # five bytes mean nothing in cp1252
+            return data.decode("latin-1")  # five bytes are invalid in cp1252
     return data.decode(encoding, "replace")
 
 
 def to_text(head: bytes) -> tuple[str, str]:
     """Decode the start of a file; returns the text and the encoding."""
-    encoding, mark = detect(head)
+    encoding, mark = _detect_encoding(head)
     text = decode(head[mark:], encoding)
     look = text[:_LOOK]
     odd = len(_CONTROL.findall(look))
@@ -253,12 +253,12 @@ def to_text(head: bytes) -> tuple[str, str]:
 def stream_text(
     pieces: Iterable[bytes], head: bytes, undecoded: Callable[[int], None] = lambda count: None
 ) -> Iterator[str]:
-    """Decode a whole file that starts with `head`, piece by piece, and say how many bytes mean nothing.
+    """Decode a whole file that starts with `head`, piece by piece, and count invalid bytes.
 
-    Where all of the head is ASCII it tells nothing, and a byte that is no UTF-8 further on is taken as
-    Windows-1252; elsewhere it becomes U+FFFD.
+    If all of the head is ASCII it does not tell the encoding: bytes further on that are no UTF-8 are taken as
+    Windows-1252. Otherwise they become U+FFFD.
     """
-    encoding, mark = detect(head)
+    encoding, mark = _detect_encoding(head)
     wide = encoding.startswith(("utf-16", "utf-32"))
     guessed = encoding == "cp1252" or head.isascii()
 

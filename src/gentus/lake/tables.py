@@ -1,16 +1,13 @@
-"""The tables of a lake, wherever it lies: scan it, find a table in it, name it, tell whether it changed."""
+"""The tables of a lake, wherever it lies: list them, find one that a person names, name them."""
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
 
 from gentus.lake.base import Skipped, Source, Unreadable, failure_reason
-from gentus.lake.files import opened
 from gentus.lake.folder import (
     NOT_A_TABLE,
     folder_table,
@@ -23,10 +20,6 @@ from gentus.lake.folder import (
 from gentus.lake.formats.detect import SEVERAL_TABLES, folder_format, format_at, format_of, look_up
 from gentus.lake.location import POSTGRES, Location, Remote, as_location, is_url
 from gentus.lake.sandbox.process import sandbox_process
-
-_WHOLE = 16 << 20  # files up to this are hashed whole
-_BLOCK = 256 << 10
-_BLOCKS = 32
 
 
 def scan(lake: str | os.PathLike[str] | Remote) -> Iterator[Source | Skipped]:
@@ -126,39 +119,3 @@ def _inside(path: Location, lake: Location) -> str:
 def is_outside_lake(name: str) -> bool:
     """Whether a table with this name lies outside of its lake."""
     return os.path.isabs(name) or is_url(name)
-
-
-def fingerprint(source: Source) -> str:
-    """Hash the content of a source at bounded cost: of large files, blocks spread over them and the date.
-
-    Of an object at a URL nothing is read: its state changes with its content.
-    """
-    try:
-        location, state = look_up(source.location)
-        if isinstance(location, Path) and not state.version:
-            digest = _digest(location, state.size, state.mtime_ns)
-        elif state.detects_changes:
-            digest = hashlib.blake2b(repr(state).encode(), digest_size=16).hexdigest()
-        else:
-            raise Unreadable("its server sends neither a time nor a version of it, so changes cannot be seen")
-    except (OSError, Unreadable) as error:
-        raise Unreadable(failure_reason(error)) from error
-    if source.part is None:
-        return digest
-    both = f"{digest}/{source.part}".encode("utf-8", "surrogateescape")
-    return hashlib.blake2b(both, digest_size=16).hexdigest()
-
-
-@lru_cache(maxsize=1)  # the tables of one database follow one another
-def _digest(path: Path, size: int, mtime_ns: int) -> str:
-    digest = hashlib.blake2b(digest_size=16)
-    with opened(path) as file:
-        if size <= _WHOLE:
-            while part := file.read(1 << 20):
-                digest.update(part)
-        else:
-            digest.update(f"{size} {mtime_ns}".encode())
-            for block in range(_BLOCKS):
-                file.seek((size - _BLOCK) * block // (_BLOCKS - 1))
-                digest.update(file.read(_BLOCK))
-    return digest.hexdigest()

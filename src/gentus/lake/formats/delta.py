@@ -50,7 +50,7 @@ def _copy_log(folder: Remote, scratch: Path, limits: Limits) -> None:
 def _opened(table: Any, folder: Location) -> LakehouseTable:
     import pyarrow.dataset as pads
 
-    dataset = table.to_pyarrow_dataset(filesystem=_only(folder, whole=False))
+    dataset = table.to_pyarrow_dataset(filesystem=_only(folder, full=False))
     fragments = list(dataset.get_fragments())
     cheap = pads.ParquetFragmentScanOptions(use_buffered_stream=True, buffer_size=1 << 16, pre_buffer=False)
 
@@ -70,13 +70,13 @@ def _opened(table: Any, folder: Location) -> LakehouseTable:
         return pa.Table.from_batches(some, dataset.schema)
 
     def all_rows(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        whole = table.to_pyarrow_dataset(filesystem=_only(folder, whole=True))
-        yield from whole.to_batches(columns=list(columns), fragment_readahead=1, batch_readahead=2)
+        full = table.to_pyarrow_dataset(filesystem=_only(folder, full=True))
+        yield from full.to_batches(columns=list(columns), fragment_readahead=1, batch_readahead=2)
 
     return LakehouseTable(dataset.schema, len(fragments), first, all_rows)
 
 
-def _only(folder: Location, whole: bool) -> pa.fs.FileSystem:
+def _only(folder: Location, full: bool) -> pa.fs.FileSystem:
     """A file system with the files of this folder and no others."""
     from fsspec import AbstractFileSystem
     from pyarrow.fs import FSSpecHandler, PyFileSystem
@@ -88,7 +88,7 @@ def _only(folder: Location, whole: bool) -> pa.fs.FileSystem:
         cachable = False
 
         def _open(self, path: str, mode: str = "rb", **_: Any) -> Any:
-            return open_inside(inside(folder, path), whole)
+            return open_inside(inside(folder, path), full)
 
         def info(self, path: str, **_: Any) -> dict[str, Any]:
             with self._open(path) as file:

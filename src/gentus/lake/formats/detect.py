@@ -1,18 +1,20 @@
-"""What lies at a location: which format a file or folder has, and its size, time and version.
+"""What lies at a location: which format it has, its size, time and version, and a hash of its content.
 
 A folder is one table if it has a Delta log (`_delta_log/`) or Iceberg metadata (`metadata/*.metadata.json`).
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import stat
 from enum import Enum
+from functools import lru_cache
 from pathlib import Path
 
-from gentus.lake.base import Source, Unreadable
-from gentus.lake.files import SQLITE, ZSTD, magic
+from gentus.lake.base import Source, Unreadable, failure_reason
+from gentus.lake.files import SQLITE, ZSTD, magic, opened
 from gentus.lake.location import POSTGRES, Location, Remote, State
 
 
@@ -47,6 +49,9 @@ _DUCKDB = b"DUCK"  # at byte 8; its version number follows
 DELTA_LOG = "_delta_log"
 METADATA = "metadata"
 _METADATA = re.compile(r"v?(\d+)(?:-[^/]*)?(?:\.gz)?\.metadata\.json|[^/]*\.metadata\.json")
+_HASHED_WHOLE = 16 << 20  # bytes; of larger files, evenly spread blocks are hashed
+_BLOCK = 256 << 10
+_BLOCKS = 32
 _NO_TABLE_FOLDER = "it is a folder, and neither a Delta nor an Iceberg table"
 
 
@@ -182,7 +187,7 @@ def _files_in(folder: Location) -> dict[str, State]:
     return {name: State(one.st_size, one.st_mtime_ns) for name, one in found.items()}
 
 
-# --- size, time and version ----------------------------------------------------------------------------
+# --- size, time, version and content --------------------------------------------------------------------
 
 
 def look_up(path: Location) -> tuple[Location, State]:
@@ -199,3 +204,39 @@ def look_up(path: Location) -> tuple[Location, State]:
     if stat.S_ISDIR(found.st_mode):
         return path, state_of_folder(path)
     return path, State(found.st_size, found.st_mtime_ns)
+
+
+def fingerprint(source: Source) -> str:
+    """Hash the content of a source at bounded cost: of large files, blocks spread over them and the date.
+
+    Of an object at a URL nothing is read: its state changes with its content.
+    """
+    try:
+        location, state = look_up(source.location)
+        if isinstance(location, Path) and not state.version:
+            digest = _digest(location, state.size, state.mtime_ns)
+        elif state.detects_changes:
+            digest = hashlib.blake2b(repr(state).encode(), digest_size=16).hexdigest()
+        else:
+            raise Unreadable("its server sends neither a time nor a version of it, so changes cannot be seen")
+    except (OSError, Unreadable) as error:
+        raise Unreadable(failure_reason(error)) from error
+    if source.part is None:
+        return digest
+    both = f"{digest}/{source.part}".encode("utf-8", "surrogateescape")
+    return hashlib.blake2b(both, digest_size=16).hexdigest()
+
+
+@lru_cache(maxsize=1)  # the tables of one database follow one another
+def _digest(path: Path, size: int, mtime_ns: int) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    with opened(path) as file:
+        if size <= _HASHED_WHOLE:
+            while part := file.read(1 << 20):
+                digest.update(part)
+        else:
+            digest.update(f"{size} {mtime_ns}".encode())
+            for block in range(_BLOCKS):
+                file.seek((size - _BLOCK) * block // (_BLOCKS - 1))
+                digest.update(file.read(_BLOCK))
+    return digest.hexdigest()

@@ -65,7 +65,7 @@ def sheet_rows(
         import openpyxl
     except ImportError as error:
         raise Unreadable("reading Excel files needs openpyxl: pip install 'gentus[excel]'") from error
-    with opened(path, whole=most is None) as file:
+    with opened(path, full=most is None) as file:
         _check_size(file, limits)
         book = openpyxl.load_workbook(file, read_only=True, data_only=True)
         try:

@@ -40,8 +40,8 @@ def open_iceberg(folder: Location) -> LakehouseTable:
     metadata = TableMetadataUtil.parse_raw(text.decode())
     location = metadata.location
 
-    def table(whole: bool) -> Any:
-        io = _files_of(folder, location, whole)
+    def table(full: bool) -> Any:
+        io = _files_of(folder, location, full)
         return StaticTable(("gentus", name), metadata, str(where), io, NoopCatalog("gentus"))
 
     return _opened(table)
@@ -66,9 +66,9 @@ def _opened(table: Any) -> LakehouseTable:
             return _first(file, scan.projection(), rows)
 
     def all_rows(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        whole = table(True)
-        chosen = whole.scan(selected_fields=tuple(columns))
-        read = ArrowScan(whole.metadata, whole.io, chosen.projection(), chosen.row_filter)
+        full = table(True)
+        chosen = full.scan(selected_fields=tuple(columns))
+        read = ArrowScan(full.metadata, full.io, chosen.projection(), chosen.row_filter)
         for task in chosen.plan_files():  # one by one: it holds all rows of the files it is given
             for batch in read.to_record_batches([task]):
                 yield batch.select(list(columns))
@@ -95,7 +95,7 @@ def _first(file: Any, schema: Any, rows: int) -> pa.Table:
     return pa.table(found)
 
 
-def _files_of(folder: Location, location: str, whole: bool) -> Any:
+def _files_of(folder: Location, location: str, full: bool) -> Any:
     """The files of this folder for pyiceberg, read-only."""
     from pyiceberg.io import FileIO, InputFile
 
@@ -118,7 +118,7 @@ def _files_of(folder: Location, location: str, whole: bool) -> Any:
             return self._file.exists()
 
         def open(self, seekable: bool = True) -> Any:
-            return open_inside(self._file, whole)
+            return open_inside(self._file, full)
 
     class Files(FileIO):
         """The files of the table."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gentus.lake.base import Unreadable, log, table_from_rows
-from gentus.lake.files import decode, sample, to_text
+from gentus.lake.files import decode, sample_bytes, to_text
 from gentus.lake.location import Location
 from gentus.table import Limits, Table, evenly_spaced
 
@@ -24,7 +24,7 @@ class JsonSample:
 
     head: bytes
     text: str  # the head
-    whole: bool  # the head is all there is
+    complete: bool  # the head is all there is
     lines: bool  # values that follow one another, rather than items of an array
     records: list[Any]  # the sampled ones
     header: list[str]  # keys in the order they are first seen, or the first record if all are arrays
@@ -48,22 +48,22 @@ def read_json(path: Location, name: str, limits: Limits) -> Table:
 
 def sample_json(path: Location, limits: Limits) -> JsonSample:
     """Sample a file, and find out how its records follow each other and which columns they have."""
-    taken = sample(path, limits.text_bytes)
+    taken = sample_bytes(path, limits.text_bytes)
     text, encoding = to_text(taken.head)
     if not text.strip():
         raise Unreadable("it is empty")
-    records, open_array = records_of(text, taken.whole)
-    if len(records) < 2 and not taken.whole:  # a value larger than the usual head
-        taken = sample(path, limits.text_bytes, limits.text_bytes)
+    records, open_array = records_of(text, taken.complete)
+    if len(records) < 2 and not taken.complete:  # a value larger than the usual head
+        taken = sample_bytes(path, limits.text_bytes, limits.text_bytes)
         text, encoding = to_text(taken.head)
-        records, open_array = records_of(text, taken.whole)
+        records, open_array = records_of(text, taken.complete)
     if not open_array:
         for block in taken.blocks:  # the lines of JSON Lines can be read from anywhere
             records += _lines(decode(block, encoding))
     if not records:
         raise Unreadable("there are no records in it: a table is an array of objects or an object per line")
     records = [records[i] for i in evenly_spaced(len(records), limits.rows)]
-    return JsonSample(taken.head, text, taken.whole, not open_array, records, *_header(records))
+    return JsonSample(taken.head, text, taken.complete, not open_array, records, *_header(records))
 
 
 def _header(records: list[Any]) -> tuple[list[str], bool]:
@@ -95,19 +95,19 @@ def cell_text(value: Any) -> str | None:
     return json.dumps(value, ensure_ascii=False)
 
 
-def records_of(text: str, whole: bool) -> tuple[list[Any], bool]:
+def records_of(text: str, complete: bool) -> tuple[list[Any], bool]:
     """Return the records of a text, and whether they are items of an array rather than lines."""
     start = skip(text, 0)
     if text.startswith("[", start):
-        return list(_items(text, start + 1, whole)), True
+        return list(_items(text, start + 1, complete)), True
     try:
         value, end = DECODER.raw_decode(text, start)
     except json.JSONDecodeError as error:
-        if whole or not text.startswith("{", start):
+        if complete or not text.startswith("{", start):
             raise Unreadable(f"it is not JSON: {error.msg} in line {error.lineno}") from error
         return list(_first_array(text, start + 1)), True
     if skip(text, end) < len(text):
-        return [value, *_values(text, end, whole)], False
+        return [value, *_values(text, end, complete)], False
     return _inside(value), True
 
 
@@ -128,7 +128,7 @@ def _inside(value: Any) -> list[Any]:
     return [value]
 
 
-def _items(text: str, position: int, whole: bool) -> Iterator[Any]:
+def _items(text: str, position: int, complete: bool) -> Iterator[Any]:
     """Yield the items of an array one by one, so that an array that is cut off still gives its first ones."""
     while (position := skip(text, position)) < len(text):
         if text[position] == "]":
@@ -136,21 +136,21 @@ def _items(text: str, position: int, whole: bool) -> Iterator[Any]:
         try:
             value, position = DECODER.raw_decode(text, position)
         except json.JSONDecodeError as error:
-            if whole:
+            if complete:
                 raise Unreadable(f"it is not JSON: {error.msg} in line {error.lineno}") from error
             return
         yield value
-    if whole:
+    if complete:
         raise Unreadable("the JSON ends too early: the file is cut off; copy it again")
 
 
-def _values(text: str, position: int, whole: bool) -> Iterator[Any]:
+def _values(text: str, position: int, complete: bool) -> Iterator[Any]:
     """Yield values that follow one another."""
     while (position := skip(text, position)) < len(text):
         try:
             value, position = DECODER.raw_decode(text, position)
         except json.JSONDecodeError as error:
-            if whole:
+            if complete:
                 raise Unreadable(f"it is not JSON Lines: {error.msg} in line {error.lineno}") from error
             return
         yield value
@@ -172,7 +172,7 @@ def _first_array(text: str, position: int) -> Iterator[Any]:
     while key := KEY.match(text, position):
         position = key.end()
         if text.startswith("[", position):
-            yield from _items(text, position + 1, whole=False)
+            yield from _items(text, position + 1, complete=False)
             return
         try:
             _, position = DECODER.raw_decode(text, position)

@@ -78,10 +78,10 @@ def _plain(location: str) -> str:
     return re.sub(r"^s3[an]://", "s3://", location)
 
 
-def open_inside(file: Location, whole: bool) -> Any:
+def open_inside(file: Location, full: bool) -> Any:
     """Open a file of a table; the caller closes it."""
     if isinstance(file, Remote):
         from gentus.lake.remote.file import RemoteFile, ranges_of
 
-        return RemoteFile(ranges_of(file, whole))
+        return RemoteFile(ranges_of(file, full))
     return file.open("rb")

@@ -15,7 +15,7 @@ from gentus.lake.base import Unreadable
 from gentus.lake.files import opened
 from gentus.lake.formats.typed import WINDOWS, file_literal, relation_table, runs_at, session, windows
 from gentus.lake.location import Location, Remote
-from gentus.lake.remote.file import ByteRanges, RemoteFile, ranges_of, whole_of
+from gentus.lake.remote.file import ByteRanges, RemoteFile, full_ranges, ranges_of
 from gentus.table import Limits, Table, evenly_spaced
 
 if TYPE_CHECKING:
@@ -44,10 +44,10 @@ def read_parquet(path: Location, name: str, limits: Limits) -> Table:
 
 
 @contextmanager
-def parquet_literal(path: Location, duck: duckdb.DuckDBPyConnection, whole: bool = False) -> Iterator[str]:
+def parquet_literal(path: Location, duck: duckdb.DuckDBPyConnection, full: bool = False) -> Iterator[str]:
     """The file as an SQL literal; inside the context, DuckDB can open an object at a URL by it."""
     if isinstance(path, Remote):
-        with _registered(duck, path, whole) as name:
+        with _registered(duck, path, full) as name:
             yield f"'{name}'"
         return
     with opened(path):
@@ -64,10 +64,10 @@ def _affordable(size: int, total: int, limits: Limits) -> int:
 
 
 @contextmanager
-def _registered(duck: duckdb.DuckDBPyConnection, location: Remote, whole: bool = False) -> Iterator[str]:
+def _registered(duck: duckdb.DuckDBPyConnection, location: Remote, full: bool = False) -> Iterator[str]:
     """Register a name with DuckDB by which it can open this object, and nothing else."""
     scheme = f"gentus-{next(_NUMBERS)}"
-    with whole_of(location) if whole else nullcontext(ranges_of(location)) as ranges:
+    with full_ranges(location) if full else nullcontext(ranges_of(location)) as ranges:
         duck.register_filesystem(_one_object(scheme, ranges))
         try:
             yield f"{scheme}://object.parquet"

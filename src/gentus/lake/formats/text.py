@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from gentus.lake.base import Unreadable, table_from_rows
-from gentus.lake.files import decode, sample, to_text
+from gentus.lake.files import decode, sample_bytes, to_text
 from gentus.lake.location import Location
 from gentus.table import Limits, Table, evenly_spaced
 
@@ -53,7 +53,7 @@ class Guess:
 
     @property
     def score(self) -> tuple[bool, float]:
-        """Order guesses: a delimiter seen often in the header outweighs some ragged rows."""
+        """What guesses are ordered by: a delimiter often in the header outweighs some ragged rows."""
         return self.clean, round(self.fit * math.log2(max(self.width, 1)), 3)
 
 
@@ -62,10 +62,10 @@ def parse(text: str, dialect: Dialect, rows: int | None = None) -> list[list[str
     return [row for row in islice(_text_rows(text, dialect, strict=False), rows) if row]
 
 
-def guess_dialect(text: str, whole: bool = True) -> Guess:
-    """Guess the dialect of a text whose first row is its header; `whole` says that nothing follows."""
+def guess_dialect(text: str, complete: bool = True) -> Guess:
+    """Guess the dialect of a text whose first row is its header; `complete` says that nothing follows."""
     look = text[:_CHARS]
-    cut = not whole or len(look) < len(text)
+    cut = not complete or len(look) < len(text)
     present = [delimiter for delimiter in DELIMITERS if delimiter in look]
     found = [_best_quotes(look, delimiter, cut) for delimiter in present]
     several = [one for one in found if one.width > 1]
@@ -83,7 +83,7 @@ def _text_rows(text: str, dialect: Dialect, strict: bool) -> Iterator[list[str]]
 def csv_rows(
     lines: Iterable[str], dialect: Dialect, longest: int, strict: bool = False
 ) -> Iterator[list[str]]:
-    """Cut lines into rows of cells, blank ones included; cells of up to `longest` characters are taken."""
+    """Cut lines into rows of cells, blank ones included; cells may have up to `longest` characters."""
     if csv.field_size_limit() < longest:
         csv.field_size_limit(longest)  # the default refuses cells over 128 kB
     return csv.reader(
@@ -144,7 +144,7 @@ def _swallowed(row: list[str]) -> bool:
 
 
 def _clean(look: str, dialect: Dialect, cut: bool) -> bool:
-    """Tell whether every quote opens or closes a cell."""
+    """Whether every quote opens or closes a cell."""
     if not dialect.quote or dialect.quote not in look:
         return dialect.quote == '"'
     try:
@@ -177,26 +177,26 @@ class TextSample:
 
 
 def read_delimited(path: Location, name: str, limits: Limits, prose: bool = False) -> Table:
-    """Read a delimited text file; `prose` says that it may as well be plain writing (`.txt`)."""
+    """Read a delimited text file; `prose` says that it may be no table at all (`.txt`)."""
     sampled = sample_text(path, limits, prose)
     return table_from_rows(name, sampled.header, sampled.rows, limits)
 
 
 def sample_text(path: Location, limits: Limits, prose: bool = False) -> TextSample:
-    """Sample a file, and find out how it is encoded, cut into cells, and headed."""
+    """Sample a file, and find out its encoding, dialect and header."""
     for least in (0, 1 << 20, 4 << 20, limits.text_bytes):
-        taken = sample(path, limits.text_bytes, least)
+        taken = sample_bytes(path, limits.text_bytes, least)
         text, encoding = to_text(taken.head)
         if not text.strip():
             raise Unreadable("it is empty")
-        found = guess_dialect(text, taken.whole)
+        found = guess_dialect(text, taken.complete)
         rows = parse(text, found.dialect)
-        if taken.whole or len(rows) > _ENOUGH or len(taken.head) >= limits.text_bytes:
+        if taken.complete or len(rows) > _ENOUGH or len(taken.head) >= limits.text_bytes:
             break
     if prose and (found.width < 2 or found.fit < 0.8):
         raise Unreadable("no delimiter cuts it into columns: it looks like plain writing, not like a table")
-    if not taken.whole and len(rows) > 2:
-        rows.pop()  # it ends where the sample does
+    if not taken.complete and len(rows) > 2:
+        rows.pop()  # cut off at the end of the sample
     header, body = rows[0], rows[1:]
     if body and is_rule(body[0]):
         del body[0]
@@ -211,19 +211,20 @@ def sample_text(path: Location, limits: Limits, prose: bool = False) -> TextSamp
 
 
 def is_rule(row: list[str]) -> bool:
-    """Tell the line between header and body of a table in Markdown."""
+    """Whether a row is the line between header and body of a table in Markdown."""
     return all(_RULE.fullmatch(cell) for cell in row)
 
 
 def _usual(rows: list[list[str]]) -> list[int]:
-    """Return the most frequent width of the rows, if there are any."""
+    """The most frequent width of the rows, if there are any."""
     return [width for width, _ in Counter(map(len, rows)).most_common(1)]
 
 
 def _aligned(block: str, dialect: Dialect, width: int) -> list[list[str]]:
-    """Return the whole rows inside a block from the middle of a file.
+    """The complete rows inside a block from the middle of a file.
 
-    Where it begins, a quoted cell may be open; the reading under which more rows have the right width wins.
+    A quoted cell may be open where it begins; both cases are tried, and the one with more rows of the right
+    width is taken.
     """
     _, _, inside = block.partition("\n")
     starts = [inside]

@@ -54,9 +54,8 @@ def _connection(memory: str) -> duckdb.DuckDBPyConnection:
             "temp_directory": "",  # spilling to disk is slower than refusing
         },
     )
-    duck.execute(
-        "SET GLOBAL disable_parquet_prefetching = true"
-    )  # at a URL it fetches whole columns for a few rows
+    # At a URL, prefetching would fetch whole columns for a few rows.
+    duck.execute("SET GLOBAL disable_parquet_prefetching = true")
     return duck
 
 

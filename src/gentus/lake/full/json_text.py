@@ -67,8 +67,8 @@ def _lists(records: Iterator[Any], width: int, tally: Tally) -> Iterator[list[An
 
 def _records(path: Location, sampled: JsonSample, tally: Tally) -> Iterator[Any]:
     """Yield all records in the way that the sample has them."""
-    if sampled.whole:
-        yield from records_of(sampled.text, whole=True)[0]
+    if sampled.complete:
+        yield from records_of(sampled.text, complete=True)[0]
         return
     text = _Text(stream_text(stream(path), sampled.head, tally.add_undecoded))
     if sampled.lines:

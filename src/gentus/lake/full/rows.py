@@ -116,9 +116,9 @@ def streamed(
 def text_array(cells: Sequence[str | None]) -> pa.Array:
     """Cells as Arrow has them; several times faster than `pa.array` where none is missing."""
     try:
-        whole = "".join(cells)  # type: ignore[arg-type]
-        parts: Sequence[str | bytes] = cells if whole.isascii() else [cell.encode() for cell in cells]  # type: ignore
-        data = whole.encode() if parts is cells else b"".join(parts)  # type: ignore[arg-type]
+        joined = "".join(cells)  # type: ignore[arg-type]
+        parts: Sequence[str | bytes] = cells if joined.isascii() else [cell.encode() for cell in cells]  # type: ignore
+        data = joined.encode() if parts is cells else b"".join(parts)  # type: ignore[arg-type]
     except (TypeError, UnicodeEncodeError):  # None, or a lone surrogate
         clean = [None if cell is None else cell.encode("utf-8", "replace").decode() for cell in cells]
         return pa.array(clean, pa.string())

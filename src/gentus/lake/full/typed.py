@@ -41,7 +41,7 @@ def full_parquet(path: Location, duck: duckdb.DuckDBPyConnection, limits: Limits
 
     @contextmanager
     def opened(duck: duckdb.DuckDBPyConnection) -> Iterator[str]:
-        with parquet_literal(path, duck, whole=True) as file:
+        with parquet_literal(path, duck, full=True) as file:
             yield f"read_parquet({file}, {ROW_NUMBER} = true, hive_partitioning = false)"
 
     with opened(duck) as relation:
@@ -197,7 +197,7 @@ def _full_batches(
 
 @contextmanager
 def _mapped(path: Location) -> Iterator[pa.NativeFile]:
-    with opened(path, whole=True) as file:  # refuses what is no regular file
+    with opened(path, full=True) as file:  # refuses what is no regular file
         remote = isinstance(path, Remote)
         with pa.PythonFile(file, mode="r") if remote else pa.memory_map(str(path)) as mapped:
             yield mapped

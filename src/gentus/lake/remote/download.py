@@ -24,7 +24,7 @@ class _Copy:
         self.of = (location.url, state)
         self._folder = tempfile.TemporaryDirectory(prefix="gentus-")
         self.file = Path(self._folder.name) / "copy"
-        with self.file.open("wb") as file, opened_remote(location, whole=True) as remote:
+        with self.file.open("wb") as file, opened_remote(location, full=True) as remote:
             while piece := remote.read(STREAMED):
                 file.write(piece)
 
@@ -42,7 +42,7 @@ def local_copy(location: Location, limits: Limits) -> Iterator[Path]:
     state = state_of(location)
     if state.size > limits.typed_bytes:
         raise Unreadable(
-            f"it is a database of {state.size / 1e6:,.0f} MB; at a URL they have to be copied whole, which "
+            f"it is a database of {state.size / 1e6:,.0f} MB; at a URL they have to be copied full, which "
             f"is done up to {limits.typed_bytes / 1e6:,.0f} MB. Download it, and index the copy"
         )
     with _LOCK:

@@ -20,9 +20,7 @@ STREAMED = 4 << 20  # AHEAD where an object is read from beginning to end
 _HELD = 24 << 20  # bytes that are held of an object, the last used ones
 _MOST = 96 << 20  # bytes that a sample of an object may fetch
 _TOGETHER = 8  # objects whose beginnings are fetched at once
-_recent = (
-    threading.local()
-)  # the object last opened in this thread: its format is detected first, then it is read
+_recent = threading.local()  # the object last opened here: its format is detected first, then it is read
 _Known: TypeAlias = dict[tuple[str, State], "ByteRanges"]
 
 
@@ -136,36 +134,36 @@ class RemoteFile(io.RawIOBase):
 
 
 @contextmanager
-def opened_remote(location: Remote, whole: bool = False) -> Iterator[RemoteFile]:
-    """Open an object, to read the `whole` of it or a sample, for which there is a limit of bytes."""
-    if whole:
-        with whole_of(location, STREAMED) as ranges:
+def opened_remote(location: Remote, full: bool = False) -> Iterator[RemoteFile]:
+    """Open an object to read it in `full`, or a sample of it, for which there is a limit of bytes."""
+    if full:
+        with full_ranges(location, STREAMED) as ranges:
             yield RemoteFile(ranges)
     else:
         yield RemoteFile(ranges_of(location))
 
 
 @contextmanager
-def whole_of(location: Remote, ahead: int = AHEAD) -> Iterator[ByteRanges]:
-    """The bytes of an object that is read as a whole; an error if it has changed meanwhile."""
+def full_ranges(location: Remote, ahead: int = AHEAD) -> Iterator[ByteRanges]:
+    """The bytes of an object that is read in full; an error if it has changed meanwhile."""
     state = state_of(location)
     yield ranges_of(Remote(location.url, state), True, ahead)
     if state.detects_changes and state_of(Remote(location.url)) != state:
         raise Unreadable("it was changed while it was read; run the same command again")
 
 
-def ranges_of(location: Remote, whole: bool = False, ahead: int = AHEAD) -> ByteRanges:
+def ranges_of(location: Remote, full: bool = False, ahead: int = AHEAD) -> ByteRanges:
     """The bytes of an object; those of the one opened just before are not fetched again."""
     state = state_of(location)
     known: _Known = getattr(_recent, "ahead", {})
-    ranges = None if whole else known.pop((location.url, state), None)
+    ranges = None if full else known.pop((location.url, state), None)
     last: _Known = getattr(_recent, "object", {})
-    if ranges is None and not whole and state.detects_changes:
+    if ranges is None and not full and state.detects_changes:
         ranges = last.get((location.url, state))
         ranges = None if ranges and ranges.failure else ranges
     if ranges is None:
-        ranges = ByteRanges(_fetcher(location, state), state.size, None if whole else _MOST, ahead)
-    _recent.object = {} if whole else {(location.url, state): ranges}
+        ranges = ByteRanges(_fetcher(location, state), state.size, None if full else _MOST, ahead)
+    _recent.object = {} if full else {(location.url, state): ranges}
     return ranges
 
 
@@ -207,7 +205,7 @@ def _fetcher(location: Remote, state: State) -> Callable[[int, int], bytes]:
             except ValueError:
                 if state.size > _HELD:
                     raise Unreadable(
-                        "its server only sends files whole, and this one is too large for that; download it"
+                        "its server only sends whole files, and this one is too large for that; download it"
                     ) from None
                 everything.append(with_retries(lambda: file._fetch_range(0, state.size)))
             return everything[0][start:end]

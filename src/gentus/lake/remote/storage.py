@@ -43,21 +43,21 @@ _NO_CREDENTIALS = (
 )
 
 
-def filesystem(place: Remote) -> tuple[Any, str]:
+def filesystem(location: Remote) -> tuple[Any, str]:
     """The client of a store, and the path of an object in it."""
     from fsspec.core import url_to_fs
 
     # No cached listings, since objects change; no retries by clients, since ours are the same for all stores.
     options: dict[str, Any] = {"use_listings_cache": False}
-    if is_s3(place):
+    if is_s3(location):
         options["config_kwargs"] = {"retries": {"total_max_attempts": 1}}
     try:
-        store, path = url_to_fs(place.url, **options)
+        store, path = url_to_fs(location.url, **options)
     except ImportError as error:
-        package = _PACKAGES.get(place.scheme)
+        package = _PACKAGES.get(location.scheme)
         what = f"pip install {package}" if package else scrubbed(str(error))
         raise Unreadable(
-            f"reading {place.scheme}:// needs a package that is not installed: {what}"
+            f"reading {location.scheme}:// needs a package that is not installed: {what}"
         ) from error
     except ValueError as error:
         raise Unreadable(scrubbed(str(error))) from error
@@ -66,23 +66,23 @@ def filesystem(place: Remote) -> tuple[Any, str]:
     return store, path
 
 
-def call_store(place: Remote, work: Callable[[Any, str], T]) -> T:
+def call_store(location: Remote, work: Callable[[Any, str], T]) -> T:
     """Call a store with retries; raises `Unreadable` with the reason of a failure, and nothing else."""
     with plain_errors():
-        store, path = filesystem(place)
+        store, path = filesystem(location)
         return with_retries(lambda: work(store, path))
 
 
-def state_of(place: Remote) -> State:
+def state_of(location: Remote) -> State:
     """The state of an object: as it was listed, or as it is now."""
-    if place.state is not None:
-        return place.state
-    return state_in(info_of(place))
+    if location.state is not None:
+        return location.state
+    return state_in(info_of(location))
 
 
-def info_of(place: Remote) -> dict[str, Any]:
+def info_of(location: Remote) -> dict[str, Any]:
     """The `info` that fsspec has of an object."""
-    return call_store(place, lambda store, path: dict(store.info(path)))
+    return call_store(location, lambda store, path: dict(store.info(path)))
 
 
 def state_in(info: dict[str, Any]) -> State:
@@ -95,7 +95,7 @@ def state_in(info: dict[str, Any]) -> State:
     return State(int(size), _nanoseconds(when), version)
 
 
-def exists(place: Remote) -> bool:
+def exists(location: Remote) -> bool:
     """Whether there is an object, or anything below; raises `Unreadable` where that cannot be found out."""
 
     def look(store: Any, path: str) -> bool:
@@ -106,18 +106,18 @@ def exists(place: Remote) -> bool:
         return True
 
     try:
-        return call_store(place, look)
+        return call_store(location, look)
     except Unreadable as error:
-        raise Unreadable(f"{place}: {error.reason}") from error
+        raise Unreadable(f"{location}: {error.reason}") from error
 
 
-def is_directory(place: Remote) -> bool:
+def is_directory(location: Remote) -> bool:
     """Whether a URL is that of a folder."""
-    return info_of(place).get("type") == "directory"
+    return info_of(location).get("type") == "directory"
 
 
 def s3_objects(folder: Remote) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Name and info of all objects below a folder of S3, in the order of names, a thousand a request."""
+    """Name and info of all objects below a folder of S3, in the order of names, a thousand per request."""
     bucket, _, prefix = folder.url.partition("://")[2].partition("/")
     prefix = f"{prefix}/" if prefix else ""
     more: dict[str, str] = {}
@@ -159,14 +159,14 @@ def files_in(folder: Remote) -> dict[str, State]:
     return {name: state_from(folder / name, info) for name, info in inner}
 
 
-def is_s3(place: Remote) -> bool:
+def is_s3(location: Remote) -> bool:
     """Whether it is an object or folder of S3."""
-    return place.scheme in ("s3", "s3a")
+    return location.scheme in ("s3", "s3a")
 
 
-def state_from(place: Remote, info: dict[str, Any]) -> State:
+def state_from(location: Remote, info: dict[str, Any]) -> State:
     """The state of a listed object; listings of web pages may not have the size, which is then asked for."""
-    return state_in(info if info.get("size") is not None else info_of(place))
+    return state_in(info if info.get("size") is not None else info_of(location))
 
 
 @contextmanager
@@ -177,11 +177,11 @@ def plain_errors() -> Iterator[None]:
     except Unreadable:
         raise
     except Exception as error:
-        raise Unreadable(_reason(error)) from None  # the original may name what must not be shown
+        raise Unreadable(_reason(error)) from None  # the original may hold secrets
 
 
 def _reason(error: Exception) -> str:
-    names = [kind.__name__ for kind in type(error).__mro__]
+    names = [base.__name__ for base in type(error).__mro__]
     if any(name in ("NoCredentialsError", "PartialCredentialsError", "ProfileNotFound") for name in names):
         return _NO_CREDENTIALS
     if isinstance(error, PermissionError):
@@ -193,7 +193,7 @@ def _reason(error: Exception) -> str:
 
 
 def scrubbed(text: str) -> str:
-    """Take out of a message what may be secret: passwords and queries in URLs, values of the environment."""
+    """A message without possible secrets: passwords and queries in URLs, values of the environment."""
     for name, value in os.environ.items():
         if len(value) > 3 and _SECRET.search(name):
             text = text.replace(value, "***")
@@ -201,7 +201,7 @@ def scrubbed(text: str) -> str:
 
 
 def _nanoseconds(when: Any) -> int:
-    """A date as stores write it, in nanoseconds; 0 if it is none."""
+    """A date in any of the forms that stores use, in nanoseconds; 0 if it is none."""
     try:
         if isinstance(when, str):
             try:
@@ -210,7 +210,7 @@ def _nanoseconds(when: Any) -> int:
                 when = parsedate_to_datetime(when)
         if isinstance(when, datetime):
             when = (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
-        # In whole microseconds: one store writes the same date in several ways.
+        # Rounded to microseconds: one store writes the same date with several precisions.
         return 0 if when is None else round(float(when) * 1e6) * 1000
     except (ValueError, TypeError, OverflowError):
         return 0

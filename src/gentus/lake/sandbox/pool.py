@@ -149,7 +149,8 @@ class _Worker:
 class _Pool(Generic[R]):
     """Workers, the batches of each, and results that are not next in the order yet.
 
-    A pool of our own: pebble's has no limit on how far it runs ahead of a slow consumer and no memory limit.
+    Not pebble: as fast, but its time limit is per task, not per file of a batch, and its processes import the
+    caller's script.
     """
 
     def __init__(self, work: Work[R], limits: Limits, workers: int) -> None:
