@@ -66,7 +66,7 @@ class PairFeatures:
 
 
 def pair_features(query: TableProfile, table: TableProfile, names: bool = True) -> PairFeatures:
-    """Compare every column of the query with every column of the table; names only if they are to be used."""
+    """Compare every column of the query with every column of the table; names only with `names`."""
     containment, jaccard, overlap = _value_overlap(query, table)
     words, grams, shapes, meaning = _text_cosines(query, table)
     largest, mean, scaled, distinct_scaled, within, spreads = _distributions(query, table)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import duckdb
 
 MEMORY = "576MB"
-# Connections that are open, for those who may have to interrupt them; None: nobody wants to know.
+# Connections that are open, for a caller that may have to interrupt them; None: they are not recorded.
 OPEN_CONNECTIONS: ContextVar[list[Any] | None] = ContextVar("OPEN_CONNECTIONS", default=None)
 _AMOUNT = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT]i?B)")
 _THREADS = 4  # more take more memory, and wait for the one that reads

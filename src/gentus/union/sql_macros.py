@@ -81,28 +81,23 @@ _PATTERNS = {  # every $NAME in the SQL below
     "DIGIT": r"\d",
     "LIKE_A_NUMBER": r"[^\pL]*(?:\pL{1,3}[^\pL]*)?",  # at most a short word, such as a currency
 }
+_NUMBER_SHAPES = {  # the shape of the first pattern that matches
+    **{"INT": "int", "SIGNED": "int", "ANY_DIGITS": "id", "POINT3": "point3", "POINT": "point"},
+    **{"COMMA3": "comma3", "COMMA": "comma", "COMMAS": "commas", "COMMAS_POINT": "commas."},
+    **{"POINTS": "points", "POINTS_COMMA": "points,", "PHONE": "phone"},
+    **{"SPACES": "spaces", "SPACES_POINT": "spaces.", "SPACES_COMMA": "spaces,"},
+}
 _CLOCKS = ["", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p", " %I:%M%p", " %I:%M:%S%p"]
 
 _MACROS = {
     # A number without currency, percent sign and typographic minus.
     "gentus_bare(x)": r"""
         regexp_replace(regexp_replace(replace(x, '−', '-'), $SIGN_AND_MONEY, '\1'), $PERCENT, '')""",
-    "gentus_number_shape(x)": """CASE
-        WHEN regexp_full_match(x, $INT) OR regexp_full_match(x, $SIGNED) THEN 'int'
-        WHEN regexp_full_match(x, $ANY_DIGITS) THEN 'id'
-        WHEN regexp_full_match(x, $POINT3) THEN 'point3'
-        WHEN regexp_full_match(x, $POINT) THEN 'point'
-        WHEN regexp_full_match(x, $COMMA3) THEN 'comma3'
-        WHEN regexp_full_match(x, $COMMA) THEN 'comma'
-        WHEN regexp_full_match(x, $COMMAS) THEN 'commas'
-        WHEN regexp_full_match(x, $COMMAS_POINT) THEN 'commas.'
-        WHEN regexp_full_match(x, $POINTS) THEN 'points'
-        WHEN regexp_full_match(x, $POINTS_COMMA) THEN 'points,'
-        WHEN regexp_full_match(x, $PHONE) THEN 'phone'
-        WHEN regexp_full_match(x, $SPACES) THEN 'spaces'
-        WHEN regexp_full_match(x, $SPACES_POINT) THEN 'spaces.'
-        WHEN regexp_full_match(x, $SPACES_COMMA) THEN 'spaces,'
-        END""",
+    "gentus_number_shape(x)": "CASE {} END".format(
+        " ".join(
+            f"WHEN regexp_full_match(x, ${name}) THEN '{shape}'" for name, shape in _NUMBER_SHAPES.items()
+        )
+    ),
     # Digits, a decimal point and an exponent: what a cast takes. Null for what is no number.
     "gentus_digits(x, comma)": """CASE
         WHEN regexp_full_match(x, $ANY_DIGITS) THEN x
