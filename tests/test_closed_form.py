@@ -14,8 +14,16 @@ import gentus
 from gentus.arrays import F32, half
 from gentus.embed.closed_form import ClosedForm, learn_space, normalized_affinity
 from gentus.embed.smoothing import smooth, smooth_new
-from gentus.features.blocks import Blocks, learn_blocks, name_agreement
-from gentus.features.evidence import BLOCKS, NAMES, Evidence, normalize, unit_blocks
+from gentus.features.evidence import (
+    BLOCKS,
+    NAMES,
+    Blocks,
+    Evidence,
+    learn_blocks,
+    name_agreement,
+    normalize,
+    unit_blocks,
+)
 from gentus.features.extract import Features, concatenate, featurize
 from gentus.identifiers.semantic_ids import format_sid
 from gentus.index.index import Index

@@ -11,17 +11,9 @@ import scipy.sparse as sp
 
 from gentus.arrays import F32
 from gentus.features import evidence as module
-from gentus.features.evidence import (
-    BLOCKS,
-    NAMES,
-    WIDTH,
-    WIDTHS,
-    Evidence,
-    learn_vocabulary,
-    profiles,
-    singular_directions,
-)
+from gentus.features.evidence import BLOCKS, NAMES, WIDTH, WIDTHS, Evidence, profiles
 from gentus.features.extract import KINDS, TOKEN, Features, concatenate, featurize
+from gentus.features.vocabulary import learn_vocabulary, singular_directions
 from gentus.features.weights import load_vectors
 from gentus.table import Column, Table
 

@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 
 from gentus.arrays import F32, F64, half
 from gentus.embed.smoothing import smooth_new
-from gentus.features.blocks import Blocks, products
-from gentus.features.evidence import WIDTHS, Evidence, normalize
+from gentus.features.evidence import WIDTHS, Blocks, Evidence, normalize, products
 from gentus.features.extract import Features, featurize
 from gentus.settings import SpaceSettings
 from gentus.table import Table

@@ -1,4 +1,4 @@
-"""Evidence: vectors of columns whose products are similarities. NumPy and SciPy only.
+"""Evidence: vectors of columns whose products are similarities, and blocks, the vectors of tables.
 
 A column's vector has a block for each kind of evidence: words, character grams and cell shapes as TF-IDF in
 their leading singular directions (latent semantic analysis), the weighted mean of static token vectors,
@@ -12,29 +12,30 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gentus.arrays import F32, I64
+from gentus.arrays import F32, I64, half
 from gentus.features.extract import KINDS, PROFILE, TOKEN, Features
+from gentus.features.vocabulary import (
+    SVD_WIDTHS,
+    Vocabulary,
+    idf_bytes,
+    idf_of,
+    learn_vocabulary,
+    restore_idf,
+    table_counts,
+)
 from gentus.features.weights import TOKEN_WIDTH, TOKENS, load_vectors
-
-if TYPE_CHECKING:  # a search imports no SciPy, which takes a tenth of a second
-    import scipy.sparse as sp
-
+from gentus.settings import SpaceSettings
 
 NAMES = ("name words", "name grams")
-_SVD = {"words": 200, "grams": 150, "shapes": 128, "name words": 100, "name grams": 100}
 WIDTHS = {
-    "words": _SVD["words"],
-    "grams": _SVD["grams"],
-    "shapes": _SVD["shapes"],
-    "tokens": TOKEN_WIDTH,
-    "profile": 64,
-    "name words": _SVD["name words"],
-    "name grams": _SVD["name grams"],
+    **{kind: SVD_WIDTHS[kind] for kind in ("words", "grams", "shapes")},
+    **{"tokens": TOKEN_WIDTH, "profile": 64},
+    **{kind: SVD_WIDTHS[kind] for kind in NAMES},
 }
 BLOCKS: dict[str, slice] = {  # the part of a column's vector that each kind has
     kind: slice(end - width, end)
@@ -45,16 +46,10 @@ _WIDTHS = list(WIDTHS.values())
 _BEGINS = [block.start for block in BLOCKS.values()]
 FEW = 8192  # ids up to which a loop over columns is faster than sparse products
 FEWEST, MOST = 1 << 14, 1 << 16  # sizes of a vocabulary: for the smallest lakes, for the largest
-
-
-@dataclass(frozen=True, slots=True)
-class Vocabulary:
-    """The ids of one kind: the IDF of each, and its row in the latent semantic space of the kind."""
-
-    ids: NDArray[np.uint32]  # (V,) sorted
-    idf: F32  # (V,)
-    rows: NDArray[np.int8]  # (V, width)
-    scales: F32  # (V,) a row of length about one is `rows * scales`
+TABLE = {"words": 0.3, "grams": 0.3, "tokens": 0.3, "profile": 0.1}  # weights of a table's blocks
+IN_COLUMN = 0.2  # weight of every kind in a column's vector
+NAME_IN_TABLE, NAME_IN_COLUMN = 0.5, 0.2  # those of names, times `Blocks.name_trust`
+POSITIONS = 96  # of columns that are distinguished, from the left
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +111,10 @@ class Evidence:
     def fit(cls, features: Features, tables: int, names: bool = True, seed: int = 0) -> Evidence:
         """Learn from a sample of a lake of `tables` tables."""
         most = int(np.clip(1 << (2 * tables - 1).bit_length(), FEWEST, MOST))
-        kinds = [kind for kind in _SVD if names or kind not in NAMES]
+        kinds = [kind for kind in SVD_WIDTHS if names or kind not in NAMES]
         known = {kind: learn_vocabulary(features, kind, most, seed) for kind in kinds}
-        counts = _table_counts(features, "tokens")
-        idf = quantize_idf(_idf(counts.count(TOKENS, TOKEN), len(features)))
+        counts = table_counts(features, "tokens")
+        idf = idf_of(counts.count(TOKENS, TOKEN), len(features))
         # In double precision, so that the order of the sum does not matter.
         mass = np.bincount(counts.ids - TOKEN, counts.weights * idf[counts.ids - TOKEN], TOKENS)
         centre = mass / max(mass.sum(), 1e-9) @ load_vectors().astype(np.float64)
@@ -159,38 +154,22 @@ class Evidence:
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays that are stored."""
         stored: dict[str, NDArray[Any]] = {
-            "evidence.token_idf": np.rint(self.token_idf * 16).astype(np.uint8),
+            "evidence.token_idf": idf_bytes(self.token_idf),
             "evidence.centre": self.centre.astype(np.float16),
             "evidence.weights": self.weights,
         }
         for kind, vocabulary in self.vocabularies.items():
-            stored[f"{kind}.ids"] = vocabulary.ids
-            stored[f"{kind}.idf"] = np.rint(vocabulary.idf * 16).astype(np.uint8)
-            stored[f"{kind}.rows"] = vocabulary.rows
-            stored[f"{kind}.scales"] = vocabulary.scales.astype(np.float16)
+            stored |= {f"{kind}.{name}": array for name, array in vocabulary.arrays().items()}
         return stored
 
     @classmethod
     def restore(cls, stored: Mapping[str, NDArray[Any]]) -> Evidence:
         """From stored arrays, whose shapes are checked."""
-        kinds = [kind for kind in _SVD if f"{kind}.ids" in stored]
-        known = {}
-        for kind in kinds:
-            count = len(stored[f"{kind}.ids"])
-            shapes = {"idf": (count,), "rows": (count, WIDTHS[kind]), "scales": (count,)}
-            for name, shape in shapes.items():
-                if stored[f"{kind}.{name}"].shape != shape:
-                    raise ValueError(f"{kind}.{name} is not of shape {shape}")
-            known[kind] = Vocabulary(
-                stored[f"{kind}.ids"],
-                _restore_idf(stored[f"{kind}.idf"]),
-                stored[f"{kind}.rows"],
-                stored[f"{kind}.scales"].astype(np.float32),
-            )
+        known = {kind: Vocabulary.restore(stored, kind) for kind in SVD_WIDTHS if f"{kind}.ids" in stored}
         if not {"words", "grams", "shapes"} <= set(known):
             raise ValueError("words, grams or shapes are missing")
         centre = stored["evidence.centre"].astype(np.float32)
-        idf, weights = _restore_idf(stored["evidence.token_idf"]), stored["evidence.weights"]
+        idf, weights = restore_idf(stored["evidence.token_idf"]), stored["evidence.weights"]
         if idf.shape != (TOKENS,) or centre.shape != (TOKEN_WIDTH,) or weights.shape != (len(BLOCKS),):
             raise ValueError("token weights are not of the right shape")
         return cls(known, idf, centre, weights)
@@ -201,99 +180,147 @@ def equal_weights() -> F32:
     return np.full(len(BLOCKS), 1 / len(BLOCKS), np.float32)
 
 
-# --- latent semantic analysis ------------------------------------------------------------------------
+# --- blocks of tables --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class _Counts:
-    """Counts of ids of one kind, per table."""
+class Encoded:
+    """Tables as blocks, and their columns as vectors."""
 
-    tables: I64  # (n,)
-    ids: NDArray[np.int64]  # (n,)
-    weights: F32  # (n,) 1 + log of the count
+    blocks: F32  # (T, B) independent of the order of columns
+    ordered: F32  # (T, d) means of columns with signs by position
+    columns: F32  # (C, d)
+    starts: I64  # (T + 1,) where each table's columns begin
 
-    def count(self, size: int, first: int) -> I64:
-        """(size,) the number of tables that have each id."""
-        return np.bincount(self.ids - first, minlength=size)
-
-
-def _table_counts(features: Features, kind: str) -> _Counts:
-    """Counts of the ids of a kind in each table, over all columns."""
-    first, last = KINDS[kind]
-    some = np.flatnonzero((features.ids >= first) & (features.ids < last))
-    column_of = np.repeat(np.arange(len(features.starts) - 1), np.diff(features.starts))[some]
-    table_of = np.repeat(np.arange(len(features)), np.diff(features.tables))
-    keys = (table_of[column_of].astype(np.int64) << 32) | features.ids[some]
-    order = np.argsort(keys, kind="stable")
-    ordered = keys[order]
-    begins = np.flatnonzero(np.diff(ordered, prepend=-1))
-    times = np.add.reduceat(features.counts[some[order]].astype(np.int64), begins) if len(begins) else begins
-    unique = ordered[begins]
-    weights = (1 + np.log(np.maximum(times, 1))).astype(np.float32)
-    return _Counts(unique >> 32, unique & 0xFFFFFFFF, weights)
+    def vectors(self, order: float) -> F32:
+        """(T, D) blocks, and `ordered` with the weight that column positions have in the lake."""
+        return np.concatenate([self.blocks, order**0.5 * self.ordered], axis=1) if order else self.blocks
 
 
-def learn_vocabulary(features: Features, kind: str, most: int, seed: int) -> Vocabulary:
-    """The `most` ids of a kind with the highest table frequency, and their TF-IDF's singular directions."""
-    import scipy.sparse as sp
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """Features in, blocks of tables and vectors of columns out."""
 
-    counts = _table_counts(features, kind)
-    ids, at, frequency = np.unique(counts.ids, return_inverse=True, return_counts=True)
-    common = np.flatnonzero(frequency > 1)  # ids of one table say nothing about others ...
-    width = WIDTHS[kind]
-    if len(common) < 2 * width:
-        common = np.arange(len(ids))  # ... but in a small lake there are too few others
-    kept = np.sort(common[np.argsort(-frequency[common], kind="stable")[:most]])
-    idf = quantize_idf(_idf(frequency[kept], len(features)))
-    number = np.full(len(ids), -1)
-    number[kept] = np.arange(len(kept))
-    known = number[at] >= 0
-    at, tables = number[at[known]], counts.tables[known]
-    matrix = sp.csr_matrix((counts.weights[known] * idf[at], (tables, at)), (len(features), len(kept)))
-    rows = np.zeros((len(kept), width), np.float32)
-    found = singular_directions(_unit_rows(matrix), width, seed)
-    rows[:, : found.shape[1]] = found
-    scales = (np.abs(rows).max(1, initial=0) / 127).astype(np.float16).astype(np.float32)
-    whole = np.rint(rows / np.maximum(scales, 1e-9)[:, None])
-    return Vocabulary(ids[kept].astype(np.uint32), idf, np.clip(whole, -127, 127).astype(np.int8), scales)
+    evidence: Evidence
+    basis: F32  # (WIDTH, d) from a column's evidence to its vector
+    name_trust: float = 0.0  # how far names agree with cells, 0 to 1
 
+    def encode(self, features: Features) -> Encoded:
+        """Blocks and columns of some tables. One without columns has blocks of zeros."""
+        starts = features.tables.astype(np.int64)
+        filled = np.flatnonzero(np.diff(starts) > 0)
+        raw = self.evidence.raw(features)
+        blocks = np.zeros((len(starts) - 1, self.width), np.float32)
+        ordered = np.zeros((len(blocks), self.basis.shape[1]), np.float32)
+        if not len(filled):
+            return Encoded(blocks, ordered, ordered[:0], starts)
+        sums = unit_blocks(np.add.reduceat(raw, starts[filled]))
+        columns = normalize(products(unit_blocks(raw), self.basis, starts))
+        parts = [weight * sums[:, BLOCKS[kind]] for kind, weight in self._weights().items()]
+        parts.append(normalize(np.add.reduceat(columns, starts[filled])))
+        blocks[filled] = np.concatenate(parts, axis=1)
+        position = np.minimum(features.positions[:, 0], POSITIONS - 1)
+        signed = columns * position_signs(self.basis.shape[1])[position]
+        ordered[filled] = normalize(np.add.reduceat(signed, starts[filled]))
+        return Encoded(blocks, ordered, columns, starts)
 
-def singular_directions(matrix: sp.csr_matrix, width: int, seed: int, rounds: int = 1) -> F32:
-    """(V, width) leading right singular vectors of a sparse matrix, by randomised subspace iteration."""
-    width = min(width, min(matrix.shape))
-    if not width or not matrix.nnz:
-        return np.zeros((matrix.shape[1], 0), np.float32)
-    random = np.random.default_rng(seed)
-    some = min(width + 20, matrix.shape[0])
-    sketch = _orthonormal(matrix @ random.standard_normal((matrix.shape[1], some), dtype=np.float32))
-    across = matrix.T.tocsr()
-    for _ in range(rounds):
-        sketch = _orthonormal(matrix @ _orthonormal(across @ sketch))
-    small = np.asarray(across @ sketch, np.float64)  # (V, some)
-    values, vectors = np.linalg.eigh(small.T @ small)
-    leading = vectors[:, ::-1][:, :width] / np.sqrt(np.maximum(values[::-1][:width], 1e-12))
-    return np.asarray(small @ leading, np.float32)
+    @property
+    def width(self) -> int:
+        """B, the width of a table's blocks."""
+        return sum(WIDTHS[kind] for kind in self._weights()) + int(self.basis.shape[1])
 
+    def name_blocks(self) -> list[slice]:
+        """The columns of a table's blocks (T, B) that are of names."""
+        found, end = [], 0
+        for kind in self._weights():
+            part = slice(end, end := end + WIDTHS[kind])
+            if kind in NAMES:
+                found.append(part)
+        return found
 
-def _orthonormal(vectors: F32) -> F32:
-    """An orthonormal basis of the columns of a tall matrix, by its small Gram matrix."""
-    gram = vectors.T.astype(np.float64) @ vectors
-    values, directions = np.linalg.eigh(gram)
-    scale = 1 / np.sqrt(np.maximum(values, values[-1] * 1e-12 + 1e-300))
-    return np.asarray(vectors @ (directions * scale).astype(np.float32), np.float32)
-
-
-def _idf(frequency: I64, tables: int) -> F32:
-    return (np.log((1 + tables) / (1 + frequency)) + 1).astype(np.float32)
+    def _weights(self) -> dict[str, float]:
+        """Square roots of the weights of a table's blocks, which sum to one."""
+        weights = dict(TABLE)
+        if self.name_trust:
+            weights |= dict.fromkeys(NAMES, NAME_IN_TABLE * self.name_trust)
+        total = sum(weights.values())
+        return {kind: (weight / total) ** 0.5 for kind, weight in weights.items()}
 
 
-def quantize_idf(idf: F32) -> F32:
-    """IDF rounded to a sixteenth, so that a stored byte restores it exactly."""
-    return np.asarray(np.minimum(np.rint(idf * 16), 255) / 16, np.float32)
+def products(rows: F32, matrix: F32, starts: I64) -> F32:
+    """`rows @ matrix`, table by table.
+
+    In a product of many tables, BLAS rounds a row differently by its position; but a table must have the same
+    vectors alone and among others.
+    """
+    found = np.empty((len(rows), matrix.shape[1]), np.float32)
+    for first, last in pairwise(starts.tolist()):
+        np.matmul(rows[first:last], matrix, out=found[first:last])
+    return found
 
 
-def _restore_idf(stored: NDArray[np.uint8]) -> F32:
-    return np.asarray(stored / 16, np.float32)
+@lru_cache(maxsize=4)
+def position_signs(width: int) -> F32:
+    """(POSITIONS, width) random signs: columns at the same position keep their product, others lose it."""
+    random = np.random.Generator(np.random.PCG64(20_181))  # part of the format
+    return np.where(random.random((POSITIONS, width)) < 0.5, -1, 1).astype(np.float32)
+
+
+def learn_blocks(
+    evidence: Evidence, features: Features, settings: SpaceSettings, most: int = 20_000
+) -> Blocks:
+    """Learn the basis of column vectors, partly whitened, and how far names count, from a sample."""
+    raw = evidence.raw(features)
+    name_trust = name_agreement(raw, features) if evidence.named else 0.0
+    some = unit_blocks(raw[:: max(1, -(-len(raw) // most))].copy())
+    scale = _column_scale(name_trust)
+    some *= scale
+    values, vectors = np.linalg.eigh(some.T.astype(np.float64) @ some / max(len(some), 1))
+    width = min(settings.columns, len(values))
+    values = np.maximum(values[::-1][:width], max(values[-1], 1e-12) * 1e-9)
+    whitened = vectors[:, ::-1][:, :width] * (values / values[0]) ** (-settings.whitening / 2)
+    return Blocks(evidence, half(whitened * scale[:, None]), name_trust)
+
+
+def _column_scale(name_trust: float) -> F32:
+    """(WIDTH,) the square root of the weight of every kind in a column's vector."""
+    scale = np.empty(sum(WIDTHS.values()), np.float32)
+    for kind, block in BLOCKS.items():
+        scale[block] = (NAME_IN_COLUMN * name_trust if kind in NAMES else IN_COLUMN) ** 0.5
+    return scale
+
+
+def name_agreement(raw: F32, features: Features, tables: int = 2000, anchors: int = 400) -> float:
+    """How far names agree with cells, 0 to 1, by the (C, WIDTH) raw evidence alone.
+
+    It is the correlation of name and word similarity over a table's nearest tables, as a share of the
+    correlation of token and word similarity.
+    """
+    starts = features.tables.astype(np.int64)
+    filled = np.flatnonzero(np.diff(starts) > 0)[:tables]
+    if len(filled) < 4:
+        return 1.0
+    sums = {
+        kind: normalize(np.add.reduceat(raw[:, BLOCKS[kind]], starts[:-1][filled])[: len(filled)])
+        for kind in ("words", "tokens", *NAMES)
+    }
+    some = np.unique(np.linspace(0, len(filled) - 1, anchors).astype(int))
+    similar = {kind: vectors[some] @ vectors.T for kind, vectors in sums.items()}
+    together = similar["words"] + similar["tokens"]
+    together[np.arange(len(some)), some] = -np.inf
+    count = min(100, len(filled) - 1)
+    best = np.argpartition(-together, count - 1, axis=1)[:, :count]
+    near = {kind: np.take_along_axis(values, best, 1) for kind, values in similar.items()}
+    names = np.mean([_correlation(near[kind], near["words"]) for kind in NAMES])
+    usual = _correlation(near["tokens"], near["words"])
+    return round(float(np.clip(names / max(usual, 0.1), 0, 1)), 3)
+
+
+def _correlation(left: F32, right: F32) -> float:
+    """The mean correlation of the rows of two arrays."""
+    left, right = left - left.mean(1, keepdims=True), right - right.mean(1, keepdims=True)
+    lengths = np.sqrt((left**2).sum(1) * (right**2).sum(1))
+    return float(((left * right).sum(1) / np.maximum(lengths, 1e-9)).mean())
 
 
 # --- sums and lengths --------------------------------------------------------------------------------
@@ -328,14 +355,6 @@ def add_many(vectors: F32, lexicon: Lexicon, weights: F32, at: I64, starts: I64)
         vectors[:, BLOCKS[kind]] = matrix @ rows[np.flatnonzero(present)].astype(np.float32)
 
 
-def _unit_rows(matrix: sp.csr_matrix) -> sp.csr_matrix:
-    import scipy.sparse as sp
-
-    squares = np.asarray(matrix.multiply(matrix).sum(1), np.float64).ravel()
-    scale = (1 / np.sqrt(np.maximum(squares, 1e-18))).astype(np.float32)
-    return sp.csr_matrix(sp.diags(scale) @ matrix, dtype=np.float32)
-
-
 def unit_blocks(vectors: F32) -> F32:
     """Scale every block of every row to length one, in place; zero blocks stay."""
     squares = np.add.reduceat(vectors * vectors, _BEGINS, axis=1)  # (C, kinds)
@@ -366,7 +385,7 @@ def normalize(vectors: F32) -> F32:
 def profiles(profile: F32) -> F32:
     """(C, 64) random Fourier features of profiles, of length one."""
     frequencies, phases = _fourier()
-    # Not by BLAS, which rounds a row differently by its position: see `blocks.products`.
+    # Not by BLAS, which rounds a row differently by its position: see `products`.
     return normalize(np.cos(np.einsum("cp,pd->cd", profile, frequencies) + phases))
 
 

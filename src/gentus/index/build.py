@@ -18,8 +18,7 @@ import numpy as np
 from gentus import __version__
 from gentus.embed.closed_form import learn_space
 from gentus.embed.smoothing import choose_anchors, place_new, smooth
-from gentus.features.blocks import Encoded, learn_blocks
-from gentus.features.evidence import Evidence
+from gentus.features.evidence import Encoded, Evidence, learn_blocks
 from gentus.features.extract import concatenate
 from gentus.identifiers.codebooks import codebook_statistics, held_out_error, learn_codebooks
 from gentus.identifiers.semantic_ids import NON_SEMANTIC, make_identifiers
