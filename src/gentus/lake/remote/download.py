@@ -42,7 +42,7 @@ def local_copy(location: Location, limits: Limits) -> Iterator[Path]:
     state = state_of(location)
     if state.size > limits.typed_bytes:
         raise Unreadable(
-            f"it is a database of {state.size / 1e6:,.0f} MB; at a URL they have to be copied full, which "
+            f"it is a database of {state.size / 1e6:,.0f} MB; databases at URLs are copied whole, which "
             f"is done up to {limits.typed_bytes / 1e6:,.0f} MB. Download it, and index the copy"
         )
     with _LOCK:
