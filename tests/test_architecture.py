@@ -36,7 +36,6 @@ NOT_YET = [
     "gentus/index/build_labelled.py: learn_with_labels, lines",
     "gentus/index/build_labelled.py: learn_with_labels, parameters",
     "gentus/index/build_labelled.py: _supervision, parameters",
-    "gentus/index/inspect_records.py: inspect, lines",
     "gentus_bench/ablation.py: measure_identifiers, parameters",
     "gentus_bench/beam.py: measure_beams, parameters",
     "gentus_bench/cli.py",

@@ -280,7 +280,7 @@ def test_machines_that_would_do_other_work_are_refused(
     engine: RayEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(ValueError, match="does not see the lake: mount it at /no/such/folder"):
-        engine._look_around(Path("/no/such/folder"))
+        engine._check_nodes(Path("/no/such/folder"))
     monkeypatch.setattr(engine_ray, "__version__", "9.9.9")
     with pytest.raises(ValueError, match=r"needs gentus 9\.9\.9, as there is here, and has"):
         list(engine.scan(tmp_path))

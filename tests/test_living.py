@@ -206,13 +206,13 @@ def test_much_change_is_compacted_in_the_background(
 ) -> None:
     monkeypatch.setattr("gentus.index.compactor.most_changes", lambda tables: 2)
     with gentus.open(path) as index:
-        snapshot = index.config.snapshot
+        tree = index.config.tree
         index.remove(["fish_0.csv", "cities_0.csv", "films_0.csv"])
         deadline = time.monotonic() + 10
-        while index.config.snapshot == snapshot and time.monotonic() < deadline:
+        while index.config.tree == tree and time.monotonic() < deadline:
             time.sleep(0.01)
             index.refresh()
-        assert index.config.snapshot > snapshot
+        assert index.config.tree > tree
         index.add(lake / "fish_0.csv")
         assert "fish_0.csv" in index.tables()
 

@@ -308,7 +308,7 @@ def _switch(
             version=__version__,
             config_version=0,  # `publish` sets it, and the files
             generation=number,
-            snapshot=number,
+            tree=number,
             change_sequence=sequence,
             fit_sequence=sequence,
             lake=str(root.resolve()),

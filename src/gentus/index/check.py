@@ -96,7 +96,7 @@ def _problems(layout: Layout) -> Iterator[Problem]:
                 if layout.chunk(chunk).exists():  # a cache may be deleted; what is there has to be right
                     name = layout.chunk(chunk).relative_to(layout.root).as_posix()
                     yield Problem(name, "its features cannot be read", _REPAIR)
-            for path in superseded(layout, config.generation, config.snapshot):
+            for path in superseded(layout, config.generation, config.tree):
                 yield Problem(path.name, "a writer that was stopped left it behind", _REPAIR)
     except sqlite3.Error as error:
         yield Problem(layout.catalogue.name, f"it cannot be read: {error}", rebuild)
@@ -150,7 +150,7 @@ def _tree_problems(
         np.concatenate([old.suffixes, deleted.suffixes]),
         np.concatenate([old.tables, deleted.tables]),
     )
-    tree = Trie.load(layout.trie(config.snapshot))
+    tree = Trie.load(layout.trie(config.tree))
     known = expected.tables >= 0
     alike = all(
         np.array_equal(getattr(tree, field.name), getattr(expected, field.name))
@@ -158,7 +158,7 @@ def _tree_problems(
         if field.name != "tables"
     )
     if not alike or not np.array_equal(tree.tables[known], expected.tables[known]):
-        folder = layout.trie(config.snapshot).name
+        folder = layout.trie(config.tree).name
         yield Problem(folder, "it does not hold the identifiers that the catalogue has", _REPAIR)
 
 

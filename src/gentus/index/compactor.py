@@ -38,7 +38,7 @@ def write_tree(layout: Layout, catalogue: Catalogue, config: IndexConfig) -> Ind
     number = next_generation(layout)
     build_trie(found.codes, found.suffixes, found.tables).save(layout.trie(number))
     with catalogue.transaction():
-        config = publish(layout, catalogue, replace(config, snapshot=number, change_sequence=change_sequence))
+        config = publish(layout, catalogue, replace(config, tree=number, change_sequence=change_sequence))
     finalise(layout, config)
     return config
 

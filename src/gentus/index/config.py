@@ -90,8 +90,8 @@ class IndexConfig:
     version: str  # of gentus, which wrote it
     config_version: int  # one more with each change of this configuration
     generation: int  # of model and generator
-    snapshot: int  # of the prefix tree
-    change_sequence: int  # the last change that the snapshot contains
+    tree: int  # number of the prefix tree
+    change_sequence: int  # the last change that the prefix tree contains
     fit_sequence: int  # the change that the fit was
     lake: str
     settings: BuildSettings

@@ -1,7 +1,7 @@
 """Where the work of a build is done: in processes of this machine, or on a cluster (`engine_ray.py`).
 
 An engine lists a lake, reads its tables and maps work over chunks of them, in order and never far ahead of
-whoever takes the results. It stores nothing: that is for the one process that asked.
+the consumer of the results. It stores nothing: the process that builds does.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ A = TypeVar("A")
 R = TypeVar("R")
 
 EngineName = Literal["local", "ray"]
-FEW = 200  # tables a worker should have: it takes a second to start
+FEW = 200  # tables per worker at least: one takes a second to start
 
 
 class Engine(Protocol):
-    """What a build asks for. Work, and what goes in and comes out, has to be picklable."""
+    """What a build needs. Work, its input and its output have to be picklable."""
 
     def scan(self, lake: Location) -> Iterator[Source | Skipped]:
         """Yield the tables of a lake sorted by name, and what of it cannot be read."""
@@ -62,8 +62,8 @@ def open_engine(
 class LocalEngine:
     """Processes of this machine."""
 
-    workers: int = os.cpu_count() or 1  # 0: none, and a file that brings its parser down ends this one
-    trusting: bool = False  # a few tables are read here whatever they are: a person has named them
+    workers: int = os.cpu_count() or 1  # 0: none, and a file that crashes its parser ends this process
+    trusting: bool = False  # a few tables are read in this process in any format: the user named them
 
     def scan(self, lake: Location) -> Iterator[Source | Skipped]:
         """List the lake in this process."""

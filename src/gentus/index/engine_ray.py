@@ -1,7 +1,7 @@
 """The work of a build on a Ray cluster: one of many machines, or one that lasts as long as the build.
 
 Tasks are never many more than there are cores, and results come back in order. What a killed process or a
-lost machine was busy with is done again elsewhere; a file that kills whoever reads it costs only itself.
+lost machine was busy with is done again elsewhere; a file that kills its reader costs only itself.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ A = TypeVar("A")
 R = TypeVar("R")
 
 ATTEMPTS = 5  # how often a task may lose its process before it is taken to be the cause ...
-PAUSE = 0.5  # ... seconds before the second, then doubled: Ray takes a while to see that a machine is gone
-AHEAD = 4  # tasks a core may be ahead of whoever takes the results
-_PATIENCE = 10.0  # seconds for a cluster to answer
-_ROOM = 256 << 20  # bytes of the object store of a cluster of our own; beyond, Ray goes on on the disk
-_GONE = failure_reason(FileNotFoundError())
+PAUSE = 0.5  # ... seconds before the second, then doubled: Ray takes a while to notice that a machine is lost
+AHEAD = 4  # tasks per core that may be ahead of the consumer of the results
+_TIMEOUT = 10.0  # seconds for a cluster to answer
+_STORE_BYTES = 256 << 20  # bytes of the object store of a cluster of our own; beyond, Ray goes on on the disk
+_NOT_FOUND = failure_reason(FileNotFoundError())
 
 
 @contextmanager
@@ -49,10 +49,10 @@ def ray_engine(address: str | None = None, workers: int | None = None) -> Iterat
     if ours:
         quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
         if address is None:
-            quiet |= {"num_cpus": workers or os.cpu_count(), "object_store_memory": _ROOM}
+            quiet |= {"num_cpus": workers or os.cpu_count(), "object_store_memory": _STORE_BYTES}
             quiet |= {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
         else:
-            _knock(address)
+            _check_address(address)
         try:
             ray.init(address or "local", **quiet)
         except ConnectionError as error:
@@ -65,19 +65,19 @@ def ray_engine(address: str | None = None, workers: int | None = None) -> Iterat
             ray.shutdown()
 
 
-def _knock(address: str) -> None:
-    """Refuse an address where nobody is; Ray would try for a quarter of an hour."""
+def _check_address(address: str) -> None:
+    """Refuse an address that does not answer; Ray would try for a quarter of an hour."""
     host, colon, port = address.rpartition("://")[2].rpartition(":")
     if colon and port.isdecimal():  # else it is a word that Ray knows, such as auto
         try:
-            socket.create_connection((host.strip("[]"), int(port)), _PATIENCE).close()
+            socket.create_connection((host.strip("[]"), int(port)), _TIMEOUT).close()
         except OSError as error:
             raise ValueError(f"There is no Ray cluster at {address}: {error.strerror or error}") from error
 
 
 def _import_ray(alone: bool = False) -> Any:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    if alone:  # then nobody else is to be listened to, as is the rule on the systems this is named after
+    if alone:  # a cluster of this machine only, as is the default on Windows and macOS
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     try:
         import ray
@@ -115,7 +115,7 @@ class RayEngine:
             yield from scan(lake)
             return
         root = lake.resolve()
-        self._look_around(root)
+        self._check_nodes(root)
         work = self._ray.put(partial(run_listing, root))
         line: deque[Source | Skipped | _Listing] = deque([_Listing(ListingTask(root))])  # in order
         later = deque(item for item in line if isinstance(item, _Listing))  # of these, not yet begun
@@ -205,7 +205,7 @@ class RayEngine:
             return self._workers
         return AHEAD * max(1, int(self._ray.cluster_resources().get("CPU", 0)))
 
-    def _look_around(self, root: Path) -> None:
+    def _check_nodes(self, root: Path) -> None:
         """Refuse machines that would not do the same work, or do not see the lake."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -220,8 +220,8 @@ class RayEngine:
         nodes = [node for node in self._ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
         task = self._ray.remote(num_cpus=0, max_retries=ATTEMPTS)(look)
         there = (NodeAffinitySchedulingStrategy(node["NodeID"], soft=True) for node in nodes)
-        asked = [task.options(scheduling_strategy=place).remote() for place in there]
-        for node, (version, visible) in zip(nodes, self._ray.get(asked), strict=True):
+        answers = [task.options(scheduling_strategy=place).remote() for place in there]
+        for node, (version, visible) in zip(nodes, self._ray.get(answers), strict=True):
             where = f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']})"
             if version != (__version__, FEATURES):
                 raise ValueError(
@@ -260,7 +260,7 @@ def _read_all(work: Work[R], limits: Limits, sources: list[Source]) -> list[R | 
 
 def _seen_here(source: Source, result: R | Skipped) -> R | Skipped:
     """Say so if a file is only missing where it was to be read."""
-    if isinstance(result, Skipped) and result.reason == _GONE and exists(source.path):
+    if isinstance(result, Skipped) and result.reason == _NOT_FOUND and exists(source.path):
         reason = "it is there, but not on the machine of the cluster that was to read it"
         return replace(result, reason=f"{reason}; mount the lake at the same path everywhere")
     return result

@@ -1,8 +1,8 @@
-"""The index folder: which file is what, how files are written so that none is ever half there.
+"""The index folder: its files, their checksums, and the lock for writing.
 
-What a search needs are a model and a snapshot of the prefix tree, each with a number. A change writes the
-next ones beside the old, then switches by one transaction of the catalogue; a reader sees the old index or
-the new one, never a mixture. `config.json` says the same as the catalogue, with the checksums of all files.
+A search needs a model and a prefix tree, each with a number. A change writes the next ones beside the old,
+then switches by one transaction of the catalogue; a reader sees the old index or the new one, never a
+mixture. `config.json` says the same as the catalogue, with the checksums of all files.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ class Layout:
         """Encoder weights and codebooks."""
         return self.root / f"model-{generation}.safetensors"
 
-    def trie(self, snapshot: int) -> Path:
+    def trie(self, number: int) -> Path:
         """Folder of the prefix tree's arrays."""
-        return self.root / f"trie-{snapshot}"
+        return self.root / f"trie-{number}"
 
     def generator(self, generation: int) -> Path:
         """Folder of the generator, where one is shipped."""
@@ -68,7 +68,7 @@ class Layout:
 
     @property
     def added(self) -> Path:
-        """Tables that people sent to a server to be added: they are nowhere else."""
+        """Tables that were uploaded to a server to be added: they are nowhere else."""
         return self.root / "added"
 
     def is_index(self) -> bool:
@@ -77,14 +77,14 @@ class Layout:
 
 
 def open_regular(path: Path) -> io.BufferedReader:
-    """Open a file to read it; a link, a pipe or a device is refused, and waited for by nobody."""
+    """Open a file to read it; a link, a pipe or a device is refused at once."""
     if foreign := _foreign(path):
         raise OSError(errno.EINVAL, foreign, str(path))
     return path.open("rb")
 
 
 def _foreign(path: Path) -> str | None:
-    """Why an entry of an index folder is not one that gentus makes, in words."""
+    """Why an entry of an index folder is not a file that gentus writes, in words."""
     kind = path.lstat().st_mode
     if stat.S_ISLNK(kind):
         return f"it is a link to {os.readlink(path)}"
@@ -124,19 +124,19 @@ def write_lock(layout: Layout, wait: float = 0.0) -> Iterator[None]:
 def write_config(layout: Layout, config: IndexConfig) -> None:
     """Replace `config.json` in one step, with a checksum of its own."""
     document = to_document(config)
-    sealed = {**document, "checksum": _seal(document)}
-    write_file(layout.config, (json.dumps(sealed, indent=2) + "\n").encode())
+    checked = {**document, "checksum": _checksum(document)}
+    write_file(layout.config, (json.dumps(checked, indent=2) + "\n").encode())
 
 
-def _seal(document: dict[str, Any]) -> str:
+def _checksum(document: dict[str, Any]) -> str:
     text = json.dumps(document, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def digests(layout: Layout, generation: int, snapshot: int) -> dict[str, FileChecksum]:
+def digests(layout: Layout, generation: int, tree: int) -> dict[str, FileChecksum]:
     """Size and SHA-256 of every file that the catalogue's current configuration stands on."""
     files = [layout.model(generation)]
-    for folder in (layout.generator(generation), layout.trie(snapshot)):
+    for folder in (layout.generator(generation), layout.trie(tree)):
         files += sorted(path for path in folder.glob("*") if path.is_file())
     return {
         path.relative_to(layout.root).as_posix(): FileChecksum(path.stat().st_size, digest(path))
@@ -215,7 +215,7 @@ def read_config(layout: Layout) -> IndexConfig:
         raise IndexFolderError(f"{layout.config} is damaged ({_reason(error)}). {repair}") from error
     lake = document.get("lake")
     check_format(layout, version, lake)
-    if checksum != _seal(document):
+    if checksum != _checksum(document):
         raise IndexFolderError(f"{layout.config} was altered (its checksum differs). {repair}")
     try:
         return from_document(document)
@@ -249,16 +249,16 @@ def next_generation(layout: Layout) -> int:
     return max(found, default=0) + 1
 
 
-def superseded(layout: Layout, generation: int, snapshot: int) -> list[Path]:
+def superseded(layout: Layout, generation: int, tree: int) -> list[Path]:
     """Files and folders that no reader will open any more, or that a stopped writer left half done."""
-    current = (layout.model(generation), layout.generator(generation), layout.trie(snapshot))
+    current = (layout.model(generation), layout.generator(generation), layout.trie(tree))
     numbered = (path for kind in ("model-*", "trie-*", "generator-*") for path in layout.root.glob(kind))
     return [path for path in (*numbered, *layout.root.glob("*.part")) if path not in current]
 
 
-def remove_superseded(layout: Layout, generation: int, snapshot: int) -> None:
+def remove_superseded(layout: Layout, generation: int, tree: int) -> None:
     """Delete them. A reader that still has one open keeps it; where the system forbids that, it stays."""
-    for path in superseded(layout, generation, snapshot):
+    for path in superseded(layout, generation, tree):
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
         else:

@@ -47,20 +47,20 @@ class Index:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        layout = Layout(Path(path))
-        written = read_config(layout)  # which says what is wrong
-        self.layout = Layout(layout.root.absolute())  # the working folder may change
+        self.layout = Layout(Path(path).absolute())  # the working folder may change
+        path_of_catalogue = self.layout.catalogue
+        written = read_config(Layout(Path(path)))  # it says what is wrong, with the path as it was given
         self._lock = threading.RLock()
         self._generator: tuple[int, Generator] | None = None  # with its generation
         self._compactor = Compactor(self.layout)
         self._changed = False  # whether it was changed through this object
         with explain_errors(self.layout):
-            self.catalogue = Catalogue(self.layout.catalogue)
+            self.catalogue = Catalogue(path_of_catalogue)
             self._version = self.catalogue.version()
             self._names = NameCache(self.catalogue)
             self._snapshot = Snapshot.load(self.layout, self.catalogue)
-        if written.config_version > self.config.config_version:  # the catalogue is always written first
-            raise damaged(self.layout, self.layout.catalogue, f"{self.layout.config.name} is newer")
+        if written.config_version > self._snapshot.config.config_version:  # the catalogue is written first
+            raise damaged(self.layout, path_of_catalogue, f"{self.layout.config.name} is newer")
 
     # --- searching -------------------------------------------------------------------------------------
 

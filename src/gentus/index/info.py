@@ -23,14 +23,14 @@ SHRUNK = 0.5  # or this share of them was removed
 
 def describe(layout: Layout, config: IndexConfig, catalogue: Catalogue, tables: int) -> dict[str, Any]:
     """Settings, sizes, codebook statistics and drift of an index, for JSON."""
-    report = config.report
-    trie, generator = _size(layout.trie(config.snapshot)), _size(layout.generator(config.generation))
+    report, skipped, drifted = config.report, catalogue.tables.skipped(), drift(config, catalogue)
+    trie, generator = _size(layout.trie(config.tree)), _size(layout.generator(config.generation))
     model = layout.model(config.generation).stat().st_size
     return {
         "index": str(layout.root),
         "lake": config.lake,
         "tables": tables,
-        "skipped": len(catalogue.tables.skipped()),
+        "skipped": len(skipped),
         "levels": config.levels,
         "codebook_size": config.codebook_size,
         "labels": None if report.labels is None else asdict(report.labels),
@@ -45,7 +45,7 @@ def describe(layout: Layout, config: IndexConfig, catalogue: Catalogue, tables: 
             "held_out_error": report.held_out_error,
             "held_out_error_p95": report.held_out_error_p95,
         },
-        "drift": drift(config, catalogue),
+        "drift": drifted,
         "bytes": {
             "trie": trie,
             "model": model,

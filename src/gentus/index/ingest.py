@@ -151,7 +151,7 @@ def _hash_or_none(source: Source) -> str | None:
 def lake_tables(root: Location, layout: Layout, scan: Scan = scan) -> Iterator[Source | Skipped]:
     """The tables of the lake, and those that were uploaded.
 
-    An index that lies in the lake, this one or another, is no part of it.
+    An index in the folder of the lake, this one or another, is not part of it.
     """
     own, top = layout.root.resolve(), root.resolve()
 

@@ -1,21 +1,23 @@
-"""A look at the training records that an index and its labels give."""
+"""The training records that an index and its labels give, described for JSON."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
+import scipy.sparse as sp
 
 from gentus.arrays import Integers
 from gentus.features.extract import Features
 from gentus.identifiers.semantic_ids import format_sid
+from gentus.index.catalogue import Identified
 from gentus.index.feature_cache import stream_features
 from gentus.index.folder import IndexFolderError
-from gentus.lake import Source, Unreadable
+from gentus.lake import Unreadable
 from gentus.metrics import load_groundtruth
 from gentus.settings import RecordSettings
 
@@ -45,13 +47,7 @@ def inspect(
     """Say how many records an index and its labels give, and describe the first of them, for JSON."""
     if kind not in (None, *get_args(RecordKind)):
         raise ValueError(f"there are no {kind} records; there are {', '.join(get_args(RecordKind))}")
-    used = index.config.report.labels
-    validation = set() if labels or used is None else set(used.validation_queries)  # never trained on
-    given = load_groundtruth(labels) if labels else index.catalogue.labels()
-    if not given:
-        raise ValueError(
-            f"No labels are known to {index.layout.root}. Give a CSV of query_table,candidate_table: --labels"
-        )
+    truth = _training_labels(index, labels)
     generation = index.config.settings.generation
     settings = settings or (generation.records if generation else RecordSettings())
     found = index.catalogue.identifiers.select(index.config.levels)
@@ -60,7 +56,6 @@ def inspect(
     tables = [table for table in index.catalogue.chunks.slots().tolist() if table[0] in row_of]
     known = index.catalogue.tables.names(table for table, _, _ in tables)
     names = [known[table].name for table, _, _ in tables]
-    truth = {query: right for query, right in given.items() if query not in validation}
     pairs, outside = label_pairs(truth, {name: at for at, name in enumerate(names)})
     if not len(pairs):
         raise ValueError(f"{labels or 'labels'}: none of its {outside:,} pairs names two tables of the index")
@@ -70,24 +65,8 @@ def inspect(
     widths = np.concatenate(parts)
     made = records(pairs, widths, negatives, settings, seed)
     shown = islice((record for record in made if kind in (None, record.kind)), show)
-    sources = index.sources()
-
-    def named(at: int) -> dict[str, Any]:
-        row = row_of[tables[at][0]]
-        return {"table": names[at], "sid": format_sid(found.codes[row], int(found.suffixes[row]))}
-
-    def described(record: Record) -> dict[str, Any]:
-        query = record.view.table
-        document = {
-            "kind": record.kind,
-            "input": named(query) | _seen(index, record.view, sources[names[query]]),
-            "target": named(record.target),
-        }
-        if record.negative is not None:
-            similarity = jaccard(profiles, query, record.negative)
-            document["negative"] = named(record.negative) | {"jaccard": round(similarity, 4)}
-        return document
-
+    rows = [row_of[table] for table, _, _ in tables]
+    described = _Described(index, names, rows, found, profiles)
     return {
         "pairs": len(pairs),
         "pairs_outside_the_lake": outside,
@@ -96,6 +75,46 @@ def inspect(
         "seed": seed,
         "shown": [described(record) for record in shown],
     }
+
+
+def _training_labels(index: Index, labels: str | os.PathLike[str] | None) -> dict[str, list[str]]:
+    """Labels from a file, or those of the build but for the queries that were left out of training."""
+    truth = load_groundtruth(labels) if labels else index.catalogue.labels()
+    if not truth:
+        raise ValueError(
+            f"No labels are known to {index.layout.root}. Give a CSV of query_table,candidate_table: --labels"
+        )
+    used = index.config.report.labels
+    validation = set() if labels or used is None else set(used.validation_queries)
+    return {query: right for query, right in truth.items() if query not in validation}
+
+
+@dataclass(frozen=True, slots=True)
+class _Described:
+    """Describes records for JSON."""
+
+    index: Index
+    names: list[str]  # (T,)
+    rows: list[int]  # (T,) among the identifiers
+    found: Identified
+    profiles: sp.csr_matrix  # (T, words)
+
+    def __call__(self, record: Record) -> dict[str, Any]:
+        query = record.view.table
+        document = {
+            "kind": record.kind,
+            "input": self._table(query) | _seen(self.index, record.view, self.names[query]),
+            "target": self._table(record.target),
+        }
+        if record.negative is not None:
+            similarity = jaccard(self.profiles, query, record.negative)
+            document["negative"] = self._table(record.negative) | {"jaccard": round(similarity, 4)}
+        return document
+
+    def _table(self, at: int) -> dict[str, Any]:
+        row = self.rows[at]
+        sid = format_sid(self.found.codes[row], int(self.found.suffixes[row]))
+        return {"table": self.names[at], "sid": sid}
 
 
 def _features(
@@ -113,8 +132,11 @@ def _features(
         yield features
 
 
-def _seen(index: Index, view: View, source: Source, columns: int = 6, values: int = 4) -> dict[str, Any]:
+def _seen(index: Index, view: View, name: str, columns: int = 6, values: int = 4) -> dict[str, Any]:
     """What a view keeps of its table, and the first values of its first columns."""
+    source = index.source(name)
+    if source is None:
+        return {"error": "it was removed from the index just now"}
     try:
         table = index.read(source)
         seen = view.apply(table)

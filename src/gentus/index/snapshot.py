@@ -43,12 +43,12 @@ class Snapshot:
         added, deleted = (
             build_trie(some.codes, some.suffixes, some.tables) for some in (current.added, current.deleted)
         )
+        changes = len(added) + len(deleted)
         tree = apply_delta(base, added, deleted)
         whole = current.config.settings.identifiers != "no-suffix"  # which leads to one table a code
         if whole and len(tree) != current.count:
             reason = f"it leads to {len(tree):,} tables, and {current.count:,} were written"
             raise damaged(layout, layout.catalogue, reason)
-        changes = len(added) + len(deleted)
         return cls(current.config, encoder, base, changes, current.change_sequence, Decoder(tree, codebooks))
 
 
@@ -86,9 +86,9 @@ def _load_files(
     layout: Layout, config: IndexConfig, known: Snapshot | None
 ) -> tuple[ClosedForm | Encoder, Codebooks, Trie]:
     """Model and prefix tree, verified; those that `known` has are not loaded again."""
-    model, tree = layout.model(config.generation), layout.trie(config.snapshot)
+    model, tree = layout.model(config.generation), layout.trie(config.tree)
     same_model = known is not None and known.config.generation == config.generation
-    same_tree = known is not None and known.config.snapshot == config.snapshot
+    same_tree = known is not None and known.config.tree == config.tree
     verify_files(layout, config, [*([] if same_model else [model]), *([] if same_tree else [tree])])
     path = model
     try:
@@ -96,10 +96,12 @@ def _load_files(
             encoder, codebooks = known.encoder, known.decoder.codebooks
         else:
             encoder, codebooks = load_model(model, config.settings.encoder)
+        if codebooks.levels != config.levels:
+            raise ValueError(f"it has codebooks for {codebooks.levels} codes instead of {config.levels}")
         path = tree
         base = known.base if known is not None and same_tree else Trie.load(tree)
-        if not base.levels == codebooks.levels == config.levels:
-            raise ValueError(f"its identifiers do not have {config.levels} codes")
+        if base.levels != config.levels:
+            raise ValueError(f"its identifiers have {base.levels} codes instead of {config.levels}")
     except Exception as error:
         raise damaged(layout, path, error) from error
     return encoder, codebooks, base

@@ -1,4 +1,4 @@
-"""Updating an index: add and remove tables, or follow a lake, with the model as it was learnt. No torch here.
+"""Updating an index: add and remove tables, or follow a lake, with the model of the last fit. No torch here.
 
 A table is stored by one transaction of the catalogue: from then on it can be found, before it cannot. All
 other identifiers stay as they are.

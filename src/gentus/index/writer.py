@@ -62,10 +62,10 @@ def _recover(layout: Layout, catalogue: Catalogue) -> None:
     if config is None:
         return
     try:
-        told = read_config(layout).config_version == config.config_version
+        current = read_config(layout).config_version == config.config_version
     except IndexFolderError:
-        told = False
-    if not told or superseded(layout, config.generation, config.snapshot):
+        current = False
+    if not current or superseded(layout, config.generation, config.tree):
         finalise(layout, config)
 
 
@@ -82,7 +82,7 @@ def publish(layout: Layout, catalogue: Catalogue, config: IndexConfig) -> IndexC
     """The next version of the configuration, with checksums; call it in the transaction that switches."""
     before = catalogue.config()
     version = 1 + (before.config_version if before else 0)
-    files = digests(layout, config.generation, config.snapshot)
+    files = digests(layout, config.generation, config.tree)
     config = replace(config, config_version=version, files=files)
     catalogue.put_config(config)
     return config
@@ -91,4 +91,4 @@ def publish(layout: Layout, catalogue: Catalogue, config: IndexConfig) -> IndexC
 def finalise(layout: Layout, config: IndexConfig) -> None:
     """After the switch: write `config.json`, and delete what was replaced."""
     write_config(layout, config)
-    remove_superseded(layout, config.generation, config.snapshot)
+    remove_superseded(layout, config.generation, config.tree)

@@ -97,7 +97,7 @@ class Database:
         self.db.close()
 
     def empty_log(self) -> None:
-        """Move all changes from SQLite's log into the file itself, unless somebody is reading just now."""
+        """Move all changes from SQLite's log into the file itself, unless another connection is reading."""
         self.db.execute("PRAGMA busy_timeout = 0")
         self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
