@@ -10,13 +10,12 @@ from gentus.lake.full.rows import FullTable
 from gentus.union.plan import DAY_FIRST, FRACTION, OutputColumn, PlannedTable, Reading
 from gentus.union.report import Unconverted
 from gentus.union.sql_macros import FALSE, TRUE, WHITE, is_one_of, literal
-from gentus.union.sql_types import FLOATS, INTEGERS, ZONED, is_date, is_decimal, is_number, union_type
+from gentus.union.sql_types import EXACT, FLOATS, INTEGERS, ZONED, is_date, is_decimal, is_number, union_type
 
 _EDGES = rf"^[{WHITE}]|[{WHITE}]$"
 _DRESSED = r"[^\d.,+\- :/]"
 _WHOLE = r"[+-]?\d+"
 _LONG = r"[+-]?\d{16,}"
-_EXACT = 2**53  # whole numbers up to this are exact as floats
 
 
 def trimmed(value: str, kind: str) -> str:
@@ -113,7 +112,7 @@ def _from_typed(value: str, own: str, target: str) -> str | None:
     if own in FLOATS and target in FLOATS:
         return f"CAST({value} AS {target})"
     if own in FLOATS and target in INTEGERS:
-        exact = f"{value} = trunc({value}) AND abs({value}) <= {_EXACT}"
+        exact = f"{value} = trunc({value}) AND abs({value}) <= {EXACT}"
         return f"CASE WHEN {exact} THEN TRY_CAST({value} AS {target}) END"
     if own == "VARCHAR":
         return None  # text has other ways to write a missing value
@@ -167,6 +166,6 @@ def _number(digits: str, target: str) -> str:
         return f"CASE WHEN isfinite({double}) AND NOT ({inexact}) THEN {value} END"
     if is_decimal(target):
         return f"CASE WHEN CAST({value} AS DOUBLE) = {double} THEN {value} END"
-    exact = f"{double} = trunc({double}) AND abs({double}) <= {_EXACT}"
+    exact = f"{double} = trunc({double}) AND abs({double}) <= {EXACT}"
     whole = f"CASE WHEN {exact} THEN TRY_CAST({double} AS {target}) END"
     return f"CASE WHEN regexp_full_match({digits}, {literal(_WHOLE)}) THEN {value} ELSE {whole} END"

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 from gentus.lake.formats.detect import is_database
 from gentus.lake.formats.typed import quoted
 from gentus.lake.location import Location, as_location
-from gentus.union.errors import OutputError
+from gentus.union.errors import OutputError, as_output_error
 from gentus.union.plan import UnionPlan
+from gentus.union.session import NO_EXTENSIONS
 from gentus.union.sql_macros import literal
 
 if TYPE_CHECKING:
@@ -88,20 +89,16 @@ class Output:
             raise OutputError(f"{self.path} already exists; --force replaces it")
 
 
-_NO_EXTENSIONS = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
-
-
 def _tables(path: Path) -> set[str]:
     """The tables and views of a DuckDB file."""
     import duckdb
 
-    try:
-        # For a file of another format, such as SQLite's, DuckDB would download an extension.
-        with closing(duckdb.connect(str(path), read_only=True, config={**_NO_EXTENSIONS})) as database:
-            sql = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'main'"
-            return {str(name).casefold() for (name,) in database.execute(sql).fetchall()}
-    except duckdb.Error as error:
-        raise OutputError(f"{path} cannot be opened: {str(error).splitlines()[0]}") from error
+    with (  # for a file of another format, such as SQLite's, DuckDB would download an extension
+        as_output_error(path, "cannot be opened"),
+        closing(duckdb.connect(str(path), read_only=True, config={**NO_EXTENSIONS})) as database,
+    ):
+        sql = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'main'"
+        return {str(name).casefold() for (name,) in database.execute(sql).fetchall()}
 
 
 def _same(one: Path, other: Location) -> bool:
@@ -203,10 +200,8 @@ def _create_table(duck: duckdb.DuckDBPyConnection, file: Path, output: Output, s
     """Create a table in one transaction; the other tables stay as they were."""
     import duckdb as api
 
-    try:
+    with as_output_error(output.path, "cannot be written"):
         duck.execute(f"ATTACH {literal(str(file))} AS target (TYPE duckdb)")
-    except api.Error as error:
-        raise OutputError(f"{output.path} cannot be written: {str(error).splitlines()[0]}") from error
     table = f"target.main.{quoted(output.table)}"
     try:
         duck.execute("BEGIN")

@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 MEMORY = "576MB"
 # Connections that are open, for a caller that may have to interrupt them; None: they are not recorded.
 OPEN_CONNECTIONS: ContextVar[list[Any] | None] = ContextVar("OPEN_CONNECTIONS", default=None)
+NO_EXTENSIONS = {
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "allow_community_extensions": False,
+}
 _AMOUNT = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT]i?B)")
 _THREADS = 4  # more take more memory, and wait for the one that reads
 _LOCK = "lock"
@@ -44,9 +49,7 @@ class DuckDBSession:
             "threads": min(_THREADS, os.cpu_count() or 1),
             "memory_limit": _thirds_of(self.memory, thirds),
             "temp_directory": str(self.scratch / f"spill-{name}"),
-            "autoinstall_known_extensions": False,
-            "autoload_known_extensions": False,
-            "allow_community_extensions": False,
+            **NO_EXTENSIONS,
         }
         duck = duckdb.connect(":memory:", config=config)
         connections = OPEN_CONNECTIONS.get()

@@ -17,6 +17,7 @@ INTEGERS = (
     "UHUGEINT",
 )
 FLOATS = ("FLOAT", "DOUBLE")
+EXACT = 2**53  # whole numbers up to this are exact as DOUBLE
 ZONED = "TIMESTAMP WITH TIME ZONE"
 _OTHERS = ("BOOLEAN", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_NS", ZONED, "VARCHAR", "BLOB", "UUID")
 _ALIASES = {

@@ -11,13 +11,12 @@ from dataclasses import dataclass, replace
 
 from gentus.union.plan import DAY_FIRST, FRACTION, MONTH_FIRST, Reading
 from gentus.union.shapes import ColumnShapes
-from gentus.union.sql_types import INTEGERS, ZONED, is_date, is_number, union_type
+from gentus.union.sql_types import EXACT, INTEGERS, ZONED, is_date, is_number, union_type
 
 _BOOLEAN_PAIRS = (("yes", "no"), ("t", "f"), ("y", "n"))
 _POINT = ("point", "commas", "commas.", "spaces.")  # groupings of digits that show a decimal point ...
 _COMMA = ("comma", "points", "points,", "spaces,")  # ... and a decimal comma
 _FRACTIONS = {".": ("point", "point3", "commas.", "spaces."), ",": ("comma", "comma3", "points,", "spaces,")}
-_EXACT = 2**53  # whole numbers up to this are exact as floats
 _PLAIN = Reading()
 _LIMITS = {  # of every type of integers, exclusive
     kind: 2 ** (8 << (at % 5)) // (1 if kind.startswith("U") else 2) for at, kind in enumerate(INTEGERS)
@@ -165,7 +164,7 @@ def widen_type(kind: str, own: ColumnShapes | None, others: Sequence[ColumnShape
         has_fractions = any(
             _has(other.numbers, _FRACTIONS[_decimal(other.numbers)[0] or "."]) for other in others
         )
-        if has_fractions and (own is None or (own.largest or 0) <= _EXACT):
+        if has_fractions and (own is None or (own.largest or 0) <= EXACT):
             return "DOUBLE", "whole numbers in the query, fractions in a table"
         if largest >= _LIMITS[kind] and largest < _LIMITS["BIGINT"]:
             return "BIGINT", f"{kind} in the query, larger numbers in a table"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from gentus.lake import Limits
 from gentus.progress import Progress
-from gentus.union.errors import OutputError
+from gentus.union.errors import OutputError, as_output_error
 from gentus.union.output import TABLE, Output, put_in_place, result_columns, result_sql, write_rows
 from gentus.union.plan import UnionPlan
 from gentus.union.report import UnionReport
@@ -55,7 +55,7 @@ class Union:
         """Write the output, complete or not at all."""
         started = time.perf_counter()
         output.check(self.plan)
-        with _as_output_error(output.path), open_session(self.memory, output.path) as session:
+        with as_output_error(output.path), open_session(self.memory, output.path) as session:
             with self._rows(session, progress) as rows, self._writer(session) as duck:
                 write = partial(write_rows, output, rows.plan, duck, session.scratch)
                 count = stream_into(duck, rows, session, write)
@@ -157,22 +157,3 @@ def _report(rows: RowStream, output: str | None, count: int, columns: int) -> Un
     distinct, notes = rows.plan.distinct, list(rows.plan.notes)
     removed = sum(table.rows for table in rows.reports) - count if distinct else 0
     return UnionReport(output, count, columns, rows.reports, distinct, removed, notes=notes)
-
-
-@contextmanager
-def _as_output_error(path: Path) -> Iterator[None]:
-    """Turn errors of DuckDB about disks and memory into messages that say what to do."""
-    import duckdb
-
-    try:
-        yield
-    except duckdb.OutOfMemoryException as error:
-        raise OutputError(f"{path} was not written: {_first_line(error)}; give it more memory") from error
-    except duckdb.Error as error:
-        if any(words in str(error) for words in ("No space left", "File too large", "not enough space")):
-            raise OutputError(f"{path} was not written: there is no room on the disk") from error
-        raise OutputError(f"{path} was not written: {_first_line(error)}") from error
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or ["no further detail"])[0]
