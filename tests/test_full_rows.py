@@ -118,7 +118,7 @@ def test_the_columns_of_a_lake_are_those_of_its_samples(lake: Path, duck: duckdb
     for source in scan(lake):
         assert isinstance(source, Source)
         whole, sampled = open_full(source, duck), read(source)
-        places = [whole.places[column.name] for column in sampled.columns]
+        places = [whole.positions[column.name] for column in sampled.columns]
         columns = [list(column) for column in zip(*rows_of(whole, duck), strict=True)]
         assert [columns[place] for place in places] == [column.cells for column in sampled.columns]
 

@@ -77,7 +77,7 @@ def conversion_sql(
         if placement is None:
             values.append(f"CAST(NULL AS {target}) AS d{at}")
             continue
-        position = full.places[placement.source]
+        position = full.positions[placement.source]
         native, cell = full.types[position], f"t{at}"
         own = union_type(native)
         value = _from_typed(cell, own, target)

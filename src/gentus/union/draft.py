@@ -30,7 +30,7 @@ def draft_plan(
         placed = [
             Placement(pair.table.name, into[pair.query.name], None, round(pair.score, 4), pair.reason)
             for pair in alignment.pairs
-            if pair.query.name in into and pair.table.name in source.full.places
+            if pair.query.name in into and pair.table.name in source.full.positions
         ]
         used = {placement.source for placement in placed}
         left_out = [name for name in _filled_columns(source, duck) if name not in used]

@@ -65,7 +65,7 @@ def resolve_plan(
 def _counted(source: SourceTable) -> list[tuple[Placement, ColumnShapes]]:
     """The columns of a table whose shapes are known."""
     known = source.shapes.columns
-    placed = ((column, source.full.places[column.source]) for column in source.planned.columns)
+    placed = ((column, source.full.positions[column.source]) for column in source.planned.columns)
     return [(column, known[position]) for column, position in placed if position in known]
 
 
@@ -74,7 +74,7 @@ def _count_query(
 ) -> None:
     """Count shapes of the query's columns whose type or reading is not given."""
     positions = [
-        query.full.places[column.source]
+        query.full.positions[column.source]
         for column in query.planned.columns
         if (given := targets[column.into].type) is None or (column.read is None and given != "VARCHAR")
     ]
@@ -91,7 +91,7 @@ def _count_table(
     """Count shapes of those columns of a table that can change a type, a reading or a note."""
     positions, strict = [], set()
     for column in table.planned.columns:
-        position = table.full.places[column.source]
+        position = table.full.positions[column.source]
         given, of_query = targets[column.into].type, inferred.get(column.into)
         if given is None and of_query is None:  # the query has no such column: its type is inferred here
             strict.add(position)
@@ -122,7 +122,7 @@ def _typed(
 
 def _with_readings(source: SourceTable, resolved: _Resolved, is_query: bool) -> PlannedTable:
     """A table of the plan with all readings, and the number of its rows if all were read."""
-    shapes, positions = source.shapes, source.full.places
+    shapes, positions = source.shapes, source.full.positions
     columns = tuple(
         _with_reading(column, shapes.columns.get(positions[column.source]), resolved, is_query)
         for column in source.planned.columns

@@ -72,7 +72,7 @@ def open_sources(
         with as_table_error(table):
             source = open_table(table, duck, frame, limits)
         for column in table.columns:
-            if column.source not in source.full.places:
+            if column.source not in source.full.positions:
                 near = did_you_mean(column.source, source.full.names)
                 raise PlanError(f"{table.name} has no column {column.source!r}{near}")
         sources.append(source)

@@ -54,7 +54,7 @@ class RowStream:
         names = [*self.schema.names, *(FINGERPRINT if self.plan.distinct else ())]
         for number, (source, report) in enumerate(zip(self.sources, self.reports, strict=True)):
             table, full = source.planned, source.full
-            positions = [full.places[column.source] for column in table.columns]
+            positions = [full.positions[column.source] for column in table.columns]
             with as_table_error(table), full.scan(self.duck, positions, report.tally) as relation:
                 rows = relation if self.limit is None else f"(SELECT * FROM {relation} LIMIT {self.limit})"
                 sql, failed = conversion_sql(table, full, self.plan.columns, rows)

@@ -78,7 +78,7 @@ def first_rows(source: Source, columns: list[str], rows: int, limits: Limits) ->
             duck = shared.cursor()  # so that no other thread waits for this query
         with closing(duck):
             whole = open_full(source, duck, limits)
-            places = [whole.places[name] for name in columns if name in whole.places]
+            places = [whole.positions[name] for name in columns if name in whole.positions]
             with whole.scan(duck, places, Tally()) as relation:
                 cells = ", ".join(_cell(whole, place, limits.cell_chars) for place in places)
                 found = duck.execute(f"SELECT {cells} FROM {relation} LIMIT {rows}").fetchall()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import duckdb
 
 _RUNS = 8
-_LARGEST = 256 << 20  # bytes of one SQLite value: a column that is computed can ask for any size
+_LARGEST = 256 << 20  # bytes of one SQLite value: a computed column may have any size
 _STEPS = 10_000  # of SQLite's virtual machine between checks of the time
 
 
@@ -56,7 +56,7 @@ def _read_local(path: Path, part: str, name: str, limits: Limits) -> Table:
             try:
                 return relation_table(relation, name, limits, windows("rowid", rows, limits.rows))
             except Unreadable:
-                pass  # rows were deleted where we looked: take the first ones that are left
+                pass  # the sampled rows were deleted: take the first ones
         return relation_table(relation, name, limits)
 
 

@@ -127,7 +127,7 @@ def is_plain_file(path: Path) -> bool:
 def folder_format(folder: Location) -> Format | None:
     """Whether a folder is one table, and in which format."""
     if isinstance(folder, Path):
-        # Asked of every folder of a lake: two questions to the system for most.
+        # Called for every folder of a lake: two system calls for most.
         if os.path.isdir(folder / DELTA_LOG):
             return Format.DELTA
         return Format.ICEBERG if os.path.isdir(folder / METADATA) and _newest_metadata(folder) else None
@@ -207,7 +207,7 @@ def look_up(path: Location) -> tuple[Location, State]:
 
 
 def fingerprint(source: Source) -> str:
-    """Hash the content of a source at bounded cost: of large files, blocks spread over them and the date.
+    """Hash the content of a source at bounded cost: of large files, blocks spread over them and the time.
 
     Of an object at a URL nothing is read: its state changes with its content.
     """

@@ -13,7 +13,7 @@ from gentus.lake.files import decode, sample_bytes, to_text
 from gentus.lake.location import Location
 from gentus.table import Limits, Table, evenly_spaced
 
-_SPACE = re.compile(r"[ \t\r\n,]*")  # commas too: between the items of an array they say nothing
+_SPACE = re.compile(r"[ \t\r\n,]*")  # commas too: they may stand between items
 KEY = re.compile(r'[\s,]*("(?:[^"\\]|\\.)*")\s*:\s*')
 DECODER = json.JSONDecoder(strict=False)  # real files have raw line ends and tabs inside strings
 
@@ -77,7 +77,7 @@ def _header(records: list[Any]) -> tuple[list[str], bool]:
 
 
 def as_object(record: Any) -> dict[str, Any]:
-    """Take a record that is no object for the value of one column."""
+    """A record as an object; other values become the one column `value`."""
     return record if isinstance(record, dict) else {"value": record}
 
 
@@ -96,7 +96,7 @@ def cell_text(value: Any) -> str | None:
 
 
 def records_of(text: str, complete: bool) -> tuple[list[Any], bool]:
-    """Return the records of a text, and whether they are items of an array rather than lines."""
+    """The records of a text, and whether they are items of an array rather than lines."""
     start = skip(text, 0)
     if text.startswith("[", start):
         return list(_items(text, start + 1, complete)), True
@@ -157,7 +157,7 @@ def _values(text: str, position: int, complete: bool) -> Iterator[Any]:
 
 
 def _lines(block: str) -> Iterator[Any]:
-    """Yield the objects on the whole lines of a block from the middle of a file."""
+    """Yield the objects on the complete lines of a block from the middle of a file."""
     for line in block.split("\n")[1:-1]:
         try:
             value = json.loads(line, strict=False)

@@ -29,7 +29,7 @@ class LakehouseTable:
     schema: pa.Schema
     files: int
     first: Callable[[int, int], pa.Table] = field(repr=False)  # first(file, rows)
-    all_rows: Callable[[Sequence[str]], Iterator[pa.RecordBatch]] = field(repr=False)  # all(columns)
+    all_rows: Callable[[Sequence[str]], Iterator[pa.RecordBatch]] = field(repr=False)  # all_rows(columns)
 
 
 def read_lakehouse(table: LakehouseTable, name: str, limits: Limits) -> Table:

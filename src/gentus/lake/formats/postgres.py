@@ -19,9 +19,9 @@ from gentus.lake.location import Remote
 from gentus.lake.remote.storage import scrubbed
 from gentus.table import Limits, Table, evenly_spaced
 
-_PAGES = 32  # of a large table, so many are read, chosen by the server
+_PAGES = 32  # pages read of a large table, chosen by the server
 _FEW_PAGES = 128  # a smaller table is read from its beginning
-_MORE = 8  # for each sampled row so many are fetched at most
+_MORE = 8  # rows fetched at most per sampled row
 _SECONDS = 60  # that the server may take for a sample
 _NAME = re.compile(r'("(?:[^"]|"")*"|[^."]+)(?:\.("(?:[^"]|"")*"|[^."]+))?')
 _LISTED = """
@@ -43,7 +43,7 @@ WHERE c.oid = to_regclass({}) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A table or view as SQL knows it."""
+    """A table or view: its SQL name, columns, kind and size."""
 
     sql: str
     columns: list[tuple[str, str]]  # names and types
@@ -115,7 +115,7 @@ def connect(database: str, seconds: int = _SECONDS) -> Iterator[Any]:
             cursor.execute(f"SET statement_timeout = {seconds * 1000}")
             yield cursor
     except Error as error:
-        # The driver wraps what the server says into its own words, a line each.
+        # The driver wraps the message of the server into lines of its own.
         told = " ".join(str(error).split())
         raise Unreadable(f"the server says: {scrubbed(told)[:300]}") from None
 
@@ -169,5 +169,5 @@ def split_url(location: Remote) -> tuple[str, str | None]:
 
 
 def _in_url(table: str) -> str:
-    """The name of a table as a URL has it."""
+    """The name of a table, escaped for a URL."""
     return re.sub(r"[%/?#]", lambda sign: f"%{ord(sign[0]):02X}", table)

@@ -24,7 +24,7 @@ from gentus.lake.location import Location
 from gentus.table import Limits
 
 _LARGEST = 64 << 20  # characters of one record
-_NEAR = 16  # an error so close to where the text ends may be mended by more of it
+_NEAR = 16  # characters: an error this close to the end of the text may vanish with more of it
 
 
 def full_json(path: Location, limits: Limits) -> FullTable:
@@ -66,7 +66,7 @@ def _lists(records: Iterator[Any], width: int, tally: Tally) -> Iterator[list[An
 
 
 def _records(path: Location, sampled: JsonSample, tally: Tally) -> Iterator[Any]:
-    """Yield all records in the way that the sample has them."""
+    """Yield all records, in the layout that the sample has."""
     if sampled.complete:
         yield from records_of(sampled.text, complete=True)[0]
         return
@@ -79,7 +79,7 @@ def _records(path: Location, sampled: JsonSample, tally: Tally) -> Iterator[Any]
 
 
 def _first_array(head: str) -> int:
-    """Find where the items begin: of the array that the text is, or of the first one in its object."""
+    """Where the items begin: those of the array, or of the first array in the object."""
     at = skip(head, 0) + 1
     if head[at - 1] == "[":
         return at

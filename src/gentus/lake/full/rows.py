@@ -56,7 +56,7 @@ class FullTable:
     scan: Scan = field(repr=False)  # gives a relation with columns c0, c1, .. and `row`
 
     @property
-    def places(self) -> dict[str, int]:
+    def positions(self) -> dict[str, int]:
         """The positions of the columns, by name."""
         return {name: at for at, name in enumerate(self.names)}
 

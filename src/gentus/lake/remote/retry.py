@@ -17,12 +17,12 @@ _FIRST = 0.2  # seconds to wait at most before the second try; before each furth
 _LONGEST = 10.0  # ... up to this
 _ERRNOS = {
     errno.EAGAIN,
-    errno.EBUSY,  # what s3fs makes of "slow down"
+    errno.EBUSY,  # s3fs raises it for "slow down"
     errno.ECONNABORTED,
     errno.ECONNREFUSED,
     errno.ECONNRESET,
     errno.EHOSTUNREACH,
-    errno.EIO,  # what s3fs makes of an internal error of the server
+    errno.EIO,  # s3fs raises it for an internal error of the server
     errno.ENETUNREACH,
     errno.EPIPE,
     errno.ETIMEDOUT,
@@ -38,7 +38,7 @@ _NAMES = (  # of exceptions in libraries that may not be installed
     "HTTPClientError",
     "IncompleteRead",
     "ReadTimeoutError",
-    "ResponseParserError",  # what botocore makes of an answer that is cut off
+    "ResponseParserError",  # botocore raises it for an answer that is cut off
     "ResponseStreamingError",
 )
 
