@@ -36,16 +36,6 @@ NOT_YET = [
     "gentus/index/build_labelled.py: learn_with_labels, lines",
     "gentus/index/build_labelled.py: learn_with_labels, parameters",
     "gentus/index/build_labelled.py: _supervision, parameters",
-    "gentus_bench/ablation.py: measure_identifiers, parameters",
-    "gentus_bench/beam.py: measure_beams, parameters",
-    "gentus_bench/cli.py",
-    "gentus_bench/incremental.py: incremental, parameters",
-    "gentus_bench/incremental.py: _measured, parameters",
-    "gentus_bench/make_lake.py: make_lake, lines",
-    "gentus_bench/parts.py: measure_parts, lines",
-    "gentus_bench/pool.py: measure_pools, parameters",
-    "gentus_bench/scale.py: _identifiers, parameters",
-    "gentus_bench/scale.py: _usual, parameters",
 ]
 
 

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,8 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import QUICK, make_lake, rows_of, subject_of, write_pairs, write_table
-from stress.files import make_files, measure_files
-from stress.files import markdown as files_markdown
+from stress import files
 from test_cli import Run, run
 
 import gentus
@@ -22,18 +22,17 @@ from gentus.features import weights
 from gentus.index import build as building
 from gentus.metrics import load_groundtruth
 from gentus.table import Column, Table
-from gentus_bench import ablation, machine, ours
+from gentus_bench import machine, ours
 from gentus_bench.baselines import MiniLMColumns, Retriever, TfidfChars, TfidfWords, best, distinct
-from gentus_bench.benchmarks import recognise
-from gentus_bench.cold import cold_search
-from gentus_bench.everything import Plan, run_all
-from gentus_bench.incremental import incremental, labels_within
-from gentus_bench.main import compare
+from gentus_bench.experiment import Request
+from gentus_bench.experiments import identifiers, updates
+from gentus_bench.experiments.cold import cold_search
+from gentus_bench.experiments.incremental import labels_within
+from gentus_bench.experiments.quality import compare, part_name, tables
+from gentus_bench.lakes.benchmarks import recognise
 from gentus_bench.methods import METHODS
-from gentus_bench.overview import average_ranks
-from gentus_bench.results import Results
-from gentus_bench.updates import markdown as updates_markdown
-from gentus_bench.updates import measure_updates
+from gentus_bench.registry import EXPERIMENTS, chosen
+from gentus_bench.results import Document, Results
 
 __all__ = ["run"]
 
@@ -158,10 +157,11 @@ def test_methods_are_scored_and_timed_and_a_failure_stops_nothing(
     monkeypatch.setitem(METHODS, "perfect", lambda lake: Fixed("perfect"))
     benchmark = recognise(data / "tus_tidy", 1)
     results = Results(tmp_path / "out")
-    comparison = compare(benchmark, ["broken", "perfect"], results, seeds=2)
-    assert (comparison.tables, len(comparison.rows)) == (4, 4)
-    broken, _, perfect, _ = comparison.rows
-    assert broken["error"] == "RuntimeError: no | luck"
+    document = compare(benchmark, ["broken", "perfect"], results, seeds=2)
+    assert (document["lake"]["tables"], [row["seeds"] for row in document["rows"]]) == (4, [0, 2])
+    assert document["rows"][0]["error"] == "RuntimeError: no | luck"
+    perfect = results.read(part_name("tus_tidy", "perfect"))
+    assert perfect is not None
     assert (perfect["map"], perfect["recall"], perfect["queries"]) == (1.0, 1.0, 2)
     assert (perfect["precision"], perfect["extra"]) == (1.0, 1)
     assert perfect["ms_p95"] >= perfect["ms_p50"] > perfect["read_ms_p50"] > 0
@@ -169,43 +169,54 @@ def test_methods_are_scored_and_timed_and_a_failure_stops_nothing(
     assert perfect["timing"]["threads"]["torch"] >= 1
     assert perfect["offline_seconds"] > perfect["fit_seconds"]
     assert perfect["rankings"] == {"cities.csv": ["cities_2.csv"], "fish.csv": ["fish_2.csv"]}
-    text = (tmp_path / "out" / "main-tus_tidy.md").read_text()
-    assert "| perfect | 1.000 ± 0.000 |" in text
+    text = tables(document)[0].markdown()
+    assert "| perfect | **1.000 ± 0.000** |" in text
     assert "| broken (failed: RuntimeError: no / luck) |" in text
+    assert document["curves"]["perfect"]["recall"] == [1.0] * len(document["ks"])
     monkeypatch.setitem(METHODS, "perfect", lambda lake: Fixed("perfect", works=False))
-    assert compare(benchmark, ["perfect"], results).rows == [perfect]  # measured once, and kept
+    (again,) = compare(benchmark, ["perfect"], results, seeds=2)["rows"]
+    assert again == document["rows"][1]  # measured once, and kept
 
 
 def test_what_the_lake_lacks_is_said_and_published_figures_stand_beside(data: Path, tmp_path: Path) -> None:
     (data / "ugen_v1" / "groundtruth_dev.csv").write_text(TRUTH + "cities.csv,gone.csv\n")
-    comparison = compare(recognise(data / "ugen_v1"), ["tfidf-words"], Results(tmp_path / "out"))
-    assert "candidate tables not in the lake: 1 (gone.csv)" in comparison.groundtruth
-    assert comparison.rows[0]["map"] == 0.75
-    assert "| Starmie (published) | 0.382 |" in (tmp_path / "out" / "main-ugen_v1.md").read_text()
+    document = compare(recognise(data / "ugen_v1"), ["tfidf-words"], Results(tmp_path / "out"))
+    assert document["rows"][0]["map"] == 0.75
+    text = tables(document)[0].markdown()
+    assert "candidate tables not in the lake: 1 (gone.csv)" in text
+    assert "| Starmie (published) | 0.382 |" in text
 
 
 def test_quality_from_the_command_line(data: Path, tmp_path: Path, run: Run) -> None:
     out = tmp_path / "results"
-    ran = run("bench", "quality", "--data", data, "--method", "tfidf-words", "--out", out, "--json")
-    assert {name: rows[0]["map"] for name, rows in ran.json().items()} == {"tus_tidy": 1.0, "ugen_v1": 1.0}
-    ran = run("bench", "quality", "--data", data, "--lake", "santos", "--out", out)
+    asked = ("bench", "run", "quality", "--data", data, "--out", out)
+    found = run(*asked, "--method", "tfidf-words", "--json").json()
+    maps = {one["what"]["lake"]: one["rows"][0]["map"] for one in found}
+    assert maps == {"tus_tidy": 1.0, "ugen_v1": 1.0}
+    ran = run(*asked, "--lake", "santos")
     assert (ran.code, "there is no folder" in ran.err) == (1, True)
-    ran = run("bench", "quality", "--data", data, "--method", "magic", "--out", out)
+    ran = run(*asked, "--method", "magic")
     assert (ran.code, "unknown method magic; known are tfidf-words" in ran.err) == (1, True)
-    ran = run("bench", "pool", "--data", data, "--method", "tfidf-words", "--out", out)
-    assert (ran.code, "the report: " in ran.err) == (0, True)
+    ran = run(
+        "bench", "run", "pool", "--data", data, "--out", out, "--set", "draws=1", "--set", "shares=0.5,1"
+    )
+    assert (ran.code, "| TF-IDF words |" in ran.out) == (0, True)
     assert (out / "pool-tus_tidy.md").is_file()
+    ran = run(*asked, "--set", "depth=1")
+    assert (ran.code, "quality has no option depth; its options are: names, reuse" in ran.err) == (1, True)
+    ran = run("bench", "run", "magic")
+    assert (ran.code, "unknown experiment magic; known are quality" in ran.err) == (1, True)
 
 
-def test_average_ranks_share_a_place() -> None:
-    lakes = {
-        "a": [{"title": "x", "map": 0.5}, {"title": "y", "map": 0.4}, {"title": "z", "map": 0.4}],
-        "b": [{"title": "x", "map": 0.2}, {"title": "y", "map": 0.3}, {"title": "z", "map": 0.1}],
-        "c": [{"title": "x", "map": 0.2}, {"title": "y", "map": 0.1}, {"title": "z", "map": 0.0}],
-    }
-    assert average_ranks(lakes) == pytest.approx({"x": 4 / 3, "y": 5.5 / 3, "z": 8.5 / 3})
-    lakes["c"][2]["map"] = None
-    assert set(average_ranks(lakes)) == {"x", "y"}
+def test_every_experiment_is_listed_with_its_options(run: Run) -> None:
+    found = {one["name"]: one for one in run("bench", "list", "--json").json()}
+    assert list(found) == list(EXPERIMENTS)
+    assert found["beam"]["settings"] == {"beams": "(5, 10, 20, 40, 80, 100, 160, 320)"}
+    assert found["beam"]["options"] == ["data", "lake"]
+    for experiment in EXPERIMENTS.values():
+        assert callable(experiment.module.run)
+        assert callable(experiment.module.tables)
+    assert "--set beams=" in run("bench", "list").out
 
 
 def test_gentus_as_a_retriever_reports_its_cost(
@@ -236,8 +247,9 @@ def test_gentus_as_a_retriever_reports_its_cost(
         "query_table,candidate_table\nfish_2.csv,cities_2.csv\n"
     )
     results = Results(tmp_path / "out")
-    assert len(compare(recognise(data / "tus_tidy"), ["gentus", "gentus-labels"], results).rows) == 1
-    plain, labelled = compare(recognise(data / "ugen_v1"), ["gentus", "gentus-labels"], results).rows
+    both = ["gentus", "gentus-labels"]
+    assert len(compare(recognise(data / "tus_tidy"), both, results)["rows"]) == 1
+    plain, labelled = compare(recognise(data / "ugen_v1"), both, results)["rows"]
     assert (plain["title"], labelled["title"]) == ("GenTUS", "GenTUS, labels")
     assert (plain["map"], plain["build_seconds"], plain["peak_mb"]) == (1.0, 1.5, 3.0)
     assert plain["bytes_per_table"] == 7.5
@@ -285,8 +297,9 @@ def test_the_machine_is_described_without_naming_it() -> None:
 
 def test_cold_search_times_a_whole_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[list[str]] = []
-    monkeypatch.setattr("gentus_bench.cold.describe", dict)  # it runs git
-    monkeypatch.setattr("gentus_bench.cold.subprocess.run", lambda command, **_: calls.append(command))
+    monkeypatch.setattr(
+        "gentus_bench.experiments.cold.subprocess.run", lambda command, **_: calls.append(command)
+    )
     facts = cold_search(tmp_path / "i", tmp_path / "q.csv", runs=3)
     assert len(calls) == 3
     assert all("search" in call and str(tmp_path / "i") in call for call in calls)
@@ -294,17 +307,29 @@ def test_cold_search_times_a_whole_process(tmp_path: Path, monkeypatch: pytest.M
     assert 0 <= facts["seconds_median"] <= facts["seconds_worst"]
 
 
-def test_the_incremental_protocol(tmp_path: Path) -> None:
-    lake = make_lake(tmp_path / "small" / "datalake", subjects=("cities", "fish", "films"))
+def small_benchmark(folder: Path) -> Path:
+    """A lake of three subjects, queries in it, with labels of other queries."""
+    lake = make_lake(folder / "small" / "datalake", subjects=("cities", "fish", "films"))
     names = sorted(path.relative_to(lake).as_posix() for path in lake.rglob("*") if path.is_file())
     pairs = [(a, b) for a in names for b in names if a != b and subject_of(a) == subject_of(b)]
-    truth = write_pairs(tmp_path / "truth.csv", pairs)
-    results = Results(tmp_path / "out")
-    document = incremental(lake, truth, 5, results, "small", settings=QUICK)
+    write_pairs(lake.parent / "groundtruth_dev.csv", [pair for pair in pairs if "_0" in pair[0]])
+    write_pairs(lake.parent / "groundtruth_train.csv", [pair for pair in pairs if "_0" not in pair[0]])
+    return folder
+
+
+def experiment(name: str, request: Request, *settings: str) -> list[Document]:
+    (found,) = chosen([name])
+    return [document for document, _ in found.execute(request, found.parse(settings))]
+
+
+def test_the_incremental_protocol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gentus, "build", partial(gentus.build, settings=QUICK))
+    request = Request(Results(tmp_path / "out"), small_benchmark(tmp_path / "data"), k=5)
+    (document,) = experiment("incremental", request)
     assert [row["tables"] for row in document["steps"]] == [9, 11, 13, 14, 16, 18]
     assert [row["step"] for row in document["steps"]] == ["D0", "D1", "D2", "D3", "D4", "D5"]
-    assert document["everything"]["tables"] == 18
-    assert document["share_kept"] == document["steps"][-1]["map"] / document["everything"]["map"]
+    assert document["whole"]["tables"] == 18
+    assert document["share_kept"] == document["steps"][-1]["map"] / document["whole"]["map"]
     assert document["steps"][-1]["map"] > 0.5
     assert all(row["seconds_to_first_query"] > 0 for row in document["steps"][1:])
     assert document["drift"]["added"] == 9
@@ -312,8 +337,7 @@ def test_the_incremental_protocol(tmp_path: Path) -> None:
     assert "| D5 | 18 |" in (tmp_path / "out" / "incremental-small.md").read_text()
     for ending in ("png", "svg"):
         assert (tmp_path / "out" / f"incremental-small.{ending}").stat().st_size > 1000
-    again = incremental(lake, truth, 5, results, "small", settings=QUICK)
-    assert again == document  # measured once
+    assert experiment("incremental", request) == [document]  # measured once
 
 
 def test_d0_learns_from_its_own_labels_only(tmp_path: Path) -> None:
@@ -330,26 +354,22 @@ def test_updates_are_timed_and_watched(tmp_path: Path) -> None:
     gentus.build(lake, tmp_path / "index", settings=QUICK).close()
     for seed in range(120):
         write_table(tmp_path / "more" / f"films_{seed}.csv", rows_of("films", seed, 4))
-    document = measure_updates([tmp_path / "index"] * 2, tmp_path / "more", 100, 20, seconds=2)
+    document = updates.measure_updates([tmp_path / "index"] * 2, tmp_path / "more", 100, 20, seconds=2)
     assert [(row["tables"], row["found"]) for row in document["rows"]] == [(8, 20), (8, 20)]
     watched = document["watched"]
     assert watched["errors"] == []
     assert watched["stale"] == 0
     assert watched["searches"] > 0
-    assert "Two readers beside a writer for 2 s" in updates_markdown(document)
+    assert "Two readers beside a writer for 2 s" in updates.tables(document)[0].note
     with gentus.open(tmp_path / "index") as index:
         assert len(index) == 8  # copies were changed, not this
     with pytest.raises(ValueError, match="120 tables; 1,020 are needed"):
-        measure_updates([tmp_path / "index"], tmp_path / "more")
+        updates.measure_updates([tmp_path / "index"], tmp_path / "more")
 
 
-def test_all_experiments_make_one_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lake = make_lake(tmp_path / "data" / "small" / "datalake", subjects=("cities", "fish", "films"))
-    names = sorted(path.relative_to(lake).as_posix() for path in lake.rglob("*") if path.is_file())
-    pairs = [(a, b) for a in names for b in names if a != b and subject_of(a) == subject_of(b)]
-    write_pairs(lake.parent / "groundtruth_dev.csv", [pair for pair in pairs if "_0" in pair[0]])
-    write_pairs(lake.parent / "groundtruth_train.csv", [pair for pair in pairs if "_0" not in pair[0]])
-
+def test_experiments_one_after_the_other_make_one_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
     def quick(lake: Path, index: Path, options: dict[str, Any]) -> tuple[float, int]:
         gentus.build(lake, index, settings=QUICK).close()
         return 1.0, 1 << 20
@@ -364,58 +384,50 @@ def test_all_experiments_make_one_report(tmp_path: Path, monkeypatch: pytest.Mon
         return replace(settings, latent=QUICK.latent, quantizer=QUICK.quantizer, generation=generation)
 
     monkeypatch.setattr(ours, "build", quick)
-    monkeypatch.setattr(ablation, "preset_settings", small)
+    monkeypatch.setattr(identifiers, "preset_settings", small)
     monkeypatch.setattr(building, "preset_settings", small)
-    plan = Plan(
-        [recognise(tmp_path / "data" / "small", 3)],
-        ["tfidf-words", "gentus"],
-        time_budget=1,
-        variants=("semantic", "atomic"),
-    )
-    results = Results(tmp_path / "out")
-    report = run_all(plan, results)
-    text = report.read_text()
+    out, data = tmp_path / "out", small_benchmark(tmp_path / "data")
+    results = Results(out)
+    request = Request(results, data, methods=["tfidf-words", "gentus"], k=3)
+
+    def run_all() -> None:
+        for name in ("quality", "timing", "pool", "beam"):
+            assert len(experiment(name, request)) == 1
+        settings = (f"variants={identifiers.OURS},atomic", "minutes=0.02")
+        experiment("identifiers", request, *settings)
+        experiment("parts", request)
+
+    run_all()
+    assert run("bench", "report", "--results", out).code == 0
+    text = (out / "RESULTS.md").read_text()
     for words in (
-        "The average rank of GenTUS by MAP is at most 1.3",
-        "Precision and recall against k",
-        "Online: time of a search",
-        "small: learnt from half the tables, at D5 it has MAP",
-        "Size of the candidate pool",
-        "Kinds of identifiers",
-        "right tables added a query",
-        "Beam width",
-        "where their counterpart is here",
+        "## Quality and costs of every system on every lake",
+        "| GenTUS | ",
+        "of it reading, p50",
+        "MAP by the size of the candidate pool",
+        "| atomic | ",
+        "relevant tables per query to the generator's first 3",
+        "| beam | MAP@3 |",
     ):
         assert words in text
-    assert text.count("<figure>") >= 8
-    assert "<td>not measured in this run</td>" not in text
-    made = {path.name for path in results.folder.iterdir()}
-    for name in (
-        "main",
-        "main-small",
-        "pool-small",
-        "identifiers-small",
-        "constraints-small",
-        "beam-small-gentus",
-    ):
-        assert f"{name}.md" in made
-    for name in ("curves-small", "ms_p50", "bytes_per_table", "incremental-small"):
-        assert {f"{name}.png", f"{name}.svg"} <= made
-    stamps = {
-        path: path.stat().st_mtime_ns for path in results.folder.glob("*.json") if "curves" not in path.name
-    }
-    run_all(plan, results)
+    made = {path.name for path in out.iterdir()}
+    for name in ("quality-small", "timing-small", "pool-small", "identifiers-small", "beam-small-gentus"):
+        assert {f"{name}.md", f"{name}.json", f"{name}.png", f"{name}.svg"} <= made
+    parts = [path for path in out.rglob("*.json") if path.parent != out and "indexes" not in path.parts]
+    stamps = {path: path.stat().st_mtime_ns for path in parts}
+    assert len(stamps) > 4
+    run_all()
     assert {path: path.stat().st_mtime_ns for path in stamps} == stamps  # nothing was measured twice
 
 
 def test_very_many_files_are_read_killed_and_read_on(tmp_path: Path) -> None:
-    document = measure_files(Results(tmp_path), 1200, tmp_path)
+    document = files.measure_files(Results(tmp_path), 1200, tmp_path)
     assert 400 <= document["killed_after"] < 1200
     # What was stored before the kill is not read again; the last ones of it may not have been.
     assert document["left_to_read"] <= 1200 - document["killed_after"] + document["read_again"]
     assert 0 <= document["read_again"] <= 256
     assert 20 < document["memory"]["100%"]["own_mb"] < 200
-    assert all(told["came"] >= 0 for told in document["estimates"].values())
-    assert f"and read {document['left_to_read']:,} tables" in files_markdown(document)
+    assert all(told["actual"] >= 0 for told in document["estimates"].values())
+    assert f"and read {document['left_to_read']:,} tables" in files.tables(document)[1].note
     assert [path.name for path in tmp_path.iterdir()] == ["files-1200.json"]  # the lake is gone
-    assert make_files(tmp_path / "again", 1200) == document["bytes"]  # it is always the same
+    assert files.make_files(tmp_path / "again", 1200) == document["bytes"]  # it is always the same

@@ -16,10 +16,9 @@ from gentus.align.matcher import align, pair_scores, shipped_weights
 from gentus.align.pair_features import PAIR_FEATURES, pair_features
 from gentus.align.table_profile import profile_table
 from gentus.table import Column, Table
-from gentus_bench.aligners import Aligner, aligners
-from gentus_bench.alignment import measure_alignment, scored
-from gentus_bench.base_tables import BaseTable
-from gentus_bench.column_pairs import (
+from gentus_bench.experiments.aligners import Aligner, aligners
+from gentus_bench.experiments.alignment import Options, measure_alignment, scored, tables
+from gentus_bench.experiments.column_pairs import (
     Example,
     alike,
     base_tables,
@@ -28,11 +27,12 @@ from gentus_bench.column_pairs import (
     training_examples,
     without_counters,
 )
-from gentus_bench.learn_alignment import learn
-from gentus_bench.make_lake import make_lake
+from gentus_bench.experiments.learn_alignment import learn
+from gentus_bench.lakes.base_tables import BaseTable
+from gentus_bench.lakes.make_lake import make_lake
+from gentus_bench.lakes.shipped_tables import collect
+from gentus_bench.lakes.slicing import LakeOptions
 from gentus_bench.results import Results
-from gentus_bench.shipped_tables import collect
-from gentus_bench.slicing import LakeOptions
 
 __all__ = ["run"]
 
@@ -98,31 +98,26 @@ def test_alignment_measured(cut: Path, tmp_path: Path, monkeypatch: pytest.Monke
             raise RuntimeError("it cannot")
         return [(at, at, 0.5 + 0.1 * at) for at in range(min(len(query.columns), len(table.columns)))], 1.0
 
-    monkeypatch.setattr("gentus_bench.alignment.WIDTHS", (5,))
+    monkeypatch.setattr("gentus_bench.experiments.alignment.WIDTHS", (5,))
     both = {**aligners(["gentus"]), "blind": Aligner("Blind", blind)}
-    document = measure_alignment(cut, both, Results(tmp_path), pairs=2)
+    document = measure_alignment(cut, both, Results(tmp_path), Options(pairs=2))
     rows = {(row["key"], row["names"]): row for row in document["rows"]}
     ours, others = rows["gentus", False], rows["blind", False]
     assert ours["base_tables"] == 6
     assert ours["f1"] > 0.9 > others["f1"]
     assert rows["gentus", True]["f1"] >= ours["f1"]
     assert (ours["threshold_is_best_for_it"], others["threshold_is_best_for_it"]) == (False, True)
-    text = (tmp_path / "align-cut.md").read_text()
+    text = tables(document)[0].markdown()
     assert "12 pairs of slices of 6 base tables" in text
-    assert "Headers hidden:" in text
+    assert "| Blind | hidden |" in text
     assert "5 x 5 columns" in text
-    assert {path.name for path in tmp_path.glob("align-cut.*")} == {
-        "align-cut.md",
-        "align-cut.png",
-        "align-cut.svg",
-    }
 
     def never(*_: Any) -> Any:
         raise AssertionError("what was measured is not measured again")
 
     again = {key: replace(aligner, match=never) for key, aligner in both.items()}
-    monkeypatch.setattr("gentus_bench.alignment.lake_examples", never)
-    assert measure_alignment(cut, again, Results(tmp_path), pairs=2)["rows"] == document["rows"]
+    monkeypatch.setattr("gentus_bench.experiments.alignment.lake_examples", never)
+    assert measure_alignment(cut, again, Results(tmp_path), Options(pairs=2))["rows"] == document["rows"]
 
 
 def test_aligners_by_name() -> None:
@@ -143,7 +138,7 @@ def test_valentine_beside_ours(cut: Path) -> None:
 
 
 def test_valentine_is_asked_for_by_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gentus_bench.aligners.find_spec", lambda name: None)
+    monkeypatch.setattr("gentus_bench.experiments.aligners.find_spec", lambda name: None)
     assert list(aligners()) == ["gentus"]
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'gentus\[valentine\]'"):
         aligners(["coma"])
@@ -201,14 +196,27 @@ def test_weights_are_learnt(base: Path) -> None:
 
 
 def test_commands(run: Run, base: Path, cut: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gentus_bench.alignment.WIDTHS", (5,))
-    ran = run("bench", "align", cut, "--method", "gentus", "--pairs", 1, "--out", tmp_path / "results")
+    monkeypatch.setattr("gentus_bench.experiments.alignment.WIDTHS", (5,))
+    command: list[object] = [
+        "bench",
+        "run",
+        "alignment",
+        "--data",
+        cut,
+        "--method",
+        "gentus",
+        "--set",
+        "pairs=1",
+    ]
+    command += ["--out", tmp_path / "results"]
+    ran = run(*command)
     assert ran.code == 0, ran.err
     assert "| GenTUS |" in ran.out
-    (document,) = run(
-        *("bench", "align", cut, "--method", "gentus", "--pairs", 1, "--out", tmp_path / "results", "--json")
-    ).json()
-    assert document["lake"] == "cut"
+    (document,) = run(*command, "--json").json()
+    assert document["what"]["lake"] == "cut"
+    assert {path.name for path in (tmp_path / "results").glob("alignment-cut.*")} == {
+        *("alignment-cut.json", "alignment-cut.md", "alignment-cut.png", "alignment-cut.svg"),
+    }
     ran = run("bench", "learn-align", base, "-o", tmp_path / "weights.json", "--without", base)
     assert (ran.code, "there are no tables to learn from" in ran.err) == (1, True)
     ran = run("bench", "learn-align", base, "-o", tmp_path / "weights.json", "--most", 3)
@@ -243,7 +251,7 @@ def test_archives_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         packed.add(tmp_path / "packed.csv", "data/packed.csv")
         packed.add(tmp_path / "packed.csv", "data/._packed.csv")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr("gentus_bench.shipped_tables.PACKAGES", {"shipper": ("*.zip", "*.tar.gz")})
+    monkeypatch.setattr("gentus_bench.lakes.shipped_tables.PACKAGES", {"shipper": ("*.zip", "*.tar.gz")})
     assert collect(tmp_path / "out") == {"shipper": ["data_zipped", "data_packed"]}
     assert (tmp_path / "out" / "shipper" / "data_zipped.csv").read_text() == text
 

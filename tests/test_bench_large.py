@@ -11,10 +11,10 @@ from random import Random
 import pytest
 from test_cli import Run, run
 
-from gentus_bench import large_lake
-from gentus_bench.large import lake_name
-from gentus_bench.large_build import BETWEEN, STARTING, WRITING, Sample, Stage, stage_facts, with_gaps
-from gentus_bench.large_lake import (
+from gentus_bench.experiments.large import lake_name
+from gentus_bench.experiments.large_build import BETWEEN, STARTING, WRITING, Stage, stage_facts, with_gaps
+from gentus_bench.lakes import large_lake
+from gentus_bench.lakes.large_lake import (
     MOST_BYTES,
     MOST_ROWS,
     LakePlan,
@@ -24,6 +24,7 @@ from gentus_bench.large_lake import (
     read_rows,
     to_csv,
 )
+from gentus_bench.processes import Sample
 
 __all__ = ["run"]
 
@@ -167,19 +168,30 @@ def test_stages_cover_the_whole_build() -> None:
 
 def test_the_command_writes_its_table_and_measures_once(run: Run, source: Path, tmp_path: Path) -> None:
     assert lake_name(source) == "rivers"
-    command = ("bench", "large", "--lake", source, "--tables", TABLES, "--queries", 4, "--out", tmp_path)
-    first = run(*command, "--json").json()["sizes"][str(TABLES)]
+    command: list[object] = [
+        "bench",
+        "run",
+        "large",
+        "--data",
+        source,
+        "--set",
+        f"tables={TABLES}",
+        "--set",
+        "queries=4",
+    ]
+    command += ["--out", tmp_path]
+    first = run(*command, "--json").json()[0]["sizes"][str(TABLES)]
     assert first["build"]["tables"] == TABLES
     assert first["build"]["peak_mb"] >= first["build"]["peak_main_mb"] > 10
     assert {STARTING, "Reading tables", WRITING} <= first["build"]["stages"].keys()
     assert first["build"]["bytes"]["folder"] > first["build"]["bytes"]["trie"] > 0
     assert first["search"]["queries"] == 4
-    assert 0 < first["search"]["ms"]["10"]["p50"] <= first["search"]["ms"]["10"]["p95"]
+    assert 0 < first["search"]["ms"]["10"]["ms_p50"] <= first["search"]["ms"]["10"]["ms_p95"]
     assert first["search"]["cold_seconds"] > 0
 
     told = run(*command)
     assert told.code == 0, told.err
-    assert (tmp_path / "large-rivers.md").read_text() == told.out
+    assert (tmp_path / "large-rivers.md").read_text().strip() == told.out.strip()
     assert f"| {TABLES} |" in told.out
     assert "| Reading tables |" in told.out
     second = json.loads((tmp_path / "large-rivers.json").read_text())["sizes"][str(TABLES)]

@@ -16,11 +16,18 @@ from gentus.index.index import Index
 from gentus.progress import Progress
 from gentus.search.trie import Trie, build_trie
 from gentus.settings import Softmax
-from gentus_bench import scale, scale_trees, scale_usual, stopwatch
-from gentus_bench.scale_decoding import comparable_generator, made_up_inputs, profile, write_alone
-from gentus_bench.scale_identifiers import LakeModel, fit_model, real_codes, skew
-from gentus_bench.scale_telling import claims
-from gentus_bench.scale_usual import MAKERS, Task, TooLargeError, UsualWay, identifiers, what_t5_reads
+from gentus_bench import timer
+from gentus_bench.experiments import scale, scale_transformers, scale_trees
+from gentus_bench.experiments.scale_decoding import comparable_generator, made_up_inputs, profile, write_alone
+from gentus_bench.experiments.scale_identifiers import LakeModel, fit_model, real_codes, skew
+from gentus_bench.experiments.scale_transformers import (
+    MAKERS,
+    Task,
+    TooLargeError,
+    TransformersSearch,
+    identifiers,
+    what_t5_reads,
+)
 
 __all__ = ["run"]
 
@@ -87,10 +94,10 @@ def test_a_token_trie_allows_what_the_tree_has(kind: str) -> None:
 
 @pytest.mark.parametrize("softmax", ["children", "vocabulary"])
 @pytest.mark.parametrize("kind", MAKERS)
-def test_the_usual_way_and_ours_write_the_same(kind: str, softmax: Softmax, codebooks: Codebooks) -> None:
+def test_transformers_and_ours_write_the_same(kind: str, softmax: Softmax, codebooks: Codebooks) -> None:
     tree = some_tree()
     generator = comparable_generator(codebooks, SUFFIXES)
-    usual = UsualWay(generator, MAKERS[kind](identifiers(tree, CODES, SUFFIXES)))
+    usual = TransformersSearch(generator, MAKERS[kind](identifiers(tree, CODES, SUFFIXES)))
     for inputs in made_up_inputs(np.zeros((3, 8), np.float32)):
         found = write_alone(generator, inputs, tree, codebooks, BEAM, softmax)
         theirs = usual.search(what_t5_reads(generator, inputs), BEAM, softmax)
@@ -103,12 +110,14 @@ def test_the_usual_way_and_ours_write_the_same(kind: str, softmax: Softmax, code
 def test_a_trie_that_outgrows_its_memory_is_given_up(tmp_path: Path, model: LakeModel) -> None:
     with pytest.raises(TooLargeError, match="GB taken by the first 0 identifiers"):
         next(identifiers(some_tree(), CODES, SUFFIXES, most_bytes=1))
-    workshop = scale_trees.Workshop(tmp_path)
-    workshop.furnish(model, 50, 2, Progress())
-    codes = np.load(workshop.codes)
+    trees = scale_trees.TreeFolder(tmp_path)
+    trees.fill(model, 50, 2, Progress())
+    codes = np.load(trees.codes)
     suffixes = assign_suffixes(codes, np.zeros(50, np.float32))
-    build_trie(codes, suffixes, np.arange(50)).save(workshop.tree(50))
-    told = scale_usual._measure(Task(str(tmp_path), 50, "dict", int(suffixes.max()), BEAM, 2, (1,), 1.0))
+    build_trie(codes, suffixes, np.arange(50)).save(trees.tree(50))
+    told = scale_transformers._measure(
+        Task(str(tmp_path), 50, "dict", int(suffixes.max()), BEAM, 2, (1,), 1.0)
+    )
     assert told["did_not_run"].endswith("taken by the first 0 identifiers")
 
 
@@ -125,8 +134,8 @@ def test_a_stopwatch_does_not_count_twice(monkeypatch: pytest.MonkeyPatch) -> No
             pass
 
     plain = Work.inner
-    watch = stopwatch.Stopwatch()
-    watch.watch([("outer", Work, "outer"), ("inner", Work, "inner")], lambda: Work().outer())
+    watch = timer.Profile()
+    watch.run([("outer", Work, "outer"), ("inner", Work, "inner")], lambda: Work().outer())
     # A look at the clock is a second: 0 rest, 1 outer, 2-3 and 4-5 inner, 6 outer ends, 7 rest ends.
     assert dict(watch.seconds) == {"inner": 2.0, "outer": 3.0, "rest": 2.0}
     assert dict(watch.calls) == {"inner": 2, "outer": 1, "rest": 1}
@@ -136,14 +145,14 @@ def test_a_stopwatch_does_not_count_twice(monkeypatch: pytest.MonkeyPatch) -> No
 def test_ways_are_looked_at_in_turn_and_told_by_medians() -> None:
     asked: list[tuple[str, int]] = []
 
-    def way(name: str) -> Callable[[int], stopwatch.Facts]:
-        def one(query: int) -> stopwatch.Facts:
+    def way(name: str) -> Callable[[int], timer.Facts]:
+        def one(query: int) -> timer.Facts:
             asked.append((name, query))
             return {"ms": {"part": query**2}, "steps": query}
 
         return one
 
-    found = stopwatch.profiled({"a": way("a"), "b": way("b")}, range(3))
+    found = timer.medians({"a": way("a"), "b": way("b")}, range(3))
     assert asked == [("a", 0), ("b", 0), ("a", 1), ("b", 1), ("a", 2), ("b", 2)]
     assert found == {name: {"ms": {"part": 1}, "steps": 1} for name in "ab"}
 
@@ -152,7 +161,7 @@ def test_the_parts_of_decoding_are_all_seen(codebooks: Codebooks) -> None:
     tree, generator = some_tree(), comparable_generator(codebooks, SUFFIXES)
     inputs = made_up_inputs(np.zeros((1, 8), np.float32))
     way = profile(lambda at: write_alone(generator, inputs[at], tree, codebooks, BEAM, "vocabulary"), Trie)
-    facts = stopwatch.profiled({"ours": way}, range(1))["ours"]
+    facts = timer.medians({"ours": way}, range(1))["ours"]
     assert facts["ms"].keys() == {"reading", "generator", "tree", "children", "pruning", "rest"}
     assert all(taken > 0 for taken in facts["ms"].values())
     assert LEVELS + 1 <= facts["steps"] <= LEVELS + 2
@@ -168,62 +177,28 @@ def test_the_command_measures_once_and_tells(
     monkeypatch.setattr(scale_trees, "OPENED", 1)
     monkeypatch.setattr(scale, "MAKERS", {"dict": MAKERS["dict"]})  # a process less
     out = tmp_path / "out"
-    command = ["bench", "scale", "--index", index_path, "--size", 2000, "--size", 200, "--queries", 17]
-    command += ["--beam", BEAM, "--threads", 1, "--usual-most", 200, "--out", out]
+    command = ["bench", "run", "scale", "--index", index_path, "--out", out]
+    for setting in ("sizes=2000,200", "queries=17", f"beam={BEAM}", "threads=1", "transformers_most=200"):
+        command += ["--set", setting]
     first = run(*command, "--json")
     assert first.code == 0
-    document = json.loads(first.out)
+    (document,) = json.loads(first.out)
     small, large = document["trees"]["200"], document["trees"]["2000"]
     assert small["skew"]["tables"] == 200
-    on_disk = sum(path.stat().st_size for path in (out / "scale-my.index" / "tree-2000").iterdir())
-    assert large["disk_bytes_a_table"] == on_disk / 2000
+    on_disk = sum(path.stat().st_size for path in (out / "scale" / "my.index" / "tree-2000").iterdir())
+    assert large["disk_bytes_per_table"] == on_disk / 2000
     assert 0 < large["resident"] < 2 * on_disk + (1 << 20)
-    assert document["usual"].keys() == {"200"}
-    beside = document["usual"]["200"]["dict"]
+    assert document["transformers"].keys() == {"200"}
+    beside = document["transformers"]["200"]["dict"]
     times = beside["threads"]["1"]["times"]
-    assert 0 < beside["least_ms"] < times["ours children"]["ms_p50"] < times["usual children"]["ms_p50"]
+    assert (
+        0 < beside["least_ms"] < times["ours children"]["ms_p50"] < times["transformers children"]["ms_p50"]
+    )
     assert times["search"]["ms_p50"] < times["ours children"]["ms_p50"]
-    assert {"bytes a table on disk, 2,000 tables", "search, p50 at 2,000 / at 200"} <= {
-        claim["what"] for claim in document["claims"]
-    }
     for ending in ("md", "png", "svg"):
         assert (out / f"scale-my.index.{ending}").stat().st_size
-    parts = {path: path.stat().st_mtime_ns for path in out.glob("scale-my.index-*.json")}
+    parts = {path: path.stat().st_mtime_ns for path in (out / "scale").rglob("*.json")}
     again = run(*command)
     assert parts == {path: path.stat().st_mtime_ns for path in parts}
     assert "| made up | 2,000 |" in again.out
-    assert "### What it must show" in again.out
-
-
-def test_what_is_claimed_is_read_off_the_figures() -> None:
-    def times(value: float) -> dict[str, float]:
-        return {"ms_p50": value, "ms_p95": value}
-
-    def tree(size: float) -> dict[str, object]:
-        return {"disk_bytes_a_table": size, "open_cold": {"seconds": 0.5}}
-
-    def generator(value: float) -> dict[str, object]:
-        return {**times(value), "parts": {"constraint_share": 0.2}}
-
-    usual = {"times": {"usual children": times(120.0), "ours children": times(20.0), "search": times(2.0)}}
-    ran = {"least_ms": 4.0, "threads": {"1": usual}}
-    found = claims(
-        {
-            "trees": {"10000": tree(20), "100000": tree(16)},
-            "decoding": {
-                "search": {"10000": times(1.0), "100000": times(2.0)},
-                "generator": {"2": {}, "1": {"10000": generator(10.0), "100000": generator(12.0)}},
-            },
-            "usual": {"100000": {"dict": ran, "marisa": {"did_not_run": "too large"}}},
-        }
-    )
-    assert [(claim["value"], claim["holds"]) for claim in found] == [
-        (16, True),
-        (0.5, True),
-        (2.0, False),
-        (1.2, True),
-        (0.2, False),
-        (60.0, True),
-        (6.0, False),
-    ]
-    assert found[-1]["what"].endswith("would allow 30")
+    assert "Beside `prefix_allowed_tokens_fn`" in again.out

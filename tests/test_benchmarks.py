@@ -17,12 +17,13 @@ import numpy as np
 import pytest
 from conftest import rows_of, write_table
 
-from gentus_bench.benchmarks import Benchmark, find, recognise
-from gentus_bench.main import compare
+from gentus_bench.experiments.quality import compare
+from gentus_bench.experiments.quality import tables as tables_of
+from gentus_bench.lakes.benchmarks import Benchmark, find, recognise
+from gentus_bench.lakes.safe_pickle import UnsafePickleError, load_plain, load_truth_pickle
+from gentus_bench.lakes.truths import load_truth, resolved
 from gentus_bench.published import BENCHMARKS, FIGURES, K, figures, rows_for
 from gentus_bench.results import Results
-from gentus_bench.safe_pickle import UnsafePickleError, load_plain, load_truth_pickle
-from gentus_bench.truths import load_truth, resolved
 
 LAKE = {"fish_1.csv": 1, "fish_2.csv": 2, "films_1.csv": 3, "films_2.csv": 4}
 PAIRS = [("fish_0.csv", "fish_1.csv"), ("fish_0.csv", "fish_2.csv"), ("films_0.csv", "films_1.csv")]
@@ -396,11 +397,10 @@ def test_one_benchmark_is_measured(make: Callable[[Path], Path], tmp_path: Path)
                 table = name.removesuffix(".csv")
                 database.executemany(f'insert into "{table}" values (?, ?)', [row[:2] for row in rows])
             database.commit()
-    comparison = compare(recognise(folder), ["tfidf-words"], Results(tmp_path / "out"))
-    assert comparison.groundtruth.startswith("Every table of the ground truth is there")
-    assert comparison.rows[0]["map"] == 1.0
-    text = (tmp_path / "out" / f"main-{comparison.benchmark.name}.md").read_text()
-    assert "| GenTUS (paper) (published) | 0.9" in text
+    document = compare(recognise(folder), ["tfidf-words"], Results(tmp_path / "out"))
+    assert document["lake"]["groundtruth"].startswith("Every table of the ground truth is there")
+    assert document["rows"][0]["map"] == 1.0
+    assert "| GenTUS (paper) (published) | 0.9" in tables_of(document)[0].markdown()
 
 
 def test_one_folder_or_a_folder_of_lakes(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gentus_bench.choose import DEFAULT, candidates, judge, score_over
+from gentus_bench.experiments.choose import DEFAULT, candidates, judge, score_over
 
 
 def test_the_worst_lake_counts_twice() -> None:

@@ -396,7 +396,7 @@ def test_everything_has_help(run: Run) -> None:
     found = list(commands(typer.main.get_command(cli.app)))
     benches = commands(typer.main.get_command(bench_app))
     found += [(("bench", *path), command) for path, command in benches]
-    assert {("index",), ("search",), ("info",), ("eval",), ("demo",), ("bench", "quality")} <= {
+    assert {("index",), ("search",), ("info",), ("eval",), ("demo",), ("bench", "run")} <= {
         path for path, _ in found
     }
     for path, command in found:

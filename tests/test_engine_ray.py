@@ -29,7 +29,7 @@ from gentus.lake import Limits, Skipped, Source, scan
 from gentus.lake.sandbox import pool as parallel
 from gentus.progress import Progress, Step
 from gentus.table import Table
-from gentus_bench.engines import markdown, measure_engines
+from gentus_bench.experiments.engines import measure_engines, tables
 
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # nodes that others cannot reach, on any system
@@ -325,7 +325,7 @@ def test_engines_are_measured_side_by_side(
     document = measure_engines(mixed, ("local", "ray"), workers=1, address=cluster.address)
     assert document["same_identifiers"]
     assert [row["tables"] for row in document["rows"]] == [36, 36]
-    assert "are the same, bit for bit" in markdown(document)
+    assert "are the same, bit for bit" in tables(document)[0].note
 
 
 def test_its_own_cluster_listens_to_this_machine_only(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from gentus.search.generate import Decoding, Prior, Ranking, generate, paths
 from gentus.search.overlay import apply_delta
 from gentus.search.trie import Trie, build_trie
 from gentus.settings import Softmax
-from gentus_bench.unconstrained import generate_unconstrained
+from gentus_bench.experiments.unconstrained import generate_unconstrained
 
 SUFFIXES = 4
 WIDTH = 6

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from gentus.lake import Limits, Unreadable, read_path
 from gentus.lake.base import EMPTY
 from gentus.table import Table
-from gentus_bench.memory import resident_bytes
+from gentus_bench.processes import resident_bytes
 
 ROWS = [["name", "city", "note"], ["Zoë", "Köln", 'said "no", twice'], ["Łukasz", "Łódź", "two\nlines"]]
 WESTERN = [["name", "city", "note"], ["Zoë", "Köln", 'said "no", twice'], ["Jørgen", "Ærø", "two\nlines"]]

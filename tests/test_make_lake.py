@@ -24,11 +24,11 @@ from hypothesis import strategies as st
 from gentus.lake import Limits, Source, Unreadable, read_path, scan
 from gentus.metrics import load_groundtruth
 from gentus_bench import cli
-from gentus_bench.base_tables import BaseTable, read_whole
-from gentus_bench.benchmarks import recognise
-from gentus_bench.make_lake import FILES, make_lake
-from gentus_bench.noise import Headers, Noise, headers, noisy
-from gentus_bench.slicing import LakeOptions, slices_of
+from gentus_bench.lakes.base_tables import BaseTable, read_whole
+from gentus_bench.lakes.benchmarks import recognise
+from gentus_bench.lakes.make_lake import FILES, make_lake
+from gentus_bench.lakes.noise import Headers, Noise, headers, noisy
+from gentus_bench.lakes.slicing import LakeOptions, slices_of
 
 ROWS = [["name", "size", "day"], ["Oslo", "1", "2024-01-02"], ["Rome", "", "2024-01-03"], ["Bonn", "3", ""]]
 
@@ -367,10 +367,10 @@ def test_from_real_tables_to_a_result(
     assert (code, out.split(": ")[1][:9]) == (0, "32 tables")
     assert run(*make, "--force", "--headers", "odd")[0] == 2
 
-    quality = ("quality", "--data", lake, "--out", tmp_path / "results", "--method", "tfidf-words")
+    quality = ("run", "quality", "--data", lake, "--out", tmp_path / "results", "--method", "tfidf-words")
     code, out, err = run(*quality, "-k", 3, "--json")
     assert code == 0
     assert "lake, k = 3: recognised by datalake and groundtruth_dev.csv" in err
-    ((scored,),) = json.loads(out).values()
-    assert scored["map"] > 0.8
-    assert run("quality", "--data", data, "--method", "tfidf-words")[0] == 1
+    (document,) = json.loads(out)
+    assert document["rows"][0]["map"] > 0.8
+    assert run("run", "quality", "--data", data, "--method", "tfidf-words")[0] == 1

@@ -571,10 +571,12 @@ def test_the_command(index_path: Path, tmp_path: Path) -> None:
 
 
 def test_measured(index_path: Path, lake: Path, tmp_path: Path) -> None:
+    from gentus_bench.experiment import Request
+    from gentus_bench.experiments.serving import Options, run, tables
     from gentus_bench.results import Results
-    from gentus_bench.serving import markdown, measure_serving
 
-    document = measure_serving(Results(tmp_path), index_path, lake, clients=5, seconds=0.5, k=3)
+    request = Request(Results(tmp_path), indexes=[index_path], queries=lake, k=3)
+    (document,) = run(request, Options(clients=5, seconds=0.5))
     told = document["served"]
     assert told["requests"] > 5
     assert told["errors"] == 0, told["first_errors"]
@@ -582,8 +584,8 @@ def test_measured(index_path: Path, lake: Path, tmp_path: Path) -> None:
     assert document["share"] == pytest.approx(
         told["a_second"] / document["one_process"]["a_second"], abs=0.01
     )
-    assert "server, 5 clients" in markdown(document)
-    assert json.loads((tmp_path / "serve-my.index.json").read_text())["what"]["clients"] == 5
+    assert "server, 5 clients" in tables(document)[0].markdown()
+    assert json.loads((tmp_path / "serving-my.index.json").read_text())["what"]["clients"] == 5
 
 
 def test_commands_that_cannot_be(index_path: Path, tmp_path: Path) -> None:

@@ -111,18 +111,20 @@ def test_parts_of_a_score_add_up(shipped: Path, lake: Path) -> None:
         assert len({hit.table for hit in hits}) == 5
 
 
-def test_parts_are_measured(shipped: Path, labels: Path) -> None:
-    command = ["parts", str(shipped), "--groundtruth", str(labels), "-k", "5", "--json"]
+def test_parts_are_measured(shipped: Path, labels: Path, tmp_path: Path) -> None:
+    command = ["run", "parts", "--index", str(shipped), "--set", f"groundtruth={labels}", "-k", "5", "--json"]
+    command += ["--out", str(tmp_path)]
     result = CliRunner().invoke(bench_app, command)
     assert result.exit_code == 0, result.output
-    rows = json.loads(result.stdout)["rows"]
+    rows = json.loads(result.stdout)[0]["rows"]
     assert list(rows) == [
         *("dense latents", "prior", "generator", "generator, no prefix tree", "prior + generator"),
     ]
     assert rows["prior"]["map"] > 0.9
     assert rows["generator"]["invalid_share"] == 0
     assert rows["generator"]["map"] >= rows["generator, no prefix tree"]["map"]
-    assert CliRunner().invoke(bench_app, command[:-1]).stdout.count("|") > 40
+    command.remove("--json")
+    assert CliRunner().invoke(bench_app, command).stdout.count("|") > 40
 
 
 def test_records_are_those_that_were_trained_on(trained: Path) -> None:

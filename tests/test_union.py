@@ -602,7 +602,7 @@ def test_killed_while_adding_to_a_database(large: UnionPlan, tmp_path: Path) -> 
 
 
 def test_what_a_union_costs_is_measured(run: Run, tmp_path: Path) -> None:
-    document = run("bench", "union", "--rows", 1000, "--out", tmp_path, "--json").json()
+    document = run("bench", "run", "union", "--set", "rows=1000", "--out", tmp_path, "--json").json()[0]
     assert document["what"] == {"rows": 1000, "tables": 5}
     for name in ("plain", "distinct"):
         measured = document["runs"][name]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,8 +74,8 @@ METHODS: dict[str, Callable[[Lake], Retriever | None]] = {  # None: it cannot be
 NAMED = ("tfidf-names", "gentus-names")  # the only ones that see names of columns
 
 
-def wanted(names: list[str] | None, named: bool = False) -> list[str]:
+def wanted(names: Sequence[str] | None, named: bool = False) -> list[str]:
     """The methods of these names, or all of them; those that see names of columns where asked for."""
     if unknown := [name for name in names or () if name not in METHODS]:
         raise ValueError(f"unknown method {', '.join(unknown)}; known are {', '.join(METHODS)}")
-    return names or [name for name in METHODS if named or name not in NAMED]
+    return list(names or ()) or [name for name in METHODS if named or name not in NAMED]

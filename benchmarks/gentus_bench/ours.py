@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import json
-import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import gentus
 from gentus.table import Table
-from gentus_bench.memory import peak_bytes
-
-_EVERY = 0.25  # seconds between two looks at the memory of the build
+from gentus_bench.processes import peak_bytes, watched
 
 
 class GenTUS:
@@ -79,41 +76,9 @@ def build(lake: Path, index: Path, options: dict[str, Any]) -> tuple[float, int]
     The peak is of the process and those it starts, in bytes; memory that they share counts once.
     """
     task = json.dumps({"lake": str(lake), "index": str(index), "options": options})
-    command = [sys.executable, "-m", "gentus_bench.ours", task]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        peak = 0
-        try:
-            while process.poll() is None:
-                peak = max(peak, sum(map(_memory, _family(process.pid))))
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(_EVERY)
-        except BaseException:
-            process.terminate()
-            raise
-        assert process.stdout is not None
-        output = process.stdout.read()
-    if process.returncode != 0:
-        raise RuntimeError(f"building {index} failed with exit code {process.returncode}: see above")
+    output, samples = watched([sys.executable, "-m", "gentus_bench.ours", task])
     report = json.loads(output.splitlines()[-1])
-    return report["seconds"], max(peak, report["peak"])
-
-
-def _family(pid: int) -> Iterator[int]:
-    """Yield a process and all it has started."""
-    yield pid
-    with contextlib.suppress(OSError):
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            for child in (task / "children").read_text().split():
-                yield from _family(int(child))
-
-
-def _memory(pid: int) -> int:
-    """Return the resident bytes of a process, of shared pages its part; 0 where the system does not tell."""
-    with contextlib.suppress(OSError):
-        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
-                return int(line.split()[1]) * 1024
-    return 0
+    return report["seconds"], max(report["peak"], *(one.all for one in samples))
 
 
 def main() -> None:

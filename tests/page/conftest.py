@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, e
 from stress.page import chromium
 
 import gentus
-from gentus_bench.serving import served
+from gentus_bench.experiments.serving import served
 from page.lake import film_rows, page_lake
 
 PATIENCE = 20_000  # ms, for machines that are busy with other things

@@ -11,7 +11,7 @@ from PIL import Image
 from playwright.sync_api import Browser, Page
 from stress.page import chromium
 
-from gentus_bench.serving import served
+from gentus_bench.experiments.serving import served
 
 DESK: dict[str, Any] = {"viewport": {"width": 1280, "height": 800}}
 PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 800}, "is_mobile": True, "has_touch": True}

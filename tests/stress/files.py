@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any
 
 from gentus.progress import Progress, Step, TimeLeft
-from gentus_bench.machine import sentence
-from gentus_bench.memory import resident_bytes
-from gentus_bench.results import Results, markdown_table
+from gentus_bench.processes import resident_bytes
+from gentus_bench.results import Results
+from gentus_bench.table import Table, figure
 
 READING = "Reading tables"
 _IN_A_FOLDER = 1000
@@ -137,41 +137,37 @@ def _memory(looks: list[Look], share: float) -> dict[str, float]:
 
 
 def _estimate(looks: list[Look], share: float) -> dict[str, float | None]:
-    """Time left as it was told when a share of the tables was read, and as it came."""
+    """Time left as estimated when a share of the tables was read, and the actual one."""
     then = next(look for look in looks if look.done >= share * (look.total or 0))
     return {
-        "told": None if then.left is None else round(then.left, 1),
-        "came": round(looks[-1].seconds - then.seconds, 1),
+        "estimated": None if then.left is None else round(then.left, 1),
+        "actual": round(looks[-1].seconds - then.seconds, 1),
     }
 
 
-def markdown(document: Mapping[str, Any]) -> str:
-    """The document as tables."""
+def tables(document: Mapping[str, Any]) -> list[Table]:
+    """Memory, and the accuracy of estimates."""
     memory = [
         [name, f"{of['own_mb']:,.0f}", f"{of['all_mb']:,.0f}"]
         for name, of in (("first third", document["first_third_memory"]), *document["memory"].items())
     ]
     estimates = [
-        [name, "-" if of["told"] is None else f"{of['told']:,.0f}", f"{of['came']:,.0f}"]
+        [name, figure(of["estimated"], ",.0f"), f"{of['actual']:,.0f}"]
         for name, of in document["estimates"].items()
     ]
-    told = document["what"]["count"], document["bytes"] / 1e6
-    return "\n\n".join(
-        [
-            f"{sentence(document['machine'])}; {document['made'][:10]}.",
-            f"{told[0]:,} CSV files, {told[1]:,.0f} MB: nine in ten of 4 to 13 lines, half of these in one"
-            f" folder; every tenth has {_LARGER} times as many, and these come last.",
-            f"Looked through in {document['scan_seconds']:,.1f} s. Killed after {document['killed_after']:,}"
-            f" tables; started again, it went on reading after {document['restart_seconds']:,.1f} s, and read"
-            f" {document['left_to_read']:,} tables at {document['files_a_second']:,} a second, of them"
-            f" {document['read_again']:,} a second time. With nothing to read it takes"
-            f" {document['nothing_new_seconds']:,.1f} s.",
-            markdown_table(
-                ["tables read", "memory of the process that stores, MB", "with readers, MB"], memory
-            ),
-            markdown_table(["tables read", "time left as told, s", "as it came, s"], estimates),
-        ]
+    note = (
+        f"{document['what']['count']:,} CSV files, {document['bytes'] / 1e6:,.0f} MB: nine in ten of 4 to"
+        f" 13 lines, half of these in one folder; every tenth has {_LARGER} times as many, and these come"
+        f" last. Listed in {document['scan_seconds']:,.1f} s. Killed after {document['killed_after']:,}"
+        f" tables; the restart went on reading after {document['restart_seconds']:,.1f} s, and read"
+        f" {document['left_to_read']:,} tables at {document['files_a_second']:,} per second,"
+        f" {document['read_again']:,} of them a second time. With nothing to read it takes"
+        f" {document['nothing_new_seconds']:,.1f} s."
     )
+    return [
+        Table(["tables read", "memory of the process that stores, MB", "with readers, MB"], memory),
+        Table(["tables read", "estimated time left, s", "actual, s"], estimates, note=note),
+    ]
 
 
 class _Report(Progress):
@@ -236,10 +232,8 @@ def main() -> None:
     parser.add_argument("--dir", type=Path, help="where they go; the folder for temporary files")
     parser.add_argument("--out", type=Path, default=Path("results"), help="where the results go")
     asked = parser.parse_args()
-    results = Results(asked.out)
-    document = measure_files(results, asked.count, asked.dir)
-    results.write_table(document["name"], markdown(document))
-    print(markdown(document))
+    document = measure_files(Results(asked.out), asked.count, asked.dir)
+    print("\n\n".join(table.markdown() for table in tables(document)))
 
 
 if __name__ == "__main__":

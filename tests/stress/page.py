@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gentus_bench.experiments.serving import served
 from gentus_bench.machine import describe
-from gentus_bench.serving import served
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

@@ -28,10 +28,10 @@ import gentus
 from gentus.index.check import check
 from gentus.index.folder import IndexFolderError
 from gentus.progress import Progress, terminal_progress
-from gentus_bench.machine import sentence
-from gentus_bench.memory import resident_bytes
-from gentus_bench.results import Results, markdown_table
-from gentus_bench.serving import serving
+from gentus_bench.experiments.serving import serving
+from gentus_bench.processes import resident_bytes
+from gentus_bench.results import Results
+from gentus_bench.table import Table
 from stress.soak_model import FEWEST, MOST, Model, Operation
 from stress.soak_processes import Processes, Reader, sids
 
@@ -364,8 +364,8 @@ def _after(memory: Sequence[Mapping[str, float]], share: float) -> Mapping[str, 
     return memory[round(share * (len(memory) - 1))]
 
 
-def markdown(document: Mapping[str, Any]) -> str:
-    """The document as tables."""
+def tables(document: Mapping[str, Any]) -> list[Table]:
+    """Operations, faults, and memory of the processes that live as long as the test."""
     memory = document["memory"]
     rows = []
     for who in ("reader", "server", "here"):
@@ -373,29 +373,19 @@ def markdown(document: Mapping[str, Any]) -> str:
         grown = (growth(memory, who), growth(memory, who, 0.5))
         rows.append([who, *(f"{value / _MIB:.0f}" for value in sizes), *(f"{one:+.1%}" for one in grown)])
     faults = sum(count for kind, count in document["done"].items() if kind in FAULTS)
-    return "\n".join(
-        [
-            f"{sentence(document['machine'])}; {document['made'][:10]}.",
-            "",
-            f"{document['seconds'] / 60:.0f} minutes, seed {document['what']['seed']},"
-            f" about {document['tables']} tables: {document['operations']:,} operations,"
-            f" {faults:,} of them with a fault; {sum(document['looks'].values()):,} looks at what is found."
-            f" **Lost: {len(document['lost'])}, wrong: {len(document['wrong'])}.**",
-            "",
-            markdown_table(
-                ["operation", "times"], [[kind, f"{n:,}"] for kind, n in _sorted(document["done"])]
-            ),
-            "",
-            markdown_table(
-                ["fault", "times"], [[kind, f"{n:,}"] for kind, n in _sorted(document["outcomes"])]
-            ),
-            "",
-            markdown_table(
-                ["MiB in memory", "start", "half-time", "end", "highest", "start to end", "second half"], rows
-            ),
-            *(f"\n- {finding}" for finding in [*document["lost"], *document["wrong"]][:20]),
-        ]
+    note = (
+        f"{document['seconds'] / 60:.0f} minutes, seed {document['what']['seed']}, about {document['tables']}"
+        f" tables: {document['operations']:,} operations, {faults:,} of them with a fault;"
+        f" {sum(document['looks'].values()):,} checks of what is found."
+        f" **Lost: {len(document['lost'])}, wrong: {len(document['wrong'])}.**"
     )
+    note += "".join(f"\n- {finding}" for finding in [*document["lost"], *document["wrong"]][:20])
+    counted = [
+        Table([kind, "times"], [[name, f"{n:,}"] for name, n in _sorted(document[key])])
+        for kind, key in (("operation", "done"), ("fault", "outcomes"))
+    ]
+    columns = ["MiB in memory", "start", "half-time", "end", "highest", "start to end", "second half"]
+    return [*counted, Table(columns, rows, note=note)]
 
 
 def _sorted(counts: Mapping[str, int]) -> list[tuple[str, int]]:
@@ -412,8 +402,7 @@ def main() -> None:
     asked = parser.parse_args()
     results = Results(asked.out, fresh=True)
     document = measure_soak(results, asked.minutes, asked.seed, asked.dir, terminal_progress())
-    results.write_table(document["name"], markdown(document))
-    print(markdown(document))
+    print("\n\n".join(table.markdown() for table in tables(document)))
     sys.exit(1 if document["lost"] or document["wrong"] else 0)
 
 

@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from gentus_bench.memory import resident_bytes
+from gentus_bench.processes import resident_bytes
 from stress.soak_model import Operation
 
 _PATIENCE = 120.0  # seconds until a process is taken for hanging

@@ -1,0 +1,70 @@
+"""Beam width: quality and time of a search."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import gentus
+from gentus.index.evaluate import evaluate_index
+from gentus_bench.experiment import Request
+from gentus_bench.experiments.quality import index_folder
+from gentus_bench.lakes.benchmarks import Benchmark
+from gentus_bench.plots import figure, legend, lines, logarithmic
+from gentus_bench.results import Document
+from gentus_bench.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Widths."""
+
+    beams: tuple[int, ...] = (5, 10, 20, 40, 80, 100, 160, 320)
+
+
+def run(request: Request, options: Options) -> Iterator[Document]:
+    """Every index that `quality` has built."""
+    for benchmark in request.benchmarks():
+        for method in ("gentus", "gentus-labels"):
+            folder = index_folder(request.results, benchmark.name, method)
+            if (folder / "config.json").is_file():
+                what = {"lake": benchmark.name, "method": method, "k": benchmark.k, "beams": options.beams}
+                truth, _ = benchmark.write(request.results.folder / "truth")
+                measure = partial(_measure, folder, benchmark, truth, options.beams)
+                yield request.results.measured(f"beam-{benchmark.name}-{method}", what, measure)
+
+
+def _measure(folder: Path, benchmark: Benchmark, truth: Path, beams: Sequence[int]) -> Document:
+    with gentus.open(folder) as index:
+        evaluate = partial(evaluate_index, index, truth, benchmark.k, benchmark.queries)
+        evaluate()  # warm
+        rows = [{"beam": beam, **evaluate(beam).metrics.to_dict()} for beam in beams]
+    return {"k": benchmark.k, "rows": rows}
+
+
+def tables(document: Document) -> list[Table]:
+    """A row per width."""
+    k, what = document["k"], document["what"]
+    rows = [
+        [
+            *(str(row["beam"]), f"{row['map']:.4f}", f"{row['precision']:.3f}", f"{row['recall']:.3f}"),
+            *(f"{row['ms_p50']:.1f}", f"{row['ms_p95']:.1f}"),
+        ]
+        for row in document["rows"]
+    ]
+    columns = ["beam", f"MAP@{k}", f"P@{k}", f"R@{k}", "ms p50", "ms p95"]
+    return [Table(columns, rows, f"{what['lake']}, {what['method']}")]
+
+
+def plot(document: Document, path: Path) -> None:
+    """MAP and latency against the width."""
+    rows, name = document["rows"], document["what"]["lake"]
+    beams = [row["beam"] for row in rows]
+    with figure(path, columns=2) as (quality, cost):
+        for axes, key, label in ((quality, "map", "MAP@k"), (cost, "ms_p50", "ms per query, p50")):
+            lines(axes, {name: (beams, [row[key] for row in rows])}, xlabel="beam width", ylabel=label)
+            logarithmic(axes, beams)
+            axes.set_ylim(bottom=0)
+        legend(cost)

@@ -1,0 +1,101 @@
+"""Kinds of identifiers: the same generator on identifiers of five kinds, trained with labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, get_args
+
+from gentus.index.build import build
+from gentus.index.evaluate import evaluate_index
+from gentus.settings import Variant, preset_settings
+from gentus_bench.experiment import Request
+from gentus_bench.lakes.benchmarks import Benchmark
+from gentus_bench.plots import bars, figure
+from gentus_bench.results import Document, Results
+from gentus_bench.table import Table
+
+VARIANTS: tuple[Variant, ...] = get_args(Variant)
+OURS = VARIANTS[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Which kinds, and how long to train."""
+
+    variants: tuple[Variant, ...] = VARIANTS
+    minutes: float | None = None  # that training a generator may take
+
+
+def run(request: Request, options: Options) -> Iterator[Document]:
+    """MAP by kind of identifier, on every lake with labels; the generator ranks, with the prior."""
+    for benchmark in request.benchmarks():
+        if benchmark.labels is None:
+            continue
+        rows = {
+            variant: [
+                _measured(request, benchmark, variant, seed, options.minutes) for seed in range(request.seeds)
+            ]
+            for variant in options.variants
+        }
+        what = {"lake": benchmark.name, "k": benchmark.k, "minutes": options.minutes, "seeds": request.seeds}
+        yield request.results.combined(
+            f"identifiers-{benchmark.name}", what, {"k": benchmark.k, "rows": rows}
+        )
+
+
+def _measured(
+    request: Request, benchmark: Benchmark, variant: Variant, seed: int, minutes: float | None
+) -> Document:
+    truth, labels = benchmark.write(request.results.folder / "truth")
+    usual = preset_settings("trained", seed)
+    assert usual.generation is not None
+    generation = replace(usual.generation, always=True)
+    settings = replace(usual, identifiers=variant, names=False, generation=generation)
+    folder = index_folder(request.results, benchmark.name, variant, seed)
+
+    def measure() -> Document:
+        budget = None if minutes is None else 60 * minutes
+        with build(
+            benchmark.lake, folder, labels, settings=settings, time_budget=budget, progress=request.progress
+        ) as index:
+            report = evaluate_index(index, truth, benchmark.k, benchmark.queries).metrics.to_dict()
+            generator = index.info()["generator"]
+        return {**report, "held_out_map": generator["held_out_map"], "chosen": generator["chosen"]}
+
+    what = {"variant": variant, "k": benchmark.k, "seed": seed, "minutes": minutes}
+    return request.results.measured(f"identifiers/{benchmark.name}/{variant}-{seed}", what, measure)
+
+
+def index_folder(results: Results, lake: str, variant: Variant = OURS, seed: int = 0) -> Path:
+    """Where the index of a kind is kept, for other experiments to open."""
+    return results.folder / "indexes" / f"identifiers-{lake}-{variant}-{seed}"
+
+
+def _mean(rows: Sequence[Mapping[str, Any]], key: str) -> float:
+    return float(sum(row[key] for row in rows) / len(rows))
+
+
+def tables(document: Document) -> list[Table]:
+    """A row per kind, with what ours gains over it."""
+    k, found = document["k"], document["rows"]
+    ours = _mean(found[OURS], "map") if found.get(OURS) else None
+    rows = []
+    for variant, several in found.items():
+        mean = _mean(several, "map")
+        gain = "" if ours is None or variant == OURS else f"{ours - mean:+.3f}"
+        rows.append([variant, f"{mean:.4f}", f"{_mean(several, 'recall'):.3f}", gain, several[0]["chosen"]])
+    columns = ["identifiers", f"MAP@{k}", f"R@{k}", f"{OURS} ones gain", "ranked by"]
+    return [Table(columns, rows, document["what"]["lake"])]
+
+
+def plot(document: Document, path: Path) -> None:
+    """MAP of each kind, best first."""
+    values = {
+        ("GenTUS: " if variant == OURS else "") + variant: _mean(rows, "map")
+        for variant, rows in document["rows"].items()
+    }
+    with figure(path, height=2.6) as (axes,):
+        ordered = dict(sorted(values.items(), key=lambda item: -item[1]))
+        bars(axes, ordered, xlabel=f"MAP@{document['k']}", title=document["what"]["lake"])

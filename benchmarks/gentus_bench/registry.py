@@ -1,0 +1,38 @@
+"""All experiments, in the order of the report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gentus_bench.experiment import Experiment
+
+_ALL = """
+quality | Quality and costs of every system on every lake | data lake method k seeds | Tables 1-3, Figures 5-8
+timing | Search times of several systems side by side, in one process | data lake method |
+pool | MAP by the size of the candidate pool, from the rankings of `quality` | data lake | Table 4
+incremental | Learn from half a lake, add the rest in five steps | data lake | Figure 9
+identifiers | MAP by kind of identifier, with the same generator | data lake seeds | Table 5
+parts | Ranking by latents, prior, generator, both; and without the prefix tree | index k data lake | Table 6
+beam | Quality and time by beam width, on the indexes of `quality` | data lake | Figure 10
+updates | Adding tables to indexes, and readers beside a writer | index data |
+alignment | Precision and recall of column alignment, beside valentine's matchers | data lake method |
+union | Memory and time of a union of large tables | |
+serving | Throughput and latency of the server under many clients | index queries k |
+batch | Queries per second, in one process and on all cores | index queries k |
+roofline | FLOPs and bytes of every part of a search, against the machine's best | index queries k |
+cold | Time of `gentus search` in a new process | index queries |
+scale | Prefix trees of up to ten million identifiers, beside transformers' constraints | index |
+large | A lake of a million tables, made, indexed and searched | data |
+engines | One lake built by every engine: time, and equal identifiers | data |
+"""
+EXPERIMENTS = {
+    one.name: one
+    for one in (Experiment(*map(str.strip, line.split("|"))) for line in _ALL.strip().splitlines())
+}
+
+
+def chosen(names: Sequence[str]) -> list[Experiment]:
+    """Experiments by name."""
+    if unknown := [name for name in names if name not in EXPERIMENTS]:
+        raise ValueError(f"unknown experiment {', '.join(unknown)}; known are {', '.join(EXPERIMENTS)}")
+    return [EXPERIMENTS[name] for name in names]
