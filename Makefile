@@ -40,7 +40,7 @@ docs: .venv/dev.stamp  ## write docs/COMMANDS.md and docs/pipeline.svg
 	$(BIN)/python tools/draw_pipeline.py
 
 screenshots: .venv/dev.stamp chromium  ## take the screenshots in docs/; needs the index of `make demo`
-	$(BIN)/python tests/page/screenshots.py demo/index demo/films.csv docs
+	PYTHONPATH=tests $(BIN)/python tests/page/screenshots.py demo/index demo/films.csv docs
 
 chromium:
 	@command -v chromium >/dev/null || { \
