@@ -16,8 +16,8 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 TARGET = Path(__file__).parent.parent / "docs" / "pipeline.svg"
 INK, GREY = "#1c1917", "#57534e"
-STEP, WIDTH, HEIGHT = 2.0, 1.62, 1.16  # between columns of boxes; of a box
-LABELLED, BUILD, SEARCH, RESULT = 6.2, 4.4, 2.1, 0.4  # rows, by the middle of their boxes
+STEP, WIDTH, HEIGHT = 2.0, 1.72, 1.3  # between columns of boxes; of a box
+LABELLED, BUILD, SEARCH, RESULT = 6.6, 4.6, 2.15, 0.35  # rows, by the middle of their boxes
 FILL = {
     LABELLED: ("#f5f3ff", "#6d28d9"),
     BUILD: ("#f0fdfa", "#0f766e"),
@@ -46,7 +46,7 @@ LAKE = Box(0, BUILD, "lake", "folder, database\nor URL", "lake")
 TABLES = Box(1, BUILD, "tables", "bounded samples\nof rows, as text", "lake")
 FEATURES = Box(2, BUILD, "features", "words, grams,\ntokens, names", "features")
 NEIGHBOURS = Box(3, BUILD, "neighbours", "column matching,\nhubness correction", "neighbours")
-SPACE = Box(4, BUILD, "latent space", "one eigenproblem,\nthen smoothing", "embed")
+SPACE = Box(4, BUILD, "latent space", "an eigenproblem,\nthen smoothing", "embed")
 IDENTIFIERS = Box(5, BUILD, "identifiers", "residual k-means:\n10-1-13-4-…", "identifiers")
 TREE = Box(6, BUILD, "prefix tree", "sorted codes,\nmemory-mapped", "search")
 LABELS = Box(2, LABELLED, "labels", "pairs of\nunionable tables", "neighbours")
@@ -60,9 +60,9 @@ BEAM = Box(
     "beam search",
     "by residual distance, then feedback;\nwith labels by distance and generator",
     "search",
-    3.62,
+    3.72,
 )
-RANKED = Box(6.5, RESULT, "ranked tables", "identifiers with scores,\nmapped to names", "index", 3.62)
+RANKED = Box(6.5, RESULT, "ranked tables", "identifiers with scores,\nmapped to names", "index", 3.72)
 ALIGNMENT = Box(4, RESULT, "alignment", "which columns\nbelong together", "align")
 UNION = Box(2, RESULT, "union", "all rows\nin one file", "union")
 BOXES = (
@@ -75,12 +75,13 @@ ROWS = {LABELLED: "with labels", BUILD: "build", SEARCH: "search", RESULT: "use"
 def draw() -> Figure:
     """The whole figure."""
     mpl.rcParams.update({"font.family": "DejaVu Sans", "svg.hashsalt": "gentus", "svg.fonttype": "path"})
-    figure = Figure(figsize=(15.4, 6.77))
+    figure = Figure(figsize=(12.2, 6.0))
     axes = figure.add_axes((0, 0, 1, 1))
-    axes.set(xlim=(-1.75, 15.1), ylim=(-0.4, 7.0))
+    axes.set(xlim=(-0.98, 15.0), ylim=(-0.42, 7.42))
     axes.axis("off")
     for row, name in ROWS.items():
-        axes.text(-1.6, row, name, color=FILL[row][1], fontsize=14, weight="bold", va="center")
+        height = row + HEIGHT / 2 + 0.27 if row == BUILD else row  # a box stands where its name would
+        axes.text(-0.86, height, name, color=FILL[row][1], fontsize=13, weight="bold", va="center")
     for box in BOXES:
         _draw_box(axes, box)
     for left, right in ((LAKE, TABLES), (TABLES, FEATURES), (FEATURES, NEIGHBOURS), (NEIGHBOURS, SPACE)):
@@ -116,16 +117,18 @@ def _draw_box(axes: Axes, box: Box) -> None:
         )
     )
     axes.text(
-        box.x, box.row + 0.36, box.title, ha="center", va="center", fontsize=12, weight="bold", color=INK
+        box.x, box.row + 0.4, box.title, ha="center", va="center", fontsize=12, weight="bold", color=INK
     )
-    axes.text(box.x, box.row, box.text, ha="center", va="center", fontsize=9, color=INK, linespacing=1.25)
+    axes.text(
+        box.x, box.row - 0.03, box.text, ha="center", va="center", fontsize=9.3, color=INK, linespacing=1.2
+    )
     axes.text(
         box.x,
-        box.row - 0.41,
+        box.row - 0.47,
         box.package,
         ha="center",
         va="center",
-        fontsize=8.5,
+        fontsize=9,
         color=edge,
         family="monospace",
     )
@@ -162,7 +165,7 @@ def _down(axes: Axes, x: float, above: float, below: float, text: str = "") -> N
 
 def _note(axes: Axes, x: float, y: float, text: str, side: str = "center") -> None:
     """Small text beside an arrow."""
-    axes.text(x, y, text, fontsize=9, color=GREY, ha=side, va="center")
+    axes.text(x, y, text, fontsize=9.3, color=GREY, ha=side, va="center")
 
 
 def _bypass(axes: Axes) -> None:
