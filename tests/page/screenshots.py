@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from PIL import Image
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 from stress.page import chromium
 
 from gentus_bench.experiments.serving import served
@@ -42,7 +42,9 @@ class Camera:
 
     def take(self, name: str) -> None:
         """Keep what is shown, once it has come to rest; 256 colours do, in a third of the bytes."""
-        self.page.wait_for_timeout(1200)
+        self.page.wait_for_timeout(600)
+        expect(self.page.locator(".waiting, [aria-busy=true]")).to_have_count(0, timeout=20_000)
+        self.page.wait_for_timeout(600)
         picture = Image.open(io.BytesIO(self.page.screenshot())).convert("RGB")
         few = picture.quantize(256, Image.Quantize.MEDIANCUT, kmeans=4, dither=Image.Dither.NONE)
         few.save(self.out / f"page-{name}.png", optimize=True)

@@ -18,7 +18,7 @@ from gentus.app.cli.common import AsJson, console, emit, open_index, say, titled
 if TYPE_CHECKING:
     from rich.table import Table as Grid
 
-    from gentus.progress import Progress
+    from gentus.index.union_plan import UnionOptions
     from gentus.union import PlannedTable, UnionPlan
     from gentus.union.report import UnionReport
 
@@ -91,15 +91,16 @@ def union(
             if dry_run:
                 plan = Union(plan).resolved_plan(progress)
         else:
-            options = {
+            if more and not tables:
+                raise typer.BadParameter(f"{more[0]}: name further tables after --tables")
+            options: UnionOptions = {
                 "keep_extra": keep_extra,
                 "provenance": not no_provenance,
                 "distinct": distinct,
                 "names": names,
+                "progress": progress,
             }
-            plan = _make_plan(
-                index, query, k, [*(tables or []), *(more or [])], bool(tables), options, progress
-            )
+            plan = _make_plan(index, query, k, [*(tables or []), *(more or [])], options)
         for note in plan.notes:
             say(note)
         if dry_run or output is None:
@@ -120,9 +121,10 @@ def _load_plan(path: Path, query: str | None, others: tuple[Any, ...]) -> UnionP
     plan = UnionPlan.load(path)
     if query is None:
         return plan
-    place = as_location(query)
-    part = plan.query.part if plan.query.path and place.name == as_location(plan.query.path).name else None
-    return replace(plan, query=replace(plan.query, name=place.name, path=absolute(place), part=part))
+    location = as_location(query)
+    same = plan.query.path and location.name == as_location(plan.query.path).name
+    part = plan.query.part if same else None
+    return replace(plan, query=replace(plan.query, name=location.name, path=absolute(location), part=part))
 
 
 def _make_plan(
@@ -130,24 +132,19 @@ def _make_plan(
     query: str | None,
     k: int | None,
     tables: list[str],
-    named: bool,
-    options: dict[str, bool],
-    progress: Progress,
+    options: UnionOptions,
 ) -> UnionPlan:
     """The plan for the tables that are named, or found by a search."""
     if index is None or query is None:
         raise typer.BadParameter("give INDEX and QUERY, or a plan with --plan")
-    if tables and not named:
-        raise typer.BadParameter(f"{tables[0]}: name further tables after --tables")
     if tables and k is not None:
         raise typer.BadParameter("give either -k or --tables")
-    with open_index(index) as opened:
-        from gentus.lake import name_in_errors
+    from gentus.lake import name_in_errors
 
+    with open_index(index) as opened:
         with name_in_errors(query):
             chosen = tables or opened.search(query, k=k or 5)
-        plan: UnionPlan = opened.union_plan(query, chosen, progress=progress, **options)
-        return plan
+        return opened.union_plan(query, chosen, **options)
 
 
 @contextmanager

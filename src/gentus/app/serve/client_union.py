@@ -21,6 +21,7 @@ from gentus.union.output import Output
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from gentus.index.union_plan import UnionOptions
     from gentus.lake import Source
 
 _LOCATION = ("path", "part")  # keys of a planned table that only the server knows
@@ -54,16 +55,15 @@ class CancellableProgress(Progress):
 
 
 def plan_union(
-    service: Service, query: Source, tables: list[str], options: dict[str, bool], cancel: Cancellation
+    service: Service, query: Source, tables: list[str], options: UnionOptions, cancel: Cancellation
 ) -> dict[str, Any]:
     """The plan of a union, as a client may see it."""
     settings = service.settings
     if len(tables) > settings.union_tables:
         raise ApiError(422, f"a union has at most {settings.union_tables} tables here")
     sources = [service.handle.source(name) for name in tables]
-    progress = CancellableProgress(cancel, settings.union_rows)
-    plan: UnionPlan = service.handle.index.union_plan(query, sources, progress=progress, **options)
-    return strip_paths(plan)
+    options = {**options, "progress": CancellableProgress(cancel, settings.union_rows)}
+    return strip_paths(service.handle.index.union_plan(query, sources, **options))
 
 
 def strip_paths(plan: UnionPlan) -> dict[str, Any]:

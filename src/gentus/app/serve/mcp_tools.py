@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
@@ -30,6 +30,9 @@ from gentus.app.serve.settings import Settings
 from gentus.lake import as_location, only_table
 from gentus.union import Union
 from gentus.union.output import Output
+
+if TYPE_CHECKING:
+    from gentus.index.union_plan import UnionOptions
 
 _CLIENT = "agent"
 _INSTRUCTIONS = """\
@@ -113,7 +116,7 @@ class Tools:
         ] = True,
     ) -> dict[str, Any]:
         """Plan a union of the query and tables of the lake: which column goes where, and with which type."""
-        options = {"keep_extra": keep_extra, "distinct": distinct, "provenance": provenance}
+        options: UnionOptions = {"keep_extra": keep_extra, "distinct": distinct, "provenance": provenance}
         with query() as resolved:
             return client_union.plan_union(
                 self.service, resolved.source, tables, options, self._cancellation()

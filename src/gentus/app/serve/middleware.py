@@ -197,9 +197,9 @@ class AllowedHosts:
             return
         origin, site = headers.get("origin"), headers.get("sec-fetch-site", "none")
         if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
-            raise ApiError(403, "requests from pages of other sites are refused")
+            raise ApiError(403, "requests from pages of other sites are not allowed")
         if site not in ("none", "same-origin") and headers.get("sec-fetch-mode") != "navigate":
-            raise ApiError(403, "requests from pages of other sites are refused")
+            raise ApiError(403, "requests from pages of other sites are not allowed")
 
     def allows(self, host: str) -> bool:
         """Whether a Host header names this server; an address in numbers cannot be rebound."""

@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from pathlib import PurePath
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 from fastapi import APIRouter, Request
@@ -29,6 +29,9 @@ from gentus.app.serve.responses import json_response
 from gentus.app.serve.server import CurrentServer, Server, client_of
 from gentus.lake import Source
 
+if TYPE_CHECKING:
+    from gentus.index.union_plan import UnionOptions
+
 T = TypeVar("T")
 _PIECE = 256 << 10
 _BINARY = {"type": "string", "format": "binary"}
@@ -39,7 +42,12 @@ router = APIRouter(tags=["unions"], responses=ERROR_RESPONSES, default_response_
 @router.post("/api/union/plan", responses={200: {"model": schema.PlanAnswer}})
 async def union_plan(request: Request, server: CurrentServer, wanted: schema.PlanRequest) -> Response:
     """Plan a union: which column of which table goes where. The plan can be edited and sent back."""
-    options = wanted.model_dump(include={"names", "keep_extra", "distinct", "provenance"})
+    options: UnionOptions = {
+        "names": wanted.names,
+        "keep_extra": wanted.keep_extra,
+        "distinct": wanted.distinct,
+        "provenance": wanted.provenance,
+    }
 
     def work(query: Source, cancel: Cancellation) -> dict[str, Any]:
         return plan_union(server, query, wanted.tables, options, cancel)

@@ -189,7 +189,9 @@ function chooser() {
       list.hidden = !proposed.length;
       input.setAttribute("aria-expanded", String(!list.hidden));
       announce(
-        proposed.length ? `${some(answer.total, "table")}; use the arrow keys` : "No table has this in its name",
+        proposed.length
+          ? `${some(answer.total, "table")}; use the arrow keys`
+          : "No table has this in its name",
       );
     } catch (error) {
       announce(error.message);

@@ -51,7 +51,9 @@ async function follow(parameters) {
     const range = answer.total > PAGE ? `, ${count(offset + 1)} to ${count(last)}` : "";
     parts.heading.textContent = `${some(answer.total, "table")}${filter ? ` with “${filter}” in the name` : ""}${range}`;
     parts.body.replaceChildren(
-      answer.tables.length ? list(answer.tables) : h("p", { class: "nothing" }, "No table has this in its name."),
+      answer.tables.length
+        ? list(answer.tables)
+        : h("p", { class: "nothing" }, "No table has this in its name."),
       pages(filter, offset, answer.total),
     );
     announce(parts.heading.textContent);

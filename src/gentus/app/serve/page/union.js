@@ -158,7 +158,11 @@ export function unionView(session, tables, back) {
         "fieldset",
         {},
         h("legend", { class: "unseen" }, "Options"),
-        option("keep_extra", "Keep columns you do not have", "adds columns that your table does not have, at the end"),
+        option(
+          "keep_extra",
+          "Keep columns you do not have",
+          "adds columns that your table does not have, at the end",
+        ),
         option("distinct", "Remove duplicate rows", "keeps the first of equal rows"),
         option("provenance", "Add the source of each row", "adds _source_table and _source_row"),
       ),
@@ -225,7 +229,11 @@ function table(session, plan, current, change) {
     h(
       "table",
       {},
-      h("caption", { class: "unseen" }, "Columns of the union, and the columns of each table that go into them"),
+      h(
+        "caption",
+        { class: "unseen" },
+        "Columns of the union, and the columns of each table that go into them",
+      ),
       h(
         "thead",
         {},
