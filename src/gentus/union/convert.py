@@ -36,27 +36,6 @@ def bare(text: str) -> str:
     return f"CASE WHEN regexp_matches({text}, {literal(_DRESSED)}) THEN gentus_bare({text}) ELSE {text} END"
 
 
-def typed_shape(value: str, kind: str) -> str:
-    """The shape of a cell (see `sql_macros`) of a typed column."""
-    whole = f"CASE WHEN {value} = trunc({value}) THEN 'n::int' ELSE 'n::point' END"
-    midnight = f"CASE WHEN {value} = date_trunc('day', {value}) THEN 'd:any:' ELSE 'd:any:time' END"
-    if kind in INTEGERS:
-        found = f"CASE WHEN {value} = 0 OR {value} = 1 THEN 'n::bit' ELSE 'n::int' END"
-    elif kind in FLOATS:
-        found = f"CASE WHEN NOT isnan({value}) THEN {whole} END"
-    elif is_decimal(kind):
-        found = whole
-    elif kind == "BOOLEAN":
-        found = f"'b:' || CAST({value} AS VARCHAR) || ':'"
-    elif kind == ZONED:
-        found = "'d:any:zone'"
-    elif is_date(kind):
-        found = midnight
-    else:
-        found = "'t::'"
-    return f"CASE WHEN {value} IS NOT NULL THEN {found} END"
-
-
 # --- a table's rows ------------------------------------------------------------------------------------
 
 

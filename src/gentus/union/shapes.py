@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from gentus.lake.formats.typed import text_of
 from gentus.lake.full.rows import FullTable, Tally
-from gentus.union.convert import bare, trimmed, typed_shape, unless_empty
-from gentus.union.sql_types import is_number, union_type
+from gentus.union.convert import bare, trimmed, unless_empty
+from gentus.union.sql_types import FLOATS, INTEGERS, ZONED, is_date, is_decimal, is_number, union_type
 
 if TYPE_CHECKING:
     import duckdb
@@ -104,7 +104,7 @@ def _count_typed(
 ) -> tuple[int, dict[int, ColumnShapes]]:
     types = {position: union_type(full.types[position]) for position in positions}
     counts = [
-        f"histogram({typed_shape(f'c{position}', kind)}),"
+        f"histogram({_typed_shape(f'c{position}', kind)}),"
         f" {_largest(f'c{position}') if is_number(kind) else 'NULL'}"
         for position, kind in types.items()
     ]
@@ -114,6 +114,27 @@ def _count_typed(
         position: ColumnShapes(kind, full.written, Counter(shapes or {}), largest)
         for (position, kind), shapes, largest in zip(types.items(), values[::2], values[1::2], strict=True)
     }
+
+
+def _typed_shape(value: str, kind: str) -> str:
+    """The shape of a cell (see `sql_macros`) of a typed column."""
+    whole = f"CASE WHEN {value} = trunc({value}) THEN 'n::int' ELSE 'n::point' END"
+    midnight = f"CASE WHEN {value} = date_trunc('day', {value}) THEN 'd:any:' ELSE 'd:any:time' END"
+    if kind in INTEGERS:
+        found = f"CASE WHEN {value} = 0 OR {value} = 1 THEN 'n::bit' ELSE 'n::int' END"
+    elif kind in FLOATS:
+        found = f"CASE WHEN NOT isnan({value}) THEN {whole} END"
+    elif is_decimal(kind):
+        found = whole
+    elif kind == "BOOLEAN":
+        found = f"'b:' || CAST({value} AS VARCHAR) || ':'"
+    elif kind == ZONED:
+        found = "'d:any:zone'"
+    elif is_date(kind):
+        found = midnight
+    else:
+        found = "'t::'"
+    return f"CASE WHEN {value} IS NOT NULL THEN {found} END"
 
 
 def _count_texts(
