@@ -582,7 +582,7 @@ def test_measured(index_path: Path, lake: Path, tmp_path: Path) -> None:
     assert told["errors"] == 0, told["first_errors"]
     assert told["ms_p50"] <= told["ms_p95"] <= told["ms_worst"]
     assert document["share"] == pytest.approx(
-        told["a_second"] / document["one_process"]["a_second"], abs=0.01
+        told["per_second"] / document["one_process"]["per_second"], abs=0.01
     )
     assert "server, 5 clients" in tables(document)[0].markdown()
     assert json.loads((tmp_path / "serving-my.index.json").read_text())["what"]["clients"] == 5

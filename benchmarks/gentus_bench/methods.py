@@ -75,7 +75,7 @@ NAMED = ("tfidf-names", "gentus-names")  # the only ones that see names of colum
 
 
 def wanted(names: Sequence[str] | None, named: bool = False) -> list[str]:
-    """The methods of these names, or all of them; those that see names of columns where asked for."""
+    """The methods of these names, or all; those that see column names only if `named`."""
     if unknown := [name for name in names or () if name not in METHODS]:
         raise ValueError(f"unknown method {', '.join(unknown)}; known are {', '.join(METHODS)}")
     return list(names or ()) or [name for name in METHODS if named or name not in NAMED]

@@ -71,7 +71,7 @@ def grid(path: Path, count: int, columns: int, width: float, height: float) -> I
 
 
 def colours(names: Sequence[str]) -> dict[str, str]:
-    """A colour a method, the same in every plot of a report; ours stands out."""
+    """A colour per method, the same in every plot; ours stands out."""
     chosen: dict[str, str] = {}
     free = iter(range(len(KNOWN), len(KNOWN) + len(names)))
     for name in names:

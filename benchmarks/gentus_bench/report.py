@@ -75,8 +75,8 @@ def _printed(document: Mapping[str, Any], usual_machine: str | None) -> Iterator
     facts = [f"`{commands[0]}`" if len(commands) == 1 else "", document.get("date", "")]
     facts += ["" if machine == usual_machine else machine]
     facts += [f"{key} {document[key]}" for key in ("commit", "load") if document.get(key)]
-    told = "; ".join(filter(None, facts))
-    yield " ".join(filter(None, (told and f"{told}.", document.get("text", ""))))
+    measured_by = "; ".join(filter(None, facts))
+    yield " ".join(filter(None, (measured_by and f"{measured_by}.", document.get("text", ""))))
     for table in document.get("tables", []):
         yield Table(table["columns"], table["rows"], table.get("title", ""), table.get("note", "")).markdown()
     if image := document.get("image"):

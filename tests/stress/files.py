@@ -112,7 +112,7 @@ def _facts(first: list[Look], second: list[Look], third: list[Look]) -> dict[str
         "left_to_read": end.total,
         "restart_seconds": round(reading[0].seconds, 1),  # until reading went on
         "read_again": (end.total or 0) + before.done - _count(third),
-        "files_a_second": round(tables / seconds),
+        "files_per_second": round(tables / seconds),
         "nothing_new_seconds": round(third[-1].seconds, 1),
         "memory": {f"{share:.0%}": _memory(reading, share) for share in (0.1, 0.5, 1.0)},
         "first_third_memory": _memory([before], 1.0),
@@ -160,7 +160,7 @@ def tables(document: Mapping[str, Any]) -> list[Table]:
         f" 13 lines, half of these in one folder; every tenth has {_LARGER} times as many, and these come"
         f" last. Listed in {document['scan_seconds']:,.1f} s. Killed after {document['killed_after']:,}"
         f" tables; the restart went on reading after {document['restart_seconds']:,.1f} s, and read"
-        f" {document['left_to_read']:,} tables at {document['files_a_second']:,} per second,"
+        f" {document['left_to_read']:,} tables at {document['files_per_second']:,} per second,"
         f" {document['read_again']:,} of them a second time. With nothing to read it takes"
         f" {document['nothing_new_seconds']:,.1f} s."
     )

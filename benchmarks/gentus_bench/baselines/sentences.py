@@ -81,7 +81,7 @@ class SentenceEncoder:
 
 @lru_cache(maxsize=1)
 def _load_minilm() -> tuple[Any, Any]:
-    """Tokenizer and model, one of each a process: nobody changes them."""
+    """Tokenizer and model, one of each per process; they are never changed."""
     import torch
 
     try:

@@ -137,7 +137,7 @@ def scored(examples: Sequence[Example], found: Sequence[Found], threshold: float
 
 
 def _times(examples: Sequence[Example], seed: int) -> dict[str, Any]:
-    """Align tables as wide as asked for, put together from columns of the lake."""
+    """Align tables of several widths, put together from columns of the lake."""
     times = []
     for width in WIDTHS:
         query, other = (_wide(examples, width, f"{seed} {side}") for side in ("query", "table"))

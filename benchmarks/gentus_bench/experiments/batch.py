@@ -44,8 +44,8 @@ def run(request: Request, options: Options) -> Iterator[Document]:
             for one, other in zip(alone, together, strict=False)
         )
         return {
-            "one_process": {"queries": len(alone), "a_second": round(len(alone) / alone_seconds, 1)},
-            "all_cores": {"queries": len(together), "a_second": round(len(together) / seconds, 1)},
+            "one_process": {"queries": len(alone), "per_second": round(len(alone) / alone_seconds, 1)},
+            "all_cores": {"queries": len(together), "per_second": round(len(together) / seconds, 1)},
             "same_answers": round(same / len(alone), 4),
         }
 
@@ -57,7 +57,7 @@ def tables(document: Document) -> list[Table]:
     what = document["what"]
     kinds = {"one process": "one_process", f"read in {what['workers']} processes": "all_cores"}
     rows = [
-        [name, f"{document[key]['queries']:,}", f"{document[key]['a_second']:.0f}"]
+        [name, f"{document[key]['queries']:,}", f"{document[key]['per_second']:.0f}"]
         for name, key in kinds.items()
     ]
     note = f"{what['k']} tables per query; {document['same_answers']:.1%} of the answers are the same."

@@ -74,7 +74,7 @@ def lake_examples(lake: Path, pairs: int, seed: int = 0) -> list[Example]:
                 known = [[column.name for column in side.columns] for side in sides]
             else:
                 known = [[column for _, column in origins[name]] for name in (query, table)]
-            # A column without name and cells is no column to a reader: then nobody knows which is which.
+            # A column without name and cells is no column to a reader: then it is not known which is which.
             if all(len(side.columns) == len(columns) for side, columns in zip(sides, known, strict=True)):
                 out.append(example(base, sides[0], sides[1], *known))
     return out

@@ -57,7 +57,7 @@ def measure_engines(
 ) -> Document:
     """Build an index of the lake with each engine, one after the other; what was learnt is thrown away."""
     rows = []
-    told: list[list[tuple[Any, ...]]] = []
+    found: list[list[tuple[Any, ...]]] = []
     with tempfile.TemporaryDirectory(prefix="gentus-engines-") as scratch:
         for engine in engines:
             clock, began = _Clock(), time.perf_counter()
@@ -72,14 +72,14 @@ def measure_engines(
             seconds = time.perf_counter() - began
             with index:
                 identifiers = "SELECT name, codes, suffix, error FROM tables ORDER BY name"
-                told.append([tuple(row) for row in index.catalogue.db.execute(identifiers)])
+                found.append([tuple(row) for row in index.catalogue.db.execute(identifiers)])
                 tables = len(index)
             stages = {title: round(clock.seconds[title], 2) for title in STAGES}
             rows.append({"engine": engine, "tables": tables, "seconds": round(seconds, 2), "stages": stages})
     return {
         "workers": workers,
         "rows": rows,
-        "same_identifiers": all(one == told[0] for one in told),
+        "same_identifiers": all(one == found[0] for one in found),
     }
 
 

@@ -75,8 +75,10 @@ def lake_name(lake: Path) -> str:
 
 def _measured(one: _Size, results: Results, queries: int, progress: Progress) -> Document:
     """Lake, build and searches of one size; a lost lake or index is made again only if it is needed."""
-    asked = {**one.about, "queries": queries, "k": list(KS)}
-    done = _known(results, f"{one.name}-build", one.about) and _known(results, f"{one.name}-search", asked)
+    search_what = {**one.about, "queries": queries, "k": list(KS)}
+    done = _known(results, f"{one.name}-build", one.about) and _known(
+        results, f"{one.name}-search", search_what
+    )
 
     def step(part: str, what: Document, lost: bool, do: Callable[[], Document]) -> Document:
         again = replace(results, fresh=results.fresh or (lost and not done))
@@ -86,7 +88,7 @@ def _measured(one: _Size, results: Results, queries: int, progress: Progress) ->
     return {
         "lake": step("lake", one.about, no_lake, lambda: make_large_lake(one.plan, progress)),
         "build": step("build", one.about, no_index, lambda: _build(one)),
-        "search": step("search", asked, False, lambda: _search(one, queries)),
+        "search": step("search", search_what, False, lambda: _search(one, queries)),
     }
 
 
@@ -139,7 +141,11 @@ def tables(document: Document) -> list[Table]:
         rows.append(
             [
                 *(f"{int(size):,}", f"{lake['bytes'] / 1e6:,.0f}", f"{lake['seconds']:,.1f}"),
-                *(f"{build['seconds']:,.1f}", f"{build['tables_a_second']:,.0f}", f"{build['peak_mb']:,.0f}"),
+                *(
+                    f"{build['seconds']:,.1f}",
+                    f"{build['tables_per_second']:,.0f}",
+                    f"{build['peak_mb']:,.0f}",
+                ),
                 *(f"{build['bytes_per_table']:.1f}", f"{build['folder_bytes_per_table']:,.0f}"),
                 *(" / ".join(f"{search['ms'][str(k)][at]:.1f}" for at in ("ms_p50", "ms_p95")) for k in KS),
                 f"{search['cold_seconds']:.2f}",

@@ -44,7 +44,7 @@ def measure_build(lake: Path, index: Path) -> dict[str, Any]:
         "seconds": round(seconds, 2),
         "tables": info["tables"],
         "skipped": info["skipped"],
-        "tables_a_second": round(info["tables"] / seconds, 1),
+        "tables_per_second": round(info["tables"] / seconds, 1),
         "peak_mb": _peak(samples, "all"),
         "peak_main_mb": _peak(samples, "main"),
         "stages": stage_facts(with_gaps(known, began, ended), samples),

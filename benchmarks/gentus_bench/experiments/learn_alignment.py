@@ -143,8 +143,8 @@ def _loss(scores: torch.Tensor, truth: torch.Tensor, real: torch.Tensor) -> torc
     scores = scores.masked_fill(real == 0, -1e4)
     total, columns = torch.zeros(len(scores)), torch.zeros(len(scores))
     for dim in (1, 2):
-        nobody = torch.zeros_like(scores.sum(dim, keepdim=True))
-        voted = torch.log_softmax(torch.cat([scores, nobody], dim), dim)
+        none = torch.zeros_like(scores.sum(dim, keepdim=True))
+        voted = torch.log_softmax(torch.cat([scores, none], dim), dim)
         chosen = torch.cat([truth, 1 - truth.sum(dim, keepdim=True)], dim)
         there = real.amax(dim)
         total = total - ((voted * chosen).sum(dim) * there).sum(1)

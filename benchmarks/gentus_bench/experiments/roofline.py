@@ -53,7 +53,7 @@ def run(request: Request, options: Options) -> Iterator[Document]:
         least = sum(part["least_ms"] for part in parts.values())
         return {
             "peak_gflops": round(flops / 1e9, 1),
-            "peak_gb_a_second": round(bytes_ / 1e9, 1),
+            "peak_gb_per_second": round(bytes_ / 1e9, 1),
             "parts": parts,
             "ms": round(total, 3),
             "least_ms": round(least, 3),
@@ -163,7 +163,7 @@ def tables(document: Document) -> list[table.Table]:
     ]
     note = (
         f"Medians, one thread. The machine's best: {document['peak_gflops']} GFLOP/s (matrix product),"
-        f" {document['peak_gb_a_second']} GB/s (sum over memory)."
+        f" {document['peak_gb_per_second']} GB/s (sum over memory)."
     )
     title = f"{document['what']['index']}, {document['what']['queries']} queries"
     return [table.Table(["", "ms", "of all", "MFLOP", "KB", "least ms", "reached"], rows, title, note)]

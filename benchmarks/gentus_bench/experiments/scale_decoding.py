@@ -59,8 +59,8 @@ def measure_decoding(
 
     decoding = generate.Decoding(beam, WEIGHT)
 
-    def writing(tree: Trie, asked: Sequence[Inputs]) -> Callable[[int], object]:
-        return lambda query: decode(generator, asked[query], tree, codebooks, decoding)
+    def writing(tree: Trie, inputs_of: Sequence[Inputs]) -> Callable[[int], object]:
+        return lambda query: decode(generator, inputs_of[query], tree, codebooks, decoding)
 
     queries = range(len(latents))
     document: dict[str, Any] = {"timing": conditions(), "generator": {}, "queries": len(latents)}

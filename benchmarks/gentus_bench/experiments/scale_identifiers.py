@@ -1,4 +1,4 @@
-"""Identifiers of lakes that nobody has: as many as one likes, as unevenly spread as those of a real one.
+"""Made-up identifiers, as many as are wanted, as unevenly spread as those of a real lake.
 
 A made-up table is a real one moved a little, the way its neighbours differ from each other; the index's own
 codebooks then write its identifier. How far it is moved is fitted: a made-up lake as large as the real one
@@ -24,8 +24,8 @@ MOST_TABLES = 40_000  # of the real lake: finding neighbours compares all with a
 CHUNK = 8192  # tables made at once; each chunk has its own seed, so that a small lake begins a large one
 MOVES = (0.3, 0.4, 0.5, 0.6, 0.7, 0.85, 1.0)  # tried, in units of how far neighbours lie apart
 FITTED_TO = 4  # codes of the beginnings that are counted
-SHOWN = (1, 2, 3, 4, 6)  # lengths of beginnings that are told about
-_TABLES, _QUERIES, _TRIAL = range(3)  # what chance is asked for
+SHOWN = (1, 2, 3, 4, 6)  # lengths of prefixes that are counted
+_TABLES, _QUERIES, _TRIAL = range(3)  # what is drawn
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ def _beginnings(codes: U8) -> int:
 
 
 def skew(codes: U8, size: int) -> dict[str, Any]:
-    """How unevenly identifiers use their code space of `size` codes a level. Sorts a copy of them."""
+    """How unevenly identifiers use their code space of `size` codes per level. Sorts a copy of them."""
     count, levels = codes.shape
     codes = codes[np.lexsort(codes.T[::-1])]
     parts = parting(codes)

@@ -5,7 +5,7 @@ trie of Python dicts or of the library marisa-trie, what may follow. Both are wr
 commonly written. Each trie is measured in a process of its own, with bounds on its memory and time.
 
 Beside both goes our search without labels, which needs no T5; and how long T5's arithmetic alone would take,
-at the best rate of the machine: nobody who asks the same T5 for the same beams can be faster than that.
+at the best rate of the machine: no search with the same T5 and beams can be faster.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class TokenTrie(Protocol):
 
     @property
     def nbytes(self) -> int | None:
-        """Its size once it is built, where it can tell."""
+        """Its size once it is built, where it is known."""
         ...
 
     def following(self, prefix: list[int]) -> list[int]:
@@ -158,10 +158,10 @@ class TransformersSearch:
         end = generator.symbols - 1
 
         def allowed(_: int, said: torch.Tensor) -> list[int]:
-            # Beams that ended, or never began, are asked for too.
+            # Beams that ended, or never began, are looked up too.
             return self.trie.following(said.tolist()[1:]) or [end]
 
-        told = self.t5.generate(
+        found = self.t5.generate(
             **read,
             prefix_allowed_tokens_fn=allowed,
             renormalize_logits=softmax == "children",
@@ -177,7 +177,7 @@ class TransformersSearch:
             return_dict_in_generate=True,
             output_scores=True,
         )
-        scored = zip(told.sequences[:, 1:].tolist(), told.sequences_scores.tolist(), strict=True)
+        scored = zip(found.sequences[:, 1:].tolist(), found.sequences_scores.tolist(), strict=True)
         return [(said[: said.index(end)], score) for said, score in scored if score > _LOST]
 
 
@@ -266,7 +266,7 @@ def _measure(task: Task) -> dict[str, Any]:
 
 
 def _flops(work: Callable[[int], object], query: int) -> int:
-    """What the products of matrices come to that torch is asked for."""
+    """FLOPs of the matrix products that torch computes."""
     with FlopCounterMode(display=False) as counter:
         work(query)
     return int(counter.get_total_flops())

@@ -43,7 +43,7 @@ class Load:
             "ms_p50": round(statistics.median(ordered), 1) if ordered else None,
             "ms_p95": round(ordered[int(0.95 * (len(ordered) - 1))], 1) if ordered else None,
             "ms_worst": round(ordered[-1], 1) if ordered else None,
-            "a_second": round(len(ordered) / self.seconds, 1),
+            "per_second": round(len(ordered) / self.seconds, 1),
         }
 
 
@@ -97,7 +97,7 @@ def run(request: Request, options: Options) -> Iterator[Document]:
             "seconds_to_start": round(started, 2),
             "one_process": alone,
             "served": served_facts,
-            "share": round(served_facts["a_second"] / alone["a_second"], 3),
+            "share": round(served_facts["per_second"] / alone["per_second"], 3),
         }
 
     yield request.results.measured(f"serving-{index.resolve().name}", what, measure)
@@ -115,7 +115,7 @@ def _alone(index: Path, seconds: float, k: int, queries: Sequence[Path]) -> dict
             opened.search(some, k=k)
             done += AT_ONCE
         taken = time.perf_counter() - begun
-    return {"searches": done, "seconds": round(taken, 2), "a_second": round(done / taken, 1)}
+    return {"searches": done, "seconds": round(taken, 2), "per_second": round(done / taken, 1)}
 
 
 # --- clients -------------------------------------------------------------------------------------------
@@ -191,11 +191,11 @@ def tables(document: Document) -> list[Table]:
             "0",
             "",
             "",
-            f"{alone['a_second']:.0f}",
+            f"{alone['per_second']:.0f}",
         ],
         [
             *(f"server, {what['clients']} clients", f"{load['requests']:,}", f"{load['errors']:,}"),
-            *(figure(load["ms_p50"], ".0f"), figure(load["ms_p95"], ".0f"), f"{load['a_second']:.0f}"),
+            *(figure(load["ms_p50"], ".0f"), figure(load["ms_p95"], ".0f"), f"{load['per_second']:.0f}"),
         ],
     ]
     columns = ["", "requests", "errors", "p50, ms", "p95, ms", "per second"]

@@ -100,18 +100,18 @@ def _run(folder: Path, plan: UnionPlan, *options: str) -> dict[str, Any]:
     plan.save(path)
     started = time.perf_counter()
     command = [sys.executable, "-m", "gentus_bench.experiments.union", "union", "--plan", str(path)]
-    told = subprocess.run(
+    ran = subprocess.run(
         [*command, "-o", str(out), "--force", "--json", *options], check=True, stdout=subprocess.PIPE
     )
     seconds = time.perf_counter() - started
-    report, peak = map(json.loads, told.stdout.decode().rsplit("\n", 2)[:2])
+    report, peak = map(json.loads, ran.stdout.decode().rsplit("\n", 2)[:2])
     return {
         "rows": report["rows"],
         "duplicates_removed": report["duplicates_removed"],
         "unconverted": report["unconverted"],
         "bytes_out": report["bytes"],
         "seconds": round(seconds, 2),
-        "rows_a_second": round(sum(table["rows"] for table in report["tables"]) / seconds),
+        "rows_per_second": round(sum(table["rows"] for table in report["tables"]) / seconds),
         "peak_mb": peak["peak_mb"],
     }
 
@@ -122,7 +122,7 @@ def tables(document: Document) -> list[Table]:
     rows = [
         [
             *(name, f"{run['rows']:,}", f"{run['duplicates_removed']:,}", f"{run['unconverted']:,}"),
-            *(f"{run['seconds']:.1f}", f"{run['rows_a_second']:,}", f"{run['peak_mb']:,.0f}"),
+            *(f"{run['seconds']:.1f}", f"{run['rows_per_second']:,}", f"{run['peak_mb']:,.0f}"),
         ]
         for name, run in document["runs"].items()
     ]

@@ -75,7 +75,7 @@ def measure_updates(
                     index.add(some)
                     row["blocks"].append(len(some) / (time.perf_counter() - started))
         for row in rows:
-            row["tables_a_second"] = float(np.median(row["blocks"]))
+            row["tables_per_second"] = float(np.median(row["blocks"]))
         for copy, row in zip(copies, rows, strict=True):
             with gentus.open(copy) as index:
                 index.remove([table for table in index.tables() if Path(table).is_absolute()])
@@ -84,7 +84,7 @@ def measure_updates(
     return {
         "count": count,
         "rows": rows,
-        "cost_ratio": rows[0]["tables_a_second"] / rows[-1]["tables_a_second"],
+        "cost_ratio": rows[0]["tables_per_second"] / rows[-1]["tables_per_second"],
         "watched": watched,
     }
 
@@ -131,7 +131,7 @@ def _watched(path: Path, files: Sequence[Path], seconds: float) -> dict[str, Any
     for _ in readers:
         reports.get(timeout=120)  # ready
 
-    def tell(file: Path, there: bool | None) -> None:
+    def announce(file: Path, there: bool | None) -> None:
         for queue in news:
             queue.put((str(file), there, time.monotonic()))
 
@@ -142,30 +142,30 @@ def _watched(path: Path, files: Sequence[Path], seconds: float) -> dict[str, Any
         for file in cycle(files):
             if time.monotonic() > end:
                 break
-            tell(file, None)  # from now on it may or may not be there
+            announce(file, None)  # from now on it may or may not be there
             index.add(file)
-            tell(file, True)
+            announce(file, True)
             time.sleep(0.02)
             if changes % 2:
-                tell(file, None)
+                announce(file, None)
                 index.remove(str(file))
-                tell(file, False)
+                announce(file, False)
                 time.sleep(0.02)
             if changes % 100 == 99:
                 index.compact()
             changes += 1
     for queue in news:
         queue.put(None)
-    told = [reports.get(timeout=120) for _ in readers]
+    found = [reports.get(timeout=120) for _ in readers]
     for reader in readers:
         reader.join()
     return {
         "seconds": seconds,
         "changes": changes,
-        "searches": sum(report["searches"] for report in told),
-        "errors": [error for report in told for error in report["errors"]],
-        "stale": sum(report["stale"] for report in told),
-        "latest_ms": max(report["latest"] for report in told) * 1000,
+        "searches": sum(report["searches"] for report in found),
+        "errors": [error for report in found for error in report["errors"]],
+        "stale": sum(report["stale"] for report in found),
+        "latest_ms": max(report["latest"] for report in found) * 1000,
     }
 
 
@@ -214,7 +214,11 @@ def tables(document: Document) -> list[Table]:
     rows = [
         [
             *(row["index"], f"{row['tables']:,}", f"{row['one_ms_p50']:.0f} ({row['one_ms_worst']:.0f})"),
-            *(f"{row['found']} of {row['tried']}", f"{row['tables_a_second']:.0f}", f"{row['at_once']:.0f}"),
+            *(
+                f"{row['found']} of {row['tried']}",
+                f"{row['tables_per_second']:.0f}",
+                f"{row['at_once']:.0f}",
+            ),
         ]
         for row in document["rows"]
     ]

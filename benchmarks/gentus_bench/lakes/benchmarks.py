@@ -71,7 +71,7 @@ class Benchmark:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How a benchmark lies in its folder; of several patterns the first that fits counts."""
+    """How a benchmark folder_of_queries in its folder; of several patterns the first that fits counts."""
 
     name: str
     truth: tuple[str, ...]
@@ -175,9 +175,9 @@ def _both(benchmark: Benchmark, folder: Path) -> Iterator[Benchmark]:
     yield benchmark
     if (file := folder / VALIDATED).is_file():
         tables = [item.name for item in scan(benchmark.lake) if isinstance(item, Source)]
-        lies = benchmark.queries or benchmark.lake
-        asked = [item.name for item in scan(lies) if isinstance(item, Source)]
-        truth = resolved(load_truth(file), tables, asked)
+        folder_of_queries = benchmark.queries or benchmark.lake
+        query_names = [item.name for item in scan(folder_of_queries) if isinstance(item, Source)]
+        truth = resolved(load_truth(file), tables, query_names)
         evidence = f"{benchmark.lake.name} and {VALIDATED}"
         yield replace(benchmark, name=f"{benchmark.name}_validated", truth=truth, evidence=evidence)
 
@@ -186,19 +186,21 @@ def _read(
     folder: Path, layout: Layout, lake: Path, queries: Path | None, file: Path, k: int | None
 ) -> Benchmark:
     tables = [item.name for item in scan(lake) if isinstance(item, Source)]
-    asked = tables if queries is None else [item.name for item in scan(queries) if isinstance(item, Source)]
-    truth = resolved(load_truth(file), tables, asked)
+    query_names = (
+        tables if queries is None else [item.name for item in scan(queries) if isinstance(item, Source)]
+    )
+    truth = resolved(load_truth(file), tables, query_names)
     labels: Truth | None = None
     notes: list[str] = []
     if file.name.lower() == "labels.json":
-        labels = resolved(load_labelled(file, ["train"]), tables, asked)
+        labels = resolved(load_labelled(file, ["train"]), tables, query_names)
         notes.append(
             "labels.json has pairs to classify, of which the positive ones of the test part are the ground"
             " truth here: far fewer answers than a search benchmark has, so published figures do not compare"
         )
     elif file.name.lower() == "groundtruth_dev.csv" and (train := _file(folder, ("groundtruth_train.csv",))):
-        labels = resolved(load_truth(train), tables, asked)
-    # Pairs of a query that is scored would tell its answers.
+        labels = resolved(load_truth(train), tables, query_names)
+    # Pairs of a query that is scored would give its answers away.
     labels = {query: found for query, found in (labels or {}).items() if query not in truth}
     name = _name(layout.name, folder, file, lake, len(tables))
     if name == "LakeBench":

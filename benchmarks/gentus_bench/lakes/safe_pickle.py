@@ -2,7 +2,7 @@
 
 A pickle is a program. This one may only build dicts, lists, sets, text and numbers: first each instruction of
 it is looked at and must be on a short list, then it is loaded by an unpickler that knows no class but a few
-containers. Everything else is refused with the name of what it asked for.
+containers. All else is refused with the name of the class.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _refusal(path: Path, wanted: str) -> UnsafePickleError:
     hint = ""
     if wanted.partition(".")[0] in ("numpy", "pandas"):
         hint = "; where it was made, save plain lists of str instead: {str(q): [str(c) for c in found], ..}"
-    return UnsafePickleError(f"{path} asks for {wanted}, and only plain containers are loaded{hint}")
+    return UnsafePickleError(f"{path} needs {wanted}, and only plain containers are loaded{hint}")
 
 
 class _Plain(pickle.Unpickler):
@@ -105,15 +105,15 @@ def _look_through(data: bytes, path: Path) -> None:
     Tuples that hold one tuple twice, forty deep, take years to hash; so no tuple may be used twice.
     """
     texts: list[str] = []
-    asked: list[str] = []  # classes, as far as one can tell without running it: good enough for a message
+    classes: list[str] = []  # classes, as far as it is known without running it: enough for a message
     kept: dict[int, bool] = {}  # numbers of what is kept to be used again: whether it is a tuple
     before = ""
     for count, (instruction, argument, at) in enumerate(pickletools.genops(data)):
         name = instruction.name
         if name in ("GLOBAL", "INST"):
-            asked.append(str(argument).replace(" ", ".", 1))
+            classes.append(str(argument).replace(" ", ".", 1))
         elif name == "STACK_GLOBAL":
-            asked.append(".".join(texts[-2:]))
+            classes.append(".".join(texts[-2:]))
         elif isinstance(argument, str):
             texts = [*texts[-1:], argument]
         if name == "MEMOIZE" or name in _PUT:
@@ -125,7 +125,7 @@ def _look_through(data: bytes, path: Path) -> None:
             raise UnsafePickleError(f"{path} uses a tuple again at byte {at}; save lists instead")
         before = name
         if name not in _INSTRUCTIONS:
-            if strange := [wanted for wanted in asked if wanted not in _CONTAINERS]:
+            if strange := [wanted for wanted in classes if wanted not in _CONTAINERS]:
                 raise _refusal(path, strange[0])
             raise UnsafePickleError(
                 f"{path} has the instruction {name} at byte {at}: it holds more than dicts, lists, sets and"

@@ -36,7 +36,7 @@ def collect(
 ) -> dict[str, list[str]]:
     """Write the tables of packages as CSV to a folder each; returns their names.
 
-    Left out are tables with fewer columns or rows than asked for, without a header, and with mostly the same
+    Left out are tables with fewer columns or rows than required, without a header, and with mostly the same
     columns as one that was taken before.
     """
     taken: list[list[str]] = []
