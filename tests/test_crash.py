@@ -509,7 +509,7 @@ def test_a_full_disk_is_called_that(world: World, monkeypatch: pytest.MonkeyPatc
     assert change(world, kind) == set(state_of(world.index, world.query).sids)
 
 
-def test_control_c_while_a_row_is_sealed_is_called_that(
+def test_control_c_while_a_checksum_is_written_is_an_interrupt(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def pressed(*values: object) -> int:

@@ -257,7 +257,7 @@ def test_what_is_written_does_not_follow_a_link(index: Path, home: Path, tmp_pat
 # --- files that lie ------------------------------------------------------------------------------------
 
 
-def sealed_again(folder: Path) -> None:
+def update_checksums(folder: Path) -> None:
     """As a forger would do it: all checksums are right again."""
     from gentus.index.catalogue import Catalogue
     from gentus.index.writer import publish
@@ -289,7 +289,7 @@ def npy(header: str) -> bytes:
 @pytest.mark.parametrize("name", ["codes", "tables", "offsets"])
 def test_an_array_that_lies_about_its_size(index: Path, home: Path, name: str, header: str) -> None:
     (index / "trie-1" / f"{name}.npy").write_bytes(npy(header) + bytes(64))
-    sealed_again(index)
+    update_checksums(index)
     with in_time(), pytest.raises(IndexFolderError, match="trie-1"):
         gentus.open(index)
     part = index / "cache" / "features-000000.npz"
@@ -309,7 +309,7 @@ def test_an_array_that_lies_about_its_size(index: Path, home: Path, name: str, h
 def test_a_model_that_lies_about_its_size(index: Path, size: int) -> None:
     path = index / "model-1.safetensors"
     path.write_bytes(struct.pack("<Q", size) + path.read_bytes()[8:])
-    sealed_again(index)
+    update_checksums(index)
     with in_time(), pytest.raises(IndexFolderError, match=r"model-1\.safetensors is damaged"):
         gentus.open(index)
 
@@ -355,7 +355,7 @@ def test_the_database_of_another_program(index: Path, home: Path, tmp_path: Path
 
 
 def forge(folder: Path, change: str) -> None:
-    """Change rows of the catalogue, and their seals with them."""
+    """Change rows of the catalogue, and their checksums with them."""
     with closing(connect(folder / "catalogue.sqlite", "rwc")) as db:
         assert db.execute(change).rowcount > 0
         db.commit()
@@ -431,14 +431,14 @@ def test_an_older_catalogue_beside_newer_files_is_noticed(index: Path, home: Pat
 # --- what this costs, and what it is made of ------------------------------------------------------------
 
 
-def test_seals_are_the_same_everywhere() -> None:
+def test_row_checksums_are_the_same_everywhere() -> None:
     """Written by one version of Python and read by another: these numbers never change."""
     assert row_checksums.row_checksum(1, "fish ü \U0001f41f.csv", b"\x00\xff", None, -5) == 637082043
     with pytest.raises(sqlite3.DatabaseError, match="the row of 1, 'a' is not what was written"):
         list(row_checksums.verified([(1, "a", row_checksums.row_checksum(1, "b"))]))
 
 
-def test_a_damaged_row_is_not_sealed_as_it_is(index: Path) -> None:
+def test_a_damaged_row_gets_no_new_checksum(index: Path) -> None:
     """Changing or removing a table whose row was altered is refused: it would make damage look right."""
     with closing(sqlite3.connect(index / "catalogue.sqlite")) as db, db:
         db.execute("UPDATE tables SET suffix = suffix + 4 WHERE name = 'fish_0.csv'")
@@ -446,7 +446,7 @@ def test_a_damaged_row_is_not_sealed_as_it_is(index: Path) -> None:
         opened.remove("fish_0.csv")
 
 
-def test_all_columns_are_sealed_but_those_that_do_no_harm(index: Path) -> None:
+def test_all_columns_have_a_checksum_but_those_that_do_no_harm(index: Path) -> None:
     with closing(connect(index / "catalogue.sqlite", "ro")) as db:
         columns = {name for _, name, *_ in db.execute("PRAGMA table_info(tables)")}
     checked = {*row_checksums.NAME_COLUMNS, *row_checksums.ID_COLUMNS}

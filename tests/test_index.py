@@ -520,17 +520,17 @@ def test_an_index_may_be_moved(copied: Path, index: Index, lake: Path) -> None:
         assert moved.search(lake / "fish_0.csv") == index.search(lake / "fish_0.csv")
 
 
-@pytest.mark.parametrize("settled", [True, False])
+@pytest.mark.parametrize("read_only", [True, False])
 def test_searching_a_folder_that_cannot_be_written(
-    copied: Path, lake: Path, monkeypatch: pytest.MonkeyPatch, settled: bool
+    copied: Path, lake: Path, monkeypatch: pytest.MonkeyPatch, read_only: bool
 ) -> None:
     for log in copied.glob("catalogue.sqlite-*"):
         log.unlink()
     before = sorted(copied.iterdir())
-    monkeypatch.setattr(os, "access", lambda path, mode: not settled)
+    monkeypatch.setattr(os, "access", lambda path, mode: not read_only)
     with gentus.open(copied) as index:
         assert index.search(lake / "fish_0.csv")
-        assert (sorted(copied.iterdir()) == before) == settled
+        assert (sorted(copied.iterdir()) == before) == read_only
 
 
 def test_other_people_may_read_the_files(copied: Path) -> None:

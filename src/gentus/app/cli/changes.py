@@ -78,7 +78,7 @@ def sync(
 
 
 def compact(index: IndexPath, as_json: AsJson = False) -> None:
-    """Write all identifiers as one new snapshot. It is automatic after many changes."""
+    """Write all identifiers as one new prefix tree. It is automatic after many changes."""
     started = time.perf_counter()
     with open_index(index) as opened:
         done = opened.compact()
