@@ -65,6 +65,7 @@ class _Current:
 
 def _read_current(layout: Layout, catalogue: Catalogue) -> _Current:
     with catalogue.transaction(read=True):
+        change_sequence, count = catalogue.change_sequence(), catalogue.identifier_count()
         config = catalogue.config()
         if config is None:
             raise IndexFolderError(
@@ -75,8 +76,8 @@ def _read_current(layout: Layout, catalogue: Catalogue) -> _Current:
         identifiers = catalogue.identifiers
         return _Current(
             config,
-            catalogue.change_sequence(),
-            catalogue.identifier_count(),
+            change_sequence,
+            count,
             identifiers.select(config.levels, since=config.change_sequence),
             identifiers.deleted(config.levels, since=config.change_sequence),
         )

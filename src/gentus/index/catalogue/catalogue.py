@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from gentus.index.catalogue.chunks import ChunkStore
 from gentus.index.catalogue.database import Database
 from gentus.index.catalogue.identifiers import IdentifierStore
-from gentus.index.catalogue.row_checksums import AlteredError, checked_columns, verified
+from gentus.index.catalogue.row_checksums import LABEL_ROW, AlteredError, verified
 from gentus.index.catalogue.tables import TableStore
 from gentus.index.config import IndexConfig, from_document, to_document
 from gentus.index.folder import IndexFolderError, Layout, damaged
@@ -84,15 +84,15 @@ class Catalogue:
     def labels(self) -> dict[str, list[str]]:
         """The annotated pairs that were given."""
         truth: dict[str, list[str]] = {}
-        found = self.db.execute(f"SELECT {checked_columns('labels')} FROM labels ORDER BY rowid")
+        found = self._database.db.execute(f"SELECT {LABEL_ROW} FROM labels ORDER BY rowid")
         for query, candidate, _ in verified(found):
             truth.setdefault(query, []).append(candidate)
         return truth
 
     def put_labels(self, truth: dict[str, list[str]]) -> None:
         """Keep the annotated pairs for a refit."""
-        self.db.execute("DELETE FROM labels")
-        self.db.executemany(
+        self._database.db.execute("DELETE FROM labels")
+        self._database.db.executemany(
             "INSERT INTO labels (query, candidate) VALUES (?, ?)",
             ((query, candidate) for query, found in truth.items() for candidate in found),
         )

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gentus.index.catalogue.database import Database
-from gentus.index.catalogue.identifiers import ID_ROW
-from gentus.index.catalogue.row_checksums import checked_columns, verified
+from gentus.index.catalogue.row_checksums import CHUNK_ROW, ID_ROW, verified
 
 FeatureSlots: TypeAlias = NDArray[np.int64]  # (n, 3) table id, chunk, slot
 
@@ -56,9 +55,7 @@ class ChunkStore:
 
     def crc(self, number: int) -> int | None:
         """The CRC of a chunk; None if there is none."""
-        found = self._database.db.execute(
-            f"SELECT {checked_columns('chunks')} FROM chunks WHERE number = ?", (number,)
-        )
+        found = self._database.db.execute(f"SELECT {CHUNK_ROW} FROM chunks WHERE number = ?", (number,))
         return next((crc for _, crc, _ in verified(found)), None)
 
     def put(self, number: int, crc: int) -> None:

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from gentus.index.catalogue.row_checksums import (
+    META_ROW,
     AlteredError,
     add_checksum_triggers,
-    checked_columns,
     verified,
 )
 from gentus.index.config import FORMAT
@@ -117,7 +117,7 @@ class Database:
 
     def meta(self, key: str) -> Any:
         """A meta value, None if there is none."""
-        found = self.db.execute(f"SELECT {checked_columns('meta')} FROM meta WHERE key = ?", (key,))
+        found = self.db.execute(f"SELECT {META_ROW} FROM meta WHERE key = ?", (key,))
         return next((value for _, value, _ in verified(found)), None)
 
     def put_meta(self, key: str, value: str) -> None:

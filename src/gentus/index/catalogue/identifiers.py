@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from gentus.arrays import U8
 from gentus.index.catalogue.database import BATCH, Database
-from gentus.index.catalogue.row_checksums import AlteredError, checked_columns, verified
+from gentus.index.catalogue.row_checksums import ID_ROW, REMOVED_ROW, AlteredError, verified
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,6 @@ class Identified:
     tables: NDArray[np.int64]  # (n,) by id
 
 
-ID_ROW = checked_columns("tables", "id_checksum")
 _CODE_TYPES: dict[int, type[np.unsignedinteger[Any]]] = {1: np.uint8, 4: np.uint32}  # by bytes of a code
 _WITHDRAW = "UPDATE tables SET codes = NULL, suffix = NULL, assigned_in = NULL, error = NULL"
 _ROWS = 10_000  # that are held as Python objects on their way into arrays
@@ -47,8 +46,7 @@ class IdentifierStore:
     def deleted(self, levels: int, since: int) -> Identified:
         """Identifiers that were there at a change and have been removed since."""
         found = self._database.db.execute(
-            f"SELECT -1, {checked_columns('removed')} FROM removed"
-            " WHERE removed_in > ?1 AND assigned_in <= ?1",
+            f"SELECT -1, {REMOVED_ROW} FROM removed WHERE removed_in > ?1 AND assigned_in <= ?1",
             (since,),
         )
         return _to_arrays(found, levels, begin=1)

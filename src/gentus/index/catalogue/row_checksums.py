@@ -27,6 +27,14 @@ _CHECKED: dict[str, dict[str, tuple[str, ...]]] = {  # by table and checksum, th
 }
 
 
+# By table or checksum, the columns to select for `verified`: those that a checksum covers, then the checksum.
+NAME_ROW = ", ".join((*NAME_COLUMNS, "name_checksum"))
+ID_ROW = ", ".join((*ID_COLUMNS, "id_checksum"))
+REMOVED_ROW, CHUNK_ROW, LABEL_ROW, META_ROW = (
+    ", ".join((*_CHECKED[table]["checksum"], "checksum")) for table in ("removed", "chunks", "labels", "meta")
+)
+
+
 class AlteredError(sqlite3.DatabaseError):
     """A row that is not what was written."""
 
@@ -34,11 +42,6 @@ class AlteredError(sqlite3.DatabaseError):
 def row_checksum(*values: Any) -> int:
     """The CRC of some values. The same on every machine and in every version of Python."""
     return zlib.crc32(ascii(values).encode())
-
-
-def checked_columns(table: str, checksum: str = "checksum") -> str:
-    """The columns to select for `verified`: those that a checksum covers, then the checksum."""
-    return ", ".join((*_CHECKED[table][checksum], checksum))
 
 
 def verified(rows: Iterable[tuple[Any, ...]], begin: int = 0) -> Iterator[tuple[Any, ...]]:
@@ -52,8 +55,8 @@ def verified(rows: Iterable[tuple[Any, ...]], begin: int = 0) -> Iterator[tuple[
 def altered_rows(db: sqlite3.Connection) -> Iterator[str]:
     """Everything in a catalogue that is not as it was written, in words."""
     for table, checksums in _CHECKED.items():
-        for name in checksums:
-            for row in db.execute(f"SELECT {checked_columns(table, name)} FROM {table}"):
+        for name, columns in checksums.items():
+            for row in db.execute(f"SELECT {', '.join(columns)}, {name} FROM {table}"):
                 if row_checksum(*row[:-1]) != row[-1]:
                     yield f"in {table}, {_altered(row[:-1])}"
     (found,) = db.execute("SELECT count(*) FROM tables WHERE codes IS NOT NULL").fetchone()

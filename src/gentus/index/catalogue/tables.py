@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from gentus.index.catalogue.database import Database
-from gentus.index.catalogue.row_checksums import AlteredError, checked_columns, verified
+from gentus.index.catalogue.row_checksums import NAME_ROW, AlteredError, verified
 from gentus.lake import Location, Source, as_location
 from gentus.lake.location import identity, is_url
 
@@ -41,7 +41,6 @@ class TableName(NamedTuple):
     part: str | None
 
 
-NAME_ROW = checked_columns("tables", "name_checksum")
 _SOURCE_ROW = f"size, mtime_ns, {NAME_ROW}"
 _FIELDS = tuple(Entry.__dataclass_fields__)
 _after_path = attrgetter(*_FIELDS[2:])
