@@ -288,14 +288,14 @@ def test_a_worker_that_is_told_twice_to_end_clears_up_all_the_same(tmp_path: Pat
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
 def test_a_process_that_dies_while_it_waits_is_started_anew() -> None:
     """Of all calls that follow, none is the one that brought it down."""
-    apart = SandboxProcess()
+    sandbox = SandboxProcess()
     try:
-        first = apart(os.getpid)
+        first = sandbox(os.getpid)
         os.kill(first, signal.SIGKILL)
-        while apart._process and apart._process.is_alive():
+        while sandbox._process and sandbox._process.is_alive():
             time.sleep(0.01)
-        second = apart(os.getpid)
+        second = sandbox(os.getpid)
         assert second not in (first, os.getpid())
-        assert apart(os.getpid) == second
+        assert sandbox(os.getpid) == second
     finally:
-        apart.close()
+        sandbox.close()

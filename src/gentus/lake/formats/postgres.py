@@ -47,7 +47,7 @@ class Relation:
 
     sql: str
     columns: list[tuple[str, str]]  # names and types
-    kind: str
+    kind: str  # as `pg_class.relkind`
     pages: int
 
 
@@ -150,12 +150,12 @@ def _relation(cursor: Any, table: str) -> Relation | None:
     return Relation(sql, [(row[0], row[1]) for row in found], found[0][2], int(found[0][3] or 0))
 
 
-def text_of_column(column: str, kind: str) -> str:
+def text_of_column(column: str, sql_type: str) -> str:
     """SQL that turns a column into text as a person would write it."""
     text = f"{quoted(column)}::text"
-    if kind == "bytea":
+    if sql_type == "bytea":
         return "NULL::text"
-    if kind.startswith("timestamp"):
+    if sql_type.startswith("timestamp"):
         return f"regexp_replace({text}, ' 00:00:00(\\+00)?$', '')"  # a date
     return text
 

@@ -270,7 +270,7 @@ def _typed(columns: list[tuple[str, str]], names: Sequence[str], scan: Any, limi
     if not columns:
         raise Unreadable("it has no columns")
     named = [bool(name.strip()) for name in names]
-    return FullTable(clean_names(names, limits), named, [kind for _, kind in columns], False, scan)
+    return FullTable(clean_names(names, limits), named, [sql_type for _, sql_type in columns], False, scan)
 
 
 def _selected(relation: str, names: Sequence[str], positions: Sequence[int], row: str) -> str:

@@ -197,8 +197,10 @@ def bounded_time(limits: Limits) -> Iterator[Begin]:
 
 def portable(error: Exception) -> Exception:
     """An error that can be pickled: made again from its arguments, or as text."""
-    kind = type(error)
+    error_type = type(error)
     with suppress(Exception):
-        if "<locals>" not in kind.__qualname__ and all(isinstance(part, str | int) for part in error.args):
-            return kind(*error.args)
-    return RuntimeError(f"{kind.__name__}: {error}")
+        if "<locals>" not in error_type.__qualname__ and all(
+            isinstance(part, str | int) for part in error.args
+        ):
+            return error_type(*error.args)
+    return RuntimeError(f"{error_type.__name__}: {error}")
