@@ -35,9 +35,10 @@ soak: .venv/dev.stamp  ## random changes and faults on one index, for MINUTES (6
 	  'Atheris has no wheel for this Python and system: nothing is fuzzed with it.' >&2; exit 1; }
 	@touch $@
 
-docs: .venv/dev.stamp  ## write docs/COMMANDS.md and docs/pipeline.svg
+docs: .venv/dev.stamp  ## write docs/COMMANDS.md, docs/RESULTS.md and docs/pipeline.svg
 	$(BIN)/python tools/write_commands.py
 	$(BIN)/python tools/draw_pipeline.py
+	$(BIN)/gentus-bench report --results benchmarks/results --out docs/RESULTS.md
 
 screenshots: .venv/dev.stamp chromium  ## take the screenshots in docs/; needs the index of `make demo`
 	PYTHONPATH=tests $(BIN)/python tests/page/screenshots.py demo/index demo/films.csv docs

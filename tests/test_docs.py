@@ -15,13 +15,12 @@ import typer
 
 import gentus
 from gentus.union import Union, UnionPlan
+from gentus_bench.registry import EXPERIMENTS
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 TEXTS = {path: path.read_text("utf-8") for path in PAGES}
-RESULTS = ROOT / "docs" / "RESULTS.md"  # has commands, files and words of the day of a measurement
-CURRENT = [path for path in PAGES if path != RESULTS]
 OTHER_FLAGS = {
     "--platform",
     "--strict",
@@ -81,11 +80,13 @@ def unknown_of(call: re.Match[str], trees: dict[str, Any]) -> list[str]:
         if words[0] not in command.commands:
             return [f"{call[1]} {words[0]}"]
         command = command.commands[words.pop(0)]
+    if command.name == "run" and words and words[0].islower() and words[0] not in EXPERIMENTS:
+        return [f"gentus-bench run {words[0]}"]
     used = {word.partition("=")[0].strip("[]()'\",.") for word in words if word.lstrip("[(").startswith("--")}
     return [f"{call[1]} {command.name} {flag}" for flag in sorted(used - flags(command))]
 
 
-@pytest.mark.parametrize("path", CURRENT, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_commands_and_flags_exist(path: Path, trees: dict[str, Any]) -> None:
     known = OTHER_FLAGS.union(*(flags(tree) for tree in trees.values()))
     unknown = []
@@ -152,7 +153,7 @@ def test_the_python_of_readme_and_union_runs(tmp_path: Path, monkeypatch: pytest
     assert Path("UNION.parquet").exists()
 
 
-@pytest.mark.parametrize("path", CURRENT, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_files_of_the_project_exist(path: Path) -> None:
     there = [one for one in ROOT.glob("*/**/*.py") if ".venv" not in one.parts]
     for code in codes(TEXTS[path]):
@@ -203,7 +204,7 @@ def test_the_readme_is_short() -> None:
     assert len(TEXTS[ROOT / "README.md"].splitlines()) < 150
 
 
-@pytest.mark.parametrize("path", CURRENT, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_the_words_are_the_fields(path: Path) -> None:
     found = re.finditer(rf"\b({OLD_WORDS})\b", TEXTS[path], re.I)
     assert not [TEXTS[path][max(0, one.start() - 30) : one.end() + 20] for one in found]
