@@ -1,4 +1,4 @@
-"""Codes, tree and beam search against brute force."""
+"""Codes, prefix tree and beam search against brute force."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_suffixes_only_where_codes_collide_and_nearest_first() -> None:
     assert suffixes.tolist() == [3, 0, 1, 2]
 
 
-def test_health_counts() -> None:
+def test_codebook_statistics() -> None:
     codes = np.array([[0, 1], [0, 1], [1, 0], [2, 0]], np.uint8)
     report = codebook_statistics(codes, 4, np.full(4, 0.25, np.float32))
     assert report.used == [0.75, 0.5]

@@ -49,12 +49,12 @@ def test_states_do_not_depend_on_the_batch(bert: BertColumns) -> None:
         assert np.allclose(bert.states([table])[0], together, atol=1e-5)
 
 
-def test_states_are_those_at_the_marks(bert: BertColumns) -> None:
+def test_states_are_those_at_the_column_tokens(bert: BertColumns) -> None:
     table = Table("t", [Column("a", ["ab"]), Column("b", ["cd", "e"])], 2)
     serial = bert.serializer.one(table)
     with torch.no_grad():
         hidden = bert._model(input_ids=torch.tensor([serial.ids], device=bert._device)).last_hidden_state
-    assert np.allclose(bert.states([table])[0], hidden[0, serial.marks].cpu().numpy(), atol=1e-5)
+    assert np.allclose(bert.states([table])[0], hidden[0, serial.columns].cpu().numpy(), atol=1e-5)
 
 
 def test_context_matters(bert: BertColumns) -> None:
@@ -69,8 +69,8 @@ def test_windows_come_back_in_column_order(bert: BertColumns) -> None:
     assert len(windows) > 10
     (states,) = bert.states([wide])
     assert states.shape == (300, WIDTH)
-    first = len(windows[0].marks)
-    second = Table("part", wide.columns[first : first + len(windows[1].marks)], 1)
+    first = len(windows[0].columns)
+    second = Table("part", wide.columns[first : first + len(windows[1].columns)], 1)
     assert np.allclose(bert.states([second])[0], states[first : first + len(second.columns)], atol=1e-5)
 
 
@@ -78,7 +78,7 @@ def test_the_budget_bows_to_what_the_model_can_read(bert: BertColumns) -> None:
     assert bert.serializer.settings.tokens == 128
 
 
-def test_marks_are_the_same_whenever_loaded(tiny_bert: Path, bert: BertColumns) -> None:
+def test_new_tokens_have_the_same_embeddings_at_every_load(tiny_bert: Path, bert: BertColumns) -> None:
     torch.manual_seed(7)
     again = BertColumns.load(str(tiny_bert), precision="float32")
     for one, other in zip(bert.states(tables(4)), again.states(tables(4)), strict=True):
@@ -90,7 +90,7 @@ def test_marks_are_the_same_whenever_loaded(tiny_bert: Path, bert: BertColumns) 
     assert torch.allclose(embeddings[value], embeddings[:column].mean(0), atol=1e-6)
 
 
-def test_learnt_marks_are_kept(tiny_bert: Path, tmp_path: Path) -> None:
+def test_learnt_embeddings_of_tokens_are_kept(tiny_bert: Path, tmp_path: Path) -> None:
     tuned = BertColumns.load(str(tiny_bert), precision="float32")
     tokenizer = word_pieces()
     tokenizer.add_tokens(["[COL]", "[VAL]"], special_tokens=True)

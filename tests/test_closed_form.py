@@ -385,7 +385,7 @@ def test_a_table_that_comes_later_is_coded_by_the_model_alone(named_index: Path,
         (name,) = index.add([new]).added
         encoder = index.encoder
         assert isinstance(encoder, ClosedForm)
-        latent = encoder.place(encoder.encode(featurize(index.read(new))))
+        latent = encoder.smooth(encoder.encode(featurize(index.read(new))))
         (hit,) = (
             hit
             for hit in index.search(write_table(tmp_path / "q.csv", rows_of("fish", 60)))

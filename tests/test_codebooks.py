@@ -38,7 +38,7 @@ def test_centres_are_those_of_a_loop(count: int, size: int, seed: int) -> None:
         assert kmeans(some, some[:size], rounds) == pytest.approx(slowly(some, some[:size], rounds), abs=1e-4)
 
 
-def test_a_centre_without_points_goes_to_the_worst_served() -> None:
+def test_a_dead_centre_is_reset_to_the_farthest_point() -> None:
     some = np.array([[0, 0], [0.1, 0], [5, 5], [5.1, 5], [9, -9]], np.float32)
     far = np.array([[0, 0], [100, 100], [200, 200]], np.float32)
     once = kmeans(some, far, 1)
@@ -69,7 +69,7 @@ def test_points_are_assigned_to_the_nearest_centre() -> None:
     assert distance == pytest.approx(squared.min(1), abs=1e-4)
 
 
-def test_residual_levels_are_fitted_to_what_is_left_and_shrink_the_error() -> None:
+def test_levels_are_fitted_to_residuals_and_shrink_the_error() -> None:
     latents = normalize(points(400, 16, 1))
     books = learn_codebooks(latents, (4, 16), 8, seed=0)
     rest, means = latents.astype(np.float64), []

@@ -1,4 +1,4 @@
-"""What labels teach: on lakes made so that only they can tell what is unionable."""
+"""The pair scorer learnt from labels, on lakes where only labels tell what is unionable."""
 
 from __future__ import annotations
 

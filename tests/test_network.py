@@ -1,4 +1,4 @@
-"""The teacher, the latent space and the quantizer on lakes whose truth is known by construction."""
+"""The teacher, the network and the quantizer on lakes whose truth is known by construction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The overlaid tree against a tree built anew from what should be in it."""
+"""A tree with a delta applied against one that is rebuilt."""
 
 from __future__ import annotations
 

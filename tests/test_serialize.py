@@ -55,16 +55,16 @@ def told(serial: Serial) -> list[str]:
     """What each column says, in tokens."""
     tokens = word_pieces()
     Serializer(tokens)
-    ends = [*serial.marks[1:], len(serial.ids)]
+    ends = [*serial.columns[1:], len(serial.ids)]
     return [
         " ".join(tokens.convert_ids_to_tokens(serial.ids[a:b]))
-        for a, b in zip(serial.marks, ends, strict=True)
+        for a, b in zip(serial.columns, ends, strict=True)
     ]
 
 
 def values_of(serial: Serial, column: int) -> list[list[int]]:
     """Token ids of a column's values, in tests where every value is one word."""
-    begin, end = serial.marks[column], [*serial.marks, len(serial.ids)][column + 1]
+    begin, end = serial.columns[column], [*serial.columns, len(serial.ids)][column + 1]
     values: list[list[int]] = []
     for token in serial.ids[begin + 2 : end]:
         if token < FIRST_CONTINUATION:
@@ -84,7 +84,7 @@ def test_a_table_reads_as_in_the_paper() -> None:
     Serializer(tokens)
     expected = "[CLS] [COL] [VAL] a ##b c [COL] [VAL] [COL] [VAL] d"
     assert " ".join(tokens.convert_ids_to_tokens(serial.ids)) == expected
-    assert serial.marks == [1, 6, 8]
+    assert serial.columns == [1, 6, 8]
 
 
 @given(st.lists(CELLS, max_size=40), st.integers(9, 120), st.integers(1, 8), st.integers(1, 24))
@@ -94,8 +94,8 @@ def test_one_input_keeps_all_columns_within_the_budget(
 ) -> None:
     serial = Serializer(word_pieces(), SerialSettings(values, tokens, least)).one(table(columns))
     assert len(serial.ids) <= tokens
-    assert len(serial.marks) == min(len(columns), tokens - 1)
-    assert serial.marks == [i for i, token in enumerate(serial.ids) if token == COL]
+    assert len(serial.columns) == min(len(columns), tokens - 1)
+    assert serial.columns == [i for i, token in enumerate(serial.ids) if token == COL]
     if len(columns) > tokens - 1:
         return
     kept = Serializer(word_pieces(), SerialSettings(values, 100_000, least)).one(table(columns))
@@ -112,10 +112,10 @@ def test_one_input_keeps_all_columns_within_the_budget(
 def test_windows_have_every_column_once_in_order(columns: Cells, tokens: int, least: int) -> None:
     windows = serializer(24, tokens, least).windows(table(columns))
     assert all(len(window.ids) <= tokens for window in windows)
-    assert sum(len(window.marks) for window in windows) == len(columns)
+    assert sum(len(window.columns) for window in windows) == len(columns)
     wide = serializer(24, 100_000, least).one(table(columns))
     firsts = [values_of(wide, i)[:1] for i in range(len(columns))]
-    found = [values_of(window, i)[:1] for window in windows for i in range(len(window.marks))]
+    found = [values_of(window, i)[:1] for window in windows for i in range(len(window.columns))]
     for first, part in zip(firsts, found, strict=True):
         assert not part or part[0] == first[0][: len(part[0])]
         assert least < 3 or bool(part) == bool(first)
@@ -153,10 +153,10 @@ def test_many_values_are_spread_over_the_column() -> None:
 
 def test_wide_tables_are_told_in_windows_of_like_size() -> None:
     windows = serializer().windows(table([["ab", "cd"]] * 300))
-    assert [len(window.marks) for window in windows] == [60] * 5
+    assert [len(window.columns) for window in windows] == [60] * 5
 
 
-def test_marks_inside_cells_are_text() -> None:
+def test_special_tokens_inside_cells_are_text() -> None:
     serial = serializer().one(table([["[COL]"], ["[SEP]"]]))
     assert told(serial) == ["[COL] [VAL] [ c ##o ##l ]", "[COL] [VAL] [ s ##e ##p ]"]
 

@@ -68,7 +68,7 @@ def test_labels_train_a_generator_and_info_says_what_won(trained: Path, tmp_path
     with gentus.open(trained) as index:
         facts = index.info()
         generator = facts["generator"]
-        figures = generator["held_out_map"]
+        figures = generator["validation_map"]
         assert {"prior alone", "generator alone"} <= figures.keys()
         assert len(facts["labels"]["validation_queries"]) == 3
         gain = max(figures.values()) - figures["prior alone"]
@@ -176,7 +176,7 @@ def test_a_build_stopped_while_training_goes_on_there(
         resumed = index.info()["generator"]
     with gentus.open(trained) as index:
         assert resumed["losses"] == index.info()["generator"]["losses"]
-        assert resumed["held_out_map"] == index.info()["generator"]["held_out_map"]
+        assert resumed["validation_map"] == index.info()["generator"]["validation_map"]
 
 
 @pytest.mark.parametrize("settings", [TRAINED, replace(QUICK, bert="minilm"), preset_settings("trained")])

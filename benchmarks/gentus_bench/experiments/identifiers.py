@@ -62,7 +62,7 @@ def _measured(
         ) as index:
             report = evaluate_index(index, truth, benchmark.k, benchmark.queries).metrics.to_dict()
             generator = index.info()["generator"]
-        return {**report, "held_out_map": generator["held_out_map"], "chosen": generator["chosen"]}
+        return {**report, "validation_map": generator["validation_map"], "chosen": generator["chosen"]}
 
     what = {"variant": variant, "k": benchmark.k, "seed": seed, "minutes": minutes}
     return request.results.measured(f"identifiers/{benchmark.name}/{variant}-{seed}", what, measure)

@@ -72,7 +72,7 @@ class ClosedForm:
         centred[~vectors.any(1)] = 0
         return normalize(products(centred, self.projection, np.arange(len(centred) + 1)))
 
-    def place(self, latents: F32) -> F32:
+    def smooth(self, latents: F32) -> F32:
         """(T, latent) smoothed latents of new tables."""
         return latents if self.anchors is None else smooth_new(latents, self.anchors)
 

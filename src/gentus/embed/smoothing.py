@@ -27,7 +27,7 @@ def choose_anchors(smoothed: F32) -> F32:
     return half(smoothed[:: max(1, -(-len(smoothed) // ANCHORS))])
 
 
-def place_new(latents: F32, smoothed: F32) -> F32:
+def smooth_by_fit(latents: F32, smoothed: F32) -> F32:
     """(T, d) smoothed latents of new tables, by those of the fit."""
     return smooth_new(latents, choose_anchors(smoothed))
 

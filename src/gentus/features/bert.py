@@ -1,4 +1,4 @@
-"""Contextual column states: what an encoder of the BERT family says at the `[COL]` of each column."""
+"""Contextual column states: the output of a BERT-family encoder at the `[COL]` token of each column."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 MINILM = "minilm"
-# Measured: on a CPU, larger batches fall out of the cache of a core. A GPU wants more at a time.
+# Measured: on a CPU, larger batches exceed the cache of a core. A GPU needs larger ones.
 BATCH_TOKENS = {"cpu": 1024, "mps": 8192, "cuda": 32768}
 
 
 class CheckpointError(RuntimeError):
-    """A language model that cannot be had; the message says what to do."""
+    """A language model cannot be loaded; the message says what to do."""
 
 
 class BertColumns:
-    """Tables in, a state a column out. `load` makes one."""
+    """Tables in, one state per column out. `load` makes one."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class BertColumns:
         positions = getattr(model.config, "max_position_embeddings", settings.tokens)
         longest = min(tokenizer.model_max_length, positions)
         self.serializer = Serializer(tokenizer, replace(settings, tokens=min(settings.tokens, longest)))
-        _add_marks(model, tokenizer, self.serializer.added)
+        _add_tokens(model, tokenizer, self.serializer.added)
         self._device = best_device()
         self._bfloat16 = precision == "bfloat16" or (precision == "auto" and fast_bfloat16(self._device))
         self._pad = tokenizer.pad_token_id or 0
@@ -64,39 +64,39 @@ class BertColumns:
         """Make one from `"minilm"` (the installed weights package), a folder, or a model of the hub.
 
         A model of the hub has to be on this machine already, unless `download` allows fetching it: without
-        a network, asking for it means most of a minute of retries.
+        a network, the hub's client retries for most of a minute.
         """
         model, tokenizer = _load(checkpoint, download)
         return cls(model, tokenizer, settings, precision)
 
     @property
     def width(self) -> int:
-        """How long a column's state is."""
+        """Width of a column's state."""
         return int(self._model.config.hidden_size)
 
     @property
     def precision(self) -> str:
-        """What matrices are multiplied in; states are float32 always."""
+        """The precision of matrix products; states are always float32."""
         return "bfloat16" if self._bfloat16 else "float32"
 
     def states(self, tables: Sequence[Table], tick: Tick = lambda n: None) -> list[F32]:
-        """The (columns, width) states of each table. All of them are held: stream a lake in chunks."""
+        """The (columns, width) states of each table, all in memory: stream a lake in chunks."""
         states = [np.empty((len(table.columns), self.width), np.float32) for table in tables]
-        inputs: list[tuple[Serial, F32]] = []  # with the rows of `states` that each is to fill
+        inputs: list[tuple[Serial, F32]] = []  # with the rows of `states` that each fills
         for table, rows in zip(tables, states, strict=True):
             first = 0
             for serial in self.serializer.windows(table):
-                inputs.append((serial, rows[first : (first := first + len(serial.marks))]))
+                inputs.append((serial, rows[first : (first := first + len(serial.columns))]))
         batches = list(_batches([serial for serial, _ in inputs], BATCH_TOKENS[self._device.type]))
 
         def work(batch: list[int]) -> int:
             serials = [inputs[i][0] for i in batch]
-            ends = np.cumsum([len(serial.marks) for serial in serials])
+            ends = np.cumsum([len(serial.columns) for serial in serials])
             for i, found in zip(batch, np.split(self._forward(serials), ends[:-1]), strict=True):
                 inputs[i][1][:] = found
             return len(batch)
 
-        # Windows are not tables; `tick` is to add up to the number of tables all the same.
+        # A table may have several windows; `tick` adds up to the number of tables.
         done = ticked = 0
         for count in _each(work, batches, self._device):
             done += count
@@ -108,19 +108,19 @@ class BertColumns:
 
     @torch.inference_mode()
     def _forward(self, serials: Sequence[Serial]) -> F32:
-        """The states at all marks of a batch, one input after the other."""
+        """(columns, width) states at all `[COL]` tokens of a batch, one input after the other."""
         lengths = np.array([len(serial.ids) for serial in serials])
         mask = np.arange(lengths.max()) < lengths[:, None]  # (B, L)
         ids = np.full(mask.shape, self._pad, np.int64)
         ids[mask] = np.concatenate([serial.ids for serial in serials])
-        rows = np.repeat(np.arange(len(serials)), [len(serial.marks) for serial in serials])
-        marks = np.concatenate([serial.marks for serial in serials])
+        rows = np.repeat(np.arange(len(serials)), [len(serial.columns) for serial in serials])
+        positions = np.concatenate([serial.columns for serial in serials])
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._bfloat16):
             hidden = self._model(
                 input_ids=torch.from_numpy(ids).to(self._device),
                 attention_mask=torch.from_numpy(mask.astype(np.int64)).to(self._device),
             ).last_hidden_state  # (B, L, width)
-        picked = hidden[torch.from_numpy(rows), torch.from_numpy(marks)]
+        picked = hidden[torch.from_numpy(rows), torch.from_numpy(positions)]
         return np.asarray(picked.float().cpu().numpy(), np.float32)
 
 
@@ -130,45 +130,45 @@ def _load(checkpoint: str, download: bool) -> tuple[Any, PreTrainedTokenizerBase
         from transformers.utils import logging
     except ImportError as error:
         raise ImportError("BERT column states need transformers: pip install transformers") from error
-    place = str(minilm_folder()) if checkpoint == MINILM else checkpoint
+    source = str(minilm_folder()) if checkpoint == MINILM else checkpoint
     chatter = logging.get_verbosity()
-    # What an encoder leaves unused of a checkpoint is no news.
+    # It would warn about weights that an encoder does not use.
     logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
-        # Code that comes with a model is never run; left unsaid, a terminal would be asked.
+        # Code that comes with a model is never run; without this, transformers asks on a terminal.
         options = {"local_files_only": not download, "trust_remote_code": False}
-        tokenizer = AutoTokenizer.from_pretrained(place, **options)
+        tokenizer = AutoTokenizer.from_pretrained(source, **options)
         model, report = AutoModel.from_pretrained(
-            place,
+            source,
             **options,
-            use_safetensors=True,  # the other format is pickle, which may run anything
+            use_safetensors=True,  # the other format is pickle, which can run code
             dtype=torch.float32,
             output_loading_info=True,
         )
-    except Exception as error:  # transformers raises whatever its parts raise
+    except Exception as error:  # transformers passes on all errors of its parts
         folder = "a folder with config.json, tokenizer.json and model.safetensors"
         raise CheckpointError(
             f"The language model {checkpoint!r} could not be loaded: give {folder}, "
             f"or fetch it while there is a network with `hf download {checkpoint}`."
-            if not Path(place).exists()
+            if not Path(source).exists()
             else f"The language model {checkpoint!r} could not be loaded, as it is not {folder}."
         ) from error
     finally:
         logging.set_verbosity(chatter)
-    # What is missing was made up at random; only the pooler, which nothing here reads, may be.
+    # Missing weights were drawn at random; that is fine for the pooler only, which is not used.
     if model.config.is_encoder_decoder or any("pooler" not in key for key in report["missing_keys"]):
         raise CheckpointError(f"{checkpoint!r} is not an encoder of the BERT family with all its weights.")
     return model, tokenizer
 
 
 @torch.no_grad()
-def _add_marks(model: Any, tokenizer: PreTrainedTokenizerBase, added: Sequence[int]) -> None:
-    """Embed marks the checkpoint has never seen: `[COL]` like `[SEP]`, `[VAL]` like the mean of all tokens.
+def _add_tokens(model: Any, tokenizer: PreTrainedTokenizerBase, added: Sequence[int]) -> None:
+    """Embed the tokens that are new to the checkpoint: `[COL]` as `[SEP]`, `[VAL]` as the mean of all tokens.
 
-    Nothing random, so that a checkpoint gives the same states whenever it is loaded. The best of ten ways
-    tried, without labels, on 90 tables of one lake with MiniLM: of 825 columns cut in halves 53% find their
-    other half. Both marks as `[SEP]`: 45%; both the mean: 39%; `[COL]` as `[CLS]`: under 10%.
+    Nothing is random, so that a checkpoint always gives the same states. The best of ten alternatives on 90
+    tables of one lake with MiniLM: of 825 columns cut in halves, 53% find their other half. Both as `[SEP]`:
+    45%; both as the mean: 39%; `[COL]` as `[CLS]`: under 10%.
     """
     if not added:
         return
@@ -179,12 +179,12 @@ def _add_marks(model: Any, tokenizer: PreTrainedTokenizerBase, added: Sequence[i
         model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
     embeddings = model.get_input_embeddings().weight
     column_id = tokenizer.convert_tokens_to_ids(COLUMN)
-    for mark in added:
-        embeddings[mark] = column if mark == column_id else mean
+    for token in added:
+        embeddings[token] = column if token == column_id else mean
 
 
 def _batches(serials: Sequence[Serial], tokens: int) -> Iterator[list[int]]:
-    """Places of inputs of like length, longest first, as many at a time as `tokens` allow."""
+    """Positions of inputs of similar length, longest first, in batches of at most `tokens`."""
     order = sorted(range(len(serials)), key=lambda i: -len(serials[i].ids))
     start = 0
     while start < len(order):
@@ -196,9 +196,9 @@ def _batches(serials: Sequence[Serial], tokens: int) -> Iterator[list[int]]:
 def _each(
     work: Callable[[list[int]], int], batches: Sequence[list[int]], device: torch.device
 ) -> Iterator[int]:
-    """Work on every batch. On a CPU a thread takes a batch, rather than all threads a share of each.
+    """Work on every batch. On a CPU one thread per batch, as threads that share a batch wait for each other.
 
-    Those wait for one another after every operation: measured on two cores, a quarter more time.
+    Measured on two cores: a quarter more time.
     """
     threads = torch.get_num_threads()
     if device.type != "cpu" or min(threads, len(batches)) < 2:
@@ -212,17 +212,17 @@ def _each(
 
 
 def best_device() -> torch.device:
-    """The fastest device there is."""
+    """The fastest device of this machine."""
     if torch.cuda.is_available():
         return torch.device("cuda")
     return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
 
 
 def fast_bfloat16(device: torch.device) -> bool:
-    """Whether bfloat16 is multiplied in hardware: 1.6 times the speed with MiniLM, states 0.9999 alike.
+    """Whether the hardware multiplies bfloat16: 1.6 times the speed with MiniLM, cosine of states 0.9999.
 
-    Dynamic int8 was measured, too, and is not offered: no faster than that, states 0.8 alike, scaled by the
-    batch a table happens to be in, and PyTorch is about to remove it.
+    Dynamic int8 was measured, too, and is not offered: no faster, cosine of states 0.8, states that depend on
+    the batch, and PyTorch is about to remove it.
     """
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))

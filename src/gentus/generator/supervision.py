@@ -262,5 +262,5 @@ def _choose_weight(supervision: Supervision, generator: Generator) -> dict[str, 
         "shipped": best != 0.0,
         "chosen": names[best],
         "standard_error": round(error, 4),
-        "held_out_map": {names[weight]: round(mean, 4) for weight, mean in means.items()},
+        "validation_map": {names[weight]: round(mean, 4) for weight, mean in means.items()},
     }

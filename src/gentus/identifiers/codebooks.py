@@ -129,24 +129,24 @@ def assign(points: F32, centres: F32) -> tuple[I64, F32]:
 
 def held_out_error(
     latents: F32,
-    placed: F32,
+    smoothed: F32,
     shape: tuple[int, int],
     seed: int,
-    place: Callable[[F32, F32], F32] | None = None,
+    smooth: Callable[[F32, F32], F32] | None = None,
 ) -> tuple[float, float] | None:
     """Quantization error of tables that the codebooks were not fitted to: the mean, and the 95th percentile.
 
     The error of tables in the fit is too low an estimate for new ones. So codebooks are fitted to nine tenths
-    of the tables, where smoothing `placed` them, and measured on the others; `place` smooths these, from
-    their latents and those of the fit.
+    of the `smoothed` latents, and measured on the others; `smooth` gives these their smoothed latents, by
+    those of the fit.
     """
     if len(latents) < ENOUGH:
         return None
     order = np.random.default_rng(seed).permutation(len(latents))
     left_out, fitted = order[: len(order) // 10], order[len(order) // 10 :]
     levels, size = shape
-    books = learn_codebooks(placed[fitted], (levels, min(size, len(fitted))), 4, seed)
-    new = latents[left_out] if place is None else place(latents[left_out], placed[fitted])
+    books = learn_codebooks(smoothed[fitted], (levels, min(size, len(fitted))), 4, seed)
+    new = latents[left_out] if smooth is None else smooth(latents[left_out], smoothed[fitted])
     errors = books.error(new, books.encode(new))
     return float(errors.mean()), float(np.quantile(errors, 0.95))
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from gentus import __version__
 from gentus.embed.closed_form import learn_space
-from gentus.embed.smoothing import choose_anchors, place_new, smooth
+from gentus.embed.smoothing import choose_anchors, smooth, smooth_by_fit
 from gentus.features.evidence import Encoded, Evidence, learn_blocks
 from gentus.features.extract import concatenate
 from gentus.identifiers.codebooks import codebook_statistics, held_out_error, learn_codebooks
@@ -247,7 +247,9 @@ def learn_from_lake(
                 placed[filled] = smooth(latents[filled], mutual, settings.smoothing)
                 space = replace(space, anchors=choose_anchors(placed[filled]))
             codebooks = learn_codebooks(placed, shape, settings.quantizer.rounds, seed, tick)
-            unseen = held_out_error(latents, placed, shape, seed, place_new if graph is not None else None)
+            unseen = held_out_error(
+                latents, placed, shape, seed, smooth_by_fit if graph is not None else None
+            )
         codes = np.zeros((len(tables), codebooks.levels), np.uint8)
         distance = np.zeros(len(tables), np.float32)
         codes[sampled.chosen] = codebooks.encode(placed)

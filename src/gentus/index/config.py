@@ -47,7 +47,7 @@ class GeneratorReport:
     shipped: bool
     chosen: str
     standard_error: float
-    held_out_map: dict[str, float]
+    validation_map: dict[str, float]
     parameters: int
     epochs: int
     best_epoch: int

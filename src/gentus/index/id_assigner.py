@@ -78,7 +78,7 @@ class IdAssigner:
         if isinstance(self.encoder, ClosedForm):
             latents = self.encoder.encode(features)  # which does not depend on the tables beside
             for at in range(len(latents)):
-                latents[at] = self.encoder.place(latents[at : at + 1])[0]
+                latents[at] = self.encoder.smooth(latents[at : at + 1])[0]
             return latents
         columns = self.encoder.evidence.columns(features) if chunk.columns is None else chunk.columns
         inputs = self.encoder.inputs(columns, features)

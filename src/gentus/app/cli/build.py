@@ -155,7 +155,7 @@ def _summary(info: dict[str, Any], seconds: float, out: Path) -> Iterator[str]:
         yield f"{labels['pairs']:,} labelled pairs; {held_out:,} validation queries."
     generator = info["generator"]
     if generator:
-        figures = generator["held_out_map"]
+        figures = generator["validation_map"]
         best = generator["chosen"]
         chosen = f"kept: {best}" if generator["shipped"] else "the prior alone is best and ranks"
         yield (

@@ -88,7 +88,7 @@ def _generator_line(facts: dict[str, Any]) -> str:
     generator = facts["generator"]
     if generator is None:
         return "none: tables are ranked in the latent space"
-    figures, best = generator["held_out_map"], generator["chosen"]
+    figures, best = generator["validation_map"], generator["chosen"]
     quality = "MAP on validation queries: " + ", ".join(
         f"{name} {figures[name]:.3f}" for name in dict.fromkeys(("prior alone", "generator alone", best))
     )
