@@ -247,9 +247,7 @@ def learn_from_lake(
                 placed[filled] = smooth(latents[filled], mutual, settings.smoothing)
                 space = replace(space, anchors=choose_anchors(placed[filled]))
             codebooks = learn_codebooks(placed, shape, settings.quantizer.rounds, seed, tick)
-            unseen = held_out_error(
-                latents, placed, shape, seed, smooth_by_fit if graph is not None else None
-            )
+            unseen = held_out_error(latents, placed, shape, seed, smooth_by_fit if graph else None)
         codes = np.zeros((len(tables), codebooks.levels), np.uint8)
         distance = np.zeros(len(tables), np.float32)
         codes[sampled.chosen] = codebooks.encode(placed)
