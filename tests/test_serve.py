@@ -23,6 +23,7 @@ from conftest import QUICK, make_lake, rows_of, subject_of, write_table
 from served import TOKEN, Served, served
 
 import gentus
+from gentus.app.serve.index_handle import IndexHandle
 from gentus.app.serve.overview import project_2d
 from gentus.index.check import check
 
@@ -133,6 +134,13 @@ def test_map_and_tree(api: Served, index_path: Path) -> None:
     assert api.get("/api/tree", params={"prefix": "255-255"}).json()["tables"] == 0
     assert api.get("/api/tree", params={"prefix": "-".join("1" * 17)}).status_code == 422
     assert api.get("/api/tree", params={"prefix": "a"}).status_code == 422
+
+
+def test_overview_while_the_index_is_being_refreshed(small: Path) -> None:
+    handle = IndexHandle(small)
+    with handle.index.catalogue.transaction(read=True):  # as a refresh in another thread has it open
+        assert len(handle.overview()) == 6
+    handle.index.close()
 
 
 def test_points_of_a_plane() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from gentus.arrays import F32
 from gentus.identifiers.codebooks import Codebooks
 from gentus.identifiers.semantic_ids import format_sid
+from gentus.index.catalogue.catalogue import Catalogue
 from gentus.index.index import Index
 
 EXAMPLES = 3
@@ -37,7 +39,9 @@ class Overview:
     @classmethod
     def of(cls, index: Index) -> Overview:
         """Read the catalogue."""
-        found = index.catalogue.listed(index.decoder.codebooks.levels)
+        # On the connection of the index, this transaction could meet that of a refresh in another thread.
+        with closing(Catalogue(index.layout.catalogue)) as catalogue:
+            found = catalogue.listed(index.decoder.codebooks.levels)
         return cls(
             found.names,
             [name.casefold() for name in found.names],
