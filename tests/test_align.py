@@ -435,7 +435,7 @@ def test_leftovers_are_named(run: Run, index_path: Path, lake: Path, tmp_path: P
     assert "only theirs: kind, size, year" in ran.out
     assert "only yours: [b]colour[/b]" in ran.out
     ran = run("align", index_path, own, "films_0.csv")
-    assert "films_0.csv  no column belongs to one of yours" in ran.out
+    assert "films_0.csv  no column matches one of yours" in ran.out
 
 
 def test_search_explains_columns(run: Run, index_path: Path, lake: Path) -> None:
