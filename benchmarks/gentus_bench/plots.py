@@ -84,10 +84,7 @@ def colours(names: Sequence[str]) -> dict[str, str]:
 
 
 def lines(
-    axes: Any,
-    series: Mapping[str, tuple[Sequence[float], Sequence[float]]],
-    size: float = 4.0,
-    **labels: Any,
+    axes: Any, series: Mapping[str, tuple[Sequence[float], Sequence[float]]], size: float = 4.0, **labels: Any
 ) -> None:
     """One line a name, over numbers. Ours is thick and on top; a second kind of a system is dashed.
 

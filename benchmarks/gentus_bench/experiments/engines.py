@@ -76,11 +76,7 @@ def measure_engines(
                 tables = len(index)
             stages = {title: round(clock.seconds[title], 2) for title in STAGES}
             rows.append({"engine": engine, "tables": tables, "seconds": round(seconds, 2), "stages": stages})
-    return {
-        "workers": workers,
-        "rows": rows,
-        "same_identifiers": all(one == found[0] for one in found),
-    }
+    return {"workers": workers, "rows": rows, "same_identifiers": all(one == found[0] for one in found)}
 
 
 def tables(document: Document) -> list[Table]:

@@ -107,14 +107,9 @@ LAYOUTS = (
         "TUS", _TUS_TRUTH, ("benchmark", "csv_benchmark", "csvfiles", *_LAKES), (*_QUERIES, "santos-query")
     ),
     Layout("TUS", (f"{_SANTOS_REPO}/tusUnionBenchmark.pickle",), folder="tus_benchmark"),
+    Layout("SANTOS_small", ("santos_small_benchmark_groundtruth.csv", "santosUnionBenchmark.pickle")),
     Layout(
-        "SANTOS_small",
-        ("santos_small_benchmark_groundtruth.csv", "santosUnionBenchmark.pickle"),
-    ),
-    Layout(
-        "SANTOS_small",
-        (f"{_SANTOS_REPO}/santosUnionBenchmark.pickle",),
-        folder="(santos|labeled)_benchmark",
+        "SANTOS_small", (f"{_SANTOS_REPO}/santosUnionBenchmark.pickle",), folder="(santos|labeled)_benchmark"
     ),
     Layout("SANTOS_large", ("real_tablesUnionBenchmark*.pickle",)),
     Layout(
