@@ -385,7 +385,7 @@ def test_searches_that_wait_are_done_together(index_path: Path, monkeypatch: pyt
 
         alone = [ask(name) for name in names]
         with gentus.open(index_path) as index:  # not only alike: to the last digit
-            hits = index.search(index.sources()[names[0]].location)
+            hits = index.search(index.sources()[names[0]].path)
         told = [(hit["table"], hit["score"]) for hit in alone[0]["hits"]]
         assert told == [(hit.table, hit.score) for hit in hits]
         usual, find = Index.search_as, api.server.handle.source

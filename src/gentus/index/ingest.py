@@ -143,7 +143,7 @@ def _hash_or_none(source: Source) -> str | None:
     """The hash of what was read, unless it has changed since."""
     try:
         digest = fingerprint(source)
-        return digest if look_up(source.location)[1].mtime_ns == source.mtime_ns else None
+        return digest if look_up(source.path)[1].mtime_ns == source.mtime_ns else None
     except (OSError, Unreadable):
         return None
 

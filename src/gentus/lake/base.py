@@ -32,18 +32,17 @@ class Source:
     mtime_ns: int
     version: str = ""  # the store's version of the content (an ETag or the like), as listed
 
+    def __post_init__(self) -> None:
+        """Keep the listed state with a URL, so that it is not asked for again."""
+        if self.version and isinstance(self.path, Remote):
+            state = State(self.size, self.mtime_ns, self.version)
+            object.__setattr__(self, "path", Remote(self.path.url, state))
+
     @property
     def file(self) -> Path:
         """Its path, for callers that need a file on this machine."""
         if isinstance(self.path, Remote):
             raise Unreadable(f"{self.path} is not on this machine; download it first")
-        return self.path
-
-    @property
-    def location(self) -> Location:
-        """Where to read it; a URL has the listed state with it, so that it is not asked for again."""
-        if isinstance(self.path, Remote) and self.version:
-            return Remote(self.path.url, State(self.size, self.mtime_ns, self.version))
         return self.path
 
 

@@ -18,7 +18,7 @@ NO_TABLE_NAMED = "it holds several tables, and none was named"
 
 def read(source: Source, limits: Limits | None = None) -> Table:
     """Read a bounded sample of a table; raises `Unreadable` and nothing else."""
-    return _read(source.location, source.part, source.name, limits or Limits())
+    return _read(source.path, source.part, source.name, limits or Limits())
 
 
 def read_path(path: str | os.PathLike[str] | Remote, limits: Limits | None = None) -> Table:

@@ -212,7 +212,7 @@ def fingerprint(source: Source) -> str:
     Of an object at a URL nothing is read: its state changes with its content.
     """
     try:
-        location, state = look_up(source.location)
+        location, state = look_up(source.path)
         if isinstance(location, Path) and not state.version:
             digest = _digest(location, state.size, state.mtime_ns)
         elif state.detects_changes:

@@ -19,7 +19,7 @@ def open_full(source: Source, duck: duckdb.DuckDBPyConnection, limits: Limits | 
     """Sample a table so that all of it can be read; raises `Unreadable` and nothing else."""
     limits = limits or Limits()
     try:
-        return _open(source.location, source.part, duck, limits)
+        return _open(source.path, source.part, duck, limits)
     except Unreadable:
         raise
     except Exception as error:  # parsers may raise anything

@@ -100,7 +100,7 @@ def _prefetch(sources: Sequence[Source]) -> None:
     """Fetch what will be read first of objects at URLs: most of the time is spent waiting."""
     from gentus.lake.remote.file import prefetch
 
-    listed = (source.location for source in sources)
+    listed = (source.path for source in sources)
     prefetch(
         [
             (one, one.state, known is Format.PARQUET)
