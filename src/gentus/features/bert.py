@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -127,25 +128,21 @@ class BertColumns:
 def _load(checkpoint: str, download: bool) -> tuple[Any, PreTrainedTokenizerBase]:
     try:
         from transformers import AutoModel, AutoTokenizer
-        from transformers.utils import logging
     except ImportError as error:
         raise ImportError("BERT column states need transformers: pip install transformers") from error
     source = str(minilm_folder()) if checkpoint == MINILM else checkpoint
-    chatter = logging.get_verbosity()
-    # It would warn about weights that an encoder does not use.
-    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
         # Code that comes with a model is never run; without this, transformers asks on a terminal.
         options = {"local_files_only": not download, "trust_remote_code": False}
-        tokenizer = AutoTokenizer.from_pretrained(source, **options)
-        model, report = AutoModel.from_pretrained(
-            source,
-            **options,
-            use_safetensors=True,  # the other format is pickle, which can run code
-            dtype=torch.float32,
-            output_loading_info=True,
-        )
+        with quiet_transformers():
+            tokenizer = AutoTokenizer.from_pretrained(source, **options)
+            model, report = AutoModel.from_pretrained(
+                source,
+                **options,
+                use_safetensors=True,  # the other format is pickle, which can run code
+                dtype=torch.float32,
+                output_loading_info=True,
+            )
     except Exception as error:  # transformers passes on all errors of its parts
         folder = "a folder with config.json, tokenizer.json and model.safetensors"
         raise CheckpointError(
@@ -154,12 +151,24 @@ def _load(checkpoint: str, download: bool) -> tuple[Any, PreTrainedTokenizerBase
             if not Path(source).exists()
             else f"The language model {checkpoint!r} could not be loaded, as it is not {folder}."
         ) from error
-    finally:
-        logging.set_verbosity(chatter)
     # Missing weights were drawn at random; that is fine for the pooler only, which is not used.
     if model.config.is_encoder_decoder or any("pooler" not in key for key in report["missing_keys"]):
         raise CheckpointError(f"{checkpoint!r} is not an encoder of the BERT family with all its weights.")
     return model, tokenizer
+
+
+@contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """No progress bars, and no warnings about weights that a model does not use."""
+    from transformers.utils import logging
+
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
 
 
 @torch.no_grad()

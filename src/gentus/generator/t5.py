@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from gentus.features.bert import CheckpointError
+from gentus.features.bert import CheckpointError, quiet_transformers
 from gentus.features.serialize import Serializer
 from gentus.settings import GeneratorSettings
 
@@ -75,23 +75,20 @@ def _fresh(settings: GeneratorSettings, symbols: int) -> Any:
 
 def _load(checkpoint: str, dropout: float, download: bool) -> tuple[Any, PreTrainedTokenizerBase]:
     transformers = _transformers()
-    logging = transformers.utils.logging
-    chatter = logging.get_verbosity()
-    logging.set_verbosity_error()  # it would warn about the unused output layer
-    logging.disable_progress_bar()
     try:
         # Code that comes with a model is never run; without this, transformers asks on a terminal.
         options = {"local_files_only": not download, "trust_remote_code": False}
-        kind = transformers.AutoConfig.from_pretrained(checkpoint, **options).model_type
-        tokenizer = transformers.AutoTokenizer.from_pretrained(checkpoint, **options)
-        t5, report = transformers.T5Model.from_pretrained(
-            checkpoint,
-            local_files_only=not download,
-            use_safetensors=True,  # the other format is pickle, which can run code
-            dtype=torch.float32,
-            dropout_rate=dropout,
-            output_loading_info=True,
-        )
+        with quiet_transformers():
+            kind = transformers.AutoConfig.from_pretrained(checkpoint, **options).model_type
+            tokenizer = transformers.AutoTokenizer.from_pretrained(checkpoint, **options)
+            t5, report = transformers.T5Model.from_pretrained(
+                checkpoint,
+                local_files_only=not download,
+                use_safetensors=True,  # the other format is pickle, which can run code
+                dtype=torch.float32,
+                dropout_rate=dropout,
+                output_loading_info=True,
+            )
     except Exception as error:  # transformers passes on all errors of its parts
         raise CheckpointError(
             f"The T5 {checkpoint!r} could not be loaded, as it is not {_FOLDER}."
@@ -99,8 +96,6 @@ def _load(checkpoint: str, dropout: float, download: bool) -> tuple[Any, PreTrai
             else f"The T5 {checkpoint!r} could not be loaded: give {_FOLDER}, "
             f"or fetch it while there is a network with `hf download {checkpoint}`."
         ) from error
-    finally:
-        logging.set_verbosity(chatter)
     if kind != "t5" or report["missing_keys"]:  # missing weights were drawn at random
         raise CheckpointError(f"{checkpoint!r} is not a T5, encoder and decoder, with all its weights.")
     return t5, tokenizer
