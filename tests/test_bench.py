@@ -21,6 +21,7 @@ import gentus
 from gentus.features import weights
 from gentus.index import build as building
 from gentus.metrics import load_groundtruth
+from gentus.settings import BuildSettings, Preset, preset_settings
 from gentus.table import Column, Table
 from gentus_bench import machine, ours
 from gentus_bench.baselines import MiniLMColumns, Retriever, TfidfChars, TfidfWords, best, distinct
@@ -374,9 +375,9 @@ def test_experiments_one_after_the_other_make_one_report(
         gentus.build(lake, index, settings=QUICK).close()
         return 1.0, 1 << 20
 
-    usual = building.preset_settings
+    usual = preset_settings
 
-    def small(preset: building.Preset, seed: int = 0, t5: str | None = None) -> building.BuildSettings:
+    def small(preset: Preset, seed: int = 0, t5: str | None = None) -> BuildSettings:
         settings = usual(preset, seed, t5)
         generation = settings.generation
         if generation is not None:

@@ -24,6 +24,7 @@ from gentus.app.cli import main as cli
 from gentus.index import build as building
 from gentus.index.folder import Layout
 from gentus.search.trie import Trie
+from gentus.settings import BuildSettings, Preset, preset_settings
 from gentus_bench.cli import bench_app
 from gentus_bench.cli import main as bench_main
 
@@ -45,9 +46,9 @@ Run = Callable[..., Ran]
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    usual = building.preset_settings
+    usual = preset_settings
 
-    def quick(preset: building.Preset, seed: int = 0, t5: str | None = None) -> building.BuildSettings:
+    def quick(preset: Preset, seed: int = 0, t5: str | None = None) -> BuildSettings:
         settings = usual(preset, seed, t5)
         quantizer = settings.quantizer if preset == "paper" else QUICK.quantizer
         return replace(settings, latent=QUICK.latent, quantizer=quantizer)

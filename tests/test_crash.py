@@ -409,11 +409,11 @@ def change(world: World, kind: str) -> set[str]:
         ("compact", "after", "search.trie.Trie.save", False),
         ("compact", "before", "index.writer.write_config", True),
         ("compact", "before", "index.writer.remove_superseded", True),
-        ("index", "after", "index.build.save_model", False),
+        ("index", "after", "index.stages.save_model", False),
         ("index", "after", "search.trie.Trie.save", False),
-        ("index", "after", "index.build.publish", False),  # in the transaction that switches
+        ("index", "after", "index.stages.publish", False),  # in the transaction that switches
         ("index", "before", "index.writer.write_config", True),
-        ("index", "before", "index.build.delete_other_chunks", True),
+        ("index", "before", "index.stages.delete_other_chunks", True),
     ],
 )
 def test_a_process_that_dies_at_the_worst_moment(

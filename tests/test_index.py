@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -25,9 +25,9 @@ from conftest import QUICK, SLICES, SUBJECTS, make_lake, rows_of, subject_of, wr
 
 import gentus
 from gentus.arrays import F32, I64
-from gentus.index import build as building
 from gentus.index import ingest as reading
-from gentus.index.build import BuildSettings
+from gentus.index import stages
+from gentus.index.build import BuildOptions
 from gentus.index.catalogue import Catalogue, Entry
 from gentus.index.folder import IndexFolderError, Layout, next_generation, read_config, write_lock
 from gentus.index.hits import Hit
@@ -39,10 +39,9 @@ from gentus.progress import Progress, Step
 from gentus.table import Table
 
 
-def build(lake: Path, index: Path, labels: Path | None = None, **options: object) -> Index:
-    settings = options.pop("settings", QUICK)
-    assert isinstance(settings, BuildSettings)
-    return gentus.build(lake, index, labels, settings=settings, workers=0, **options)
+def build(lake: Path, index: Path, labels: Path | None = None, **options: Unpack[BuildOptions]) -> Index:
+    chosen: BuildOptions = {"settings": QUICK, "workers": 0, **options}
+    return gentus.build(lake, index, labels, **chosen)
 
 
 def sids(index: Index) -> dict[str, tuple[bytes, int]]:
@@ -507,6 +506,25 @@ def test_labels_are_taken_and_those_outside_counted(small: Path, tmp_path: Path)
         build(small, tmp_path / "index", labels)
 
 
+def test_labels_of_another_lake_are_refused_before_any_work(small: Path, tmp_path: Path) -> None:
+    pairs = [("lake/fish_0.csv", "lake/cities_0.csv"), ("gone.csv", "fish_0.csv")]
+    labels = write_pairs(tmp_path / "labels.csv", pairs)
+    with pytest.raises(ValueError, match="none of its 2 pairs") as refused:
+        build(small, tmp_path / "index", labels)
+    assert not (tmp_path / "index").exists()
+    assert "fish_0.csv" in str(refused.value)
+    assert str(min(path.name for path in small.iterdir())) in str(refused.value)
+    build(small, tmp_path / "index").close()
+    with pytest.raises(ValueError, match="none of its 2 pairs"):
+        gentus.refit(tmp_path / "index", labels)
+
+
+def test_an_unknown_option_is_refused(small: Path, tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="unknown option colour"):
+        gentus.build(small, tmp_path / "index", colour="red")  # type: ignore[call-arg]
+    assert not (tmp_path / "index").exists()
+
+
 # --- the folder ---------------------------------------------------------------------------------------
 
 
@@ -621,7 +639,7 @@ def test_tables_with_very_many_columns_are_matched_on_some_of_them(
         return match(own, columns, starts, *rest)
 
     monkeypatch.setattr(neighbours, "match_columns", watching)
-    monkeypatch.setattr(building, "FEW", 3)  # as in lakes of more tables
+    monkeypatch.setattr(stages, "FEW", 3)  # as in lakes of more tables
     for number in range(3):
         cells = [[f"gene{i} {number * row}" for i in range(600)] for row in range(1, 4)]
         write_table(small / f"wide{number}.csv", [[f"c{i}" for i in range(600)], *cells])

@@ -29,9 +29,11 @@ from gentus.index.check import check
 from gentus.index.engine import LocalEngine
 from gentus.index.folder import IndexFolderError, Layout, read_config, write_lock
 from gentus.index.index import Index
+from gentus.index.stages import Run as BuildRun
+from gentus.index.stages import draw_sample
 from gentus.index.updater import Changes
-from gentus.index.values import Sampled
-from gentus.lake import Source
+from gentus.lake import Source, as_location
+from gentus.progress import Progress
 from gentus.search.overlay import Overlay
 from gentus.table import Table
 
@@ -153,7 +155,9 @@ def test_a_table_is_coded_the_same_beside_any_others(tmp_path: Path, labelled: b
 
 def _fitted(index: Index) -> list[int]:
     """The tables that a fit of this index sees, by id."""
-    sample = Sampled.draw(index.catalogue, index.config.settings)
+    lake, settings = as_location(index.config.lake), index.config.settings
+    run = BuildRun(lake, index.layout, index.catalogue, settings, LocalEngine(), Progress())
+    sample = draw_sample(run)
     return [int(table) for table in sample.tables[sample.chosen, 0]]
 
 

@@ -16,7 +16,7 @@ import gentus
 from gentus.app.cli import main as cli
 from gentus.generator import training
 from gentus.generator.supervision import WEIGHTS, Supervision
-from gentus.index import build_labelled as labelled
+from gentus.index import stages_labelled as labelled
 from gentus.index.index import Index
 from gentus.settings import (
     BuildSettings,
@@ -171,7 +171,7 @@ def test_a_build_stopped_while_training_goes_on_there(
         patch.setattr(training, "batch_loss", stopped)
         with pytest.raises(KeyboardInterrupt):
             gentus.build(lake, tmp_path / "index", labels, settings=settings, workers=1)
-    monkeypatch.setattr(labelled, "fit_lake", again)
+    monkeypatch.setattr(labelled, "fit_columns", again)
     with gentus.build(lake, tmp_path / "index", labels, settings=settings, workers=1) as index:
         resumed = index.info()["generator"]
     with gentus.open(trained) as index:

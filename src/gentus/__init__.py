@@ -11,7 +11,7 @@ lake, features, neighbours, embed, identifiers, search, generator, align, union,
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 # Torch's threads spin while they wait for each other. Beside any other busy program that makes a build ten
 # times slower; asleep they cost a few percent. It has to be said before torch is first loaded.
@@ -21,6 +21,7 @@ __version__ = "0.1.0"
 __all__ = ["Hit", "Index", "build", "open", "refit"]
 
 if TYPE_CHECKING:
+    from gentus.index.build import BuildOptions, RefitOptions
     from gentus.index.hits import Hit
     from gentus.index.index import Index
 
@@ -29,7 +30,7 @@ def build(
     lake: str | os.PathLike[str],
     index: str | os.PathLike[str],
     labels: str | os.PathLike[str] | None = None,
-    **options: Any,
+    **options: Unpack[BuildOptions],
 ) -> Index:
     """Index a lake and return the opened index. Options are those of `gentus.index.build.build`."""
     from gentus.index.build import build
@@ -45,7 +46,9 @@ def open(path: str | os.PathLike[str]) -> Index:
 
 
 def refit(
-    index: str | os.PathLike[str], labels: str | os.PathLike[str] | None = None, **options: Any
+    index: str | os.PathLike[str],
+    labels: str | os.PathLike[str] | None = None,
+    **options: Unpack[RefitOptions],
 ) -> Index:
     """Learn an index anew from the tables it has now. Options are those of `gentus.index.build.refit`."""
     from gentus.index.build import refit

@@ -63,9 +63,15 @@ def _measured(benchmark: Benchmark, options: Options, request: Request) -> Docum
         pool = Path(scratch, "lake")
 
         def build(folder: str, labels: Path | None) -> gentus.Index:
-            budget = {} if options.minutes is None else {"time_budget": 60 * options.minutes}
-            more: dict[str, Any] = {"seed": options.seed, "names": False, "progress": request.progress}
-            return gentus.build(pool, Path(scratch, folder), labels, **more, **budget)
+            return gentus.build(
+                pool,
+                Path(scratch, folder),
+                labels,
+                seed=options.seed,
+                names=False,
+                time_budget=None if options.minutes is None else 60 * options.minutes,
+                progress=request.progress,
+            )
 
         _link([files[at] for at in order[: bounds[0]]], benchmark.lake.resolve(), pool)
         started = time.perf_counter()

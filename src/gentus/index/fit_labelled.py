@@ -1,7 +1,7 @@
-"""Learning latents and codes with labels: from what they say, and from what the teacher says beside them.
+"""Neighbours, latents and codes with labels, and the checkpoint of what was learnt.
 
-Where there are several ways, the one that ranks the annotated queries held out best is taken, and the
-report says so.
+Where there are alternatives, the one with the best MAP on the validation queries is taken, and the report
+has the figures.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from gentus.arrays import F32, I64
+from gentus.arrays import F32, I64, half
 from gentus.embed.encoder import with_positions
 from gentus.embed.training import BatchSampler, Network, Objective, learn_latent, principal_basis
 from gentus.files import write_file
@@ -39,52 +39,53 @@ from gentus.progress import Progress
 from gentus.settings import BuildSettings, EncoderSettings
 
 _CSR = ("data", "indices", "indptr")
-PLACES = 12  # the network is told where columns stand; whether that means anything it learns
+POSITIONS = 12  # of columns that the network can tell apart; what they mean it learns
 
 
-@dataclass(slots=True)
-class Fitted:
-    """What was learnt of a lake."""
+@dataclass(frozen=True, slots=True)
+class LabelledFit:
+    """What was learnt of a lake with labels."""
 
     weights: dict[str, F32]  # of the encoder
     encoder: EncoderSettings
-    evidence: F32 | None  # how much each kind of evidence counts for the network, if labels say otherwise
+    block_weights: F32 | None  # how much each kind of evidence counts, if labels say otherwise
     codebooks: Codebooks
-    soft: sp.csr_matrix | None  # (T, T) who is unionable with whom, by labels or else by the teacher
+    affinity: sp.csr_matrix | None  # (T, T) who is unionable with whom, by labels or else by the graph
     report: dict[str, Any]  # what was chosen, and by which figures
-    unseen: tuple[float, float] | None = None  # error to expect of new tables: mean, and of 95 in 100
+    held_out_error: tuple[float, float] | None = None  # to expect of new tables: mean, and 95th percentile
 
 
-def fit_lake(
+def fit_columns(
     columns: Columns, inputs: F32, labels: Labels, settings: BuildSettings, tables: int, progress: Progress
-) -> Fitted:
-    """Learn from columns: `columns` is what the teacher judges by, `inputs` (C, W) what the network sees.
+) -> LabelledFit:
+    """Learn from columns: the scorer compares `columns`, the network sees `inputs` (C, W).
 
-    They may be a sample of a lake of so many `tables`.
+    They may be a sample of a lake of so many `tables`. The evidence in `columns` is weighted in place: it is
+    the largest array of a build.
     """
     total = len(columns)
     random = np.random.default_rng(settings.seed)
     generator = torch.Generator().manual_seed(settings.seed)
-    encoder = replace(settings.encoder, inputs=inputs.shape[1], places=PLACES)
+    encoder = replace(settings.encoder, inputs=inputs.shape[1], places=POSITIONS)
     quantizer = settings.quantizer.for_lake(tables)
     shape = quantizer.shape(total)
     if total <= 2:  # nothing to learn from one or two tables; any codes tell them apart
         basis = principal_basis(inputs, settings.latent.basis, random)
-        words = torch.randn(*shape, encoder.latent, generator=generator).numpy() * 0.1
-        books = Codebooks(words.astype(np.float16).astype(np.float32))
+        codewords = torch.randn(*shape, encoder.latent, generator=generator).numpy() * 0.1
         network = Network(encoder, basis.shape[1])
-        return Fitted(network.export(basis), encoder, None, books, None, {"validation_map": {}})
-    judge, report = choose_scorer(columns, labels, settings, random, progress)
+        codebooks = Codebooks(half(codewords))
+        return LabelledFit(network.export(basis), encoder, None, codebooks, None, {"validation_map": {}})
+    scorer, report = choose_scorer(columns, labels, settings, random, progress)
     with progress.stage("Scoring neighbours", total) as tick:
-        graph = score_neighbours(columns, settings.teacher, judge, tick)
-    evidence = None
-    if isinstance(judge, LearnedScorer) and inputs is columns.evidence:
-        evidence = judge.reweigh(columns)  # what counts little would drown what counts in the basis
+        graph = score_neighbours(columns, settings.teacher, scorer, tick)
+    block_weights = None
+    if isinstance(scorer, LearnedScorer) and inputs is columns.evidence:
+        block_weights = scorer.reweigh(columns)  # else what counts little would dominate the basis
     basis = principal_basis(inputs, settings.latent.basis, random)
     seen = with_positions(inputs @ basis, columns.positions, encoder.places)
     best: tuple[float, Network, BatchSampler] | None = None
     figures = {}
-    for name, objective in _ways(labels, graph, total, settings):
+    for name, objective in _objectives(labels, graph, total, settings):
         batches = BatchSampler(seen, columns.starts, graph, objective, settings.latent, random)
         network = Network(encoder, basis.shape[1])
         steps = settings.latent.steps(total, objective.labelled)
@@ -95,33 +96,33 @@ def fit_lake(
             best = figures[name], network, batches
     assert best is not None
     _, network, batches = best
-    led, soft = batches.objective.labelled, _soft(batches, labels)
+    labelled, affinity = batches.objective.labelled, _affinity(batches, labels)
     with progress.stage("Learning codes", quantizer.training_steps(total), "steps") as tick:
         if settings.identifiers == "ordinary":
             batches.objective = Objective(batches.objective.pairs, teacher=0.0, union=0.0)
         codebooks = learn_codes(network, batches, quantizer, shape, generator, tick)
         latents = all_latents(network, batches).numpy()
-        unseen = held_out_error(latents, latents, shape, settings.seed)
-    report["latents_by"] = "labels" if led else "neighbours"
+        error = held_out_error(latents, latents, shape, settings.seed)
+    report["latents_by"] = "labels" if labelled else "neighbours"
     report["validation_map"] |= {f"latents by {name}": figure for name, figure in figures.items()}
-    return Fitted(network.export(basis), encoder, evidence, codebooks, soft, report, unseen)
+    return LabelledFit(network.export(basis), encoder, block_weights, codebooks, affinity, report, error)
 
 
-def remember_fit(path: Path, fitted: Fitted, key: str) -> None:
-    """Keep what was learnt: a build stopped while it trains its generator need not learn it again."""
+def save_checkpoint(path: Path, fitted: LabelledFit, key: str) -> None:
+    """Save a fit, so that a build stopped while it trains its generator does not repeat it."""
     arrays = {f"weights {name}": array for name, array in fitted.weights.items()}
     arrays["codebooks"] = fitted.codebooks.codewords
-    if fitted.evidence is not None:
-        arrays["evidence"] = fitted.evidence
-    if fitted.soft is not None:
-        arrays |= {f"soft {part}": getattr(fitted.soft, part) for part in _CSR}
+    if fitted.block_weights is not None:
+        arrays["block weights"] = fitted.block_weights
+    if fitted.affinity is not None:
+        arrays |= {f"affinity {part}": getattr(fitted.affinity, part) for part in _CSR}
     about = {"key": key, "encoder": json.dumps(asdict(fitted.encoder)), "report": json.dumps(fitted.report)}
-    about["unseen"] = json.dumps(fitted.unseen)
+    about["held_out_error"] = json.dumps(fitted.held_out_error)
     write_file(path, save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, about))
 
 
-def recall_fit(path: Path, key: str) -> Fitted | None:
-    """What was learnt under this key, if it is still there."""
+def load_checkpoint(path: Path, key: str) -> LabelledFit | None:
+    """The fit that was saved under this key, if it is still there."""
     try:
         with safe_open(path, "np") as file:
             about = file.metadata() or {}
@@ -131,22 +132,22 @@ def recall_fit(path: Path, key: str) -> Fitted | None:
     except (OSError, SafetensorError):
         return None
     weights = {name.split(" ", 1)[1]: a for name, a in arrays.items() if name.startswith("weights ")}
-    soft = None
-    if "soft data" in arrays:
-        parts = tuple(arrays[f"soft {part}"] for part in _CSR)
+    affinity = None
+    if "affinity data" in arrays:
+        parts = tuple(arrays[f"affinity {part}"] for part in _CSR)
         total = len(parts[2]) - 1
-        soft = sp.csr_matrix(parts, (total, total))
+        affinity = sp.csr_matrix(parts, (total, total))
     encoder = EncoderSettings(**json.loads(about["encoder"]))
     codebooks = Codebooks(arrays["codebooks"])
-    report, unseen = json.loads(about["report"]), json.loads(about.get("unseen", "null"))
-    return Fitted(
+    report, error = json.loads(about["report"]), json.loads(about.get("held_out_error", "null"))
+    return LabelledFit(
         weights,
         encoder,
-        arrays.get("evidence"),
+        arrays.get("block weights"),
         codebooks,
-        soft,
+        affinity,
         report,
-        tuple(unseen) if unseen else None,
+        tuple(error) if error else None,
     )
 
 
@@ -157,35 +158,35 @@ def choose_scorer(
     random: np.random.Generator,
     progress: Progress,
 ) -> tuple[PairScorer, dict[str, Any]]:
-    """The judge that ranks the held-out queries better: one taught by labels, or the one without."""
+    """The pair scorer with the better MAP: one learned from labels, or the one without."""
     if not labels or not settings.teacher_weight:
         return MatchingScorer(), {"validation_map": {}}
 
-    def ranker(judge: PairScorer) -> Any:
+    def ranker(scorer: PairScorer) -> Any:
         return lambda queries: (
             ids.tolist()
-            for _, ids, _ in scored_candidates(columns, queries.astype(np.int32), settings.teacher, judge)
+            for _, ids, _ in scored_candidates(columns, queries.astype(np.int32), settings.teacher, scorer)
         )
 
-    with progress.stage("Learning what counts", None):
-        learnt: LearnedScorer = learn_scorer(columns, labels.pairs, settings.teacher, random)
+    with progress.stage("Learning the pair scorer", None):
+        learned: LearnedScorer = learn_scorer(columns, labels.pairs, settings.teacher, random)
         plain: PairScorer = MatchingScorer()
         figures = {
-            "judge with labels": labels.precision(ranker(learnt)),
-            "judge without": labels.precision(ranker(plain)),
+            "scorer with labels": labels.precision(ranker(learned)),
+            "scorer without": labels.precision(ranker(plain)),
         }
-    won = figures["judge with labels"] >= figures["judge without"]
+    won = figures["scorer with labels"] >= figures["scorer without"]
     report = {
-        "scorer": {"found": learnt.candidate_generator, **learnt.report()} if won else None,
+        "scorer": {"found": learned.candidate_generator, **learned.report()} if won else None,
         "validation_map": {name: round(figure, 4) for name, figure in figures.items()},
     }
-    return (learnt if won else plain), report
+    return (learned if won else plain), report
 
 
-def _ways(
+def _objectives(
     labels: Labels, graph: Graph, total: int, settings: BuildSettings
 ) -> Iterable[tuple[str, Objective]]:
-    """What can be learnt: the teacher's ranking alone, or led by the labels."""
+    """What latents can be learnt from: the ranking of the graph alone, or supervised by labels."""
     near = mutual_pairs(graph)
     ones = np.ones(len(near), np.float32)
     mutual = sp.csr_matrix((ones, (near[:, 0], near[:, 1])), (total, total))
@@ -194,26 +195,26 @@ def _ways(
         yield "labels", Objective(labels.affinity(total, hop=0), teacher=0.0, union=union, labelled=True)
         return
     if len(labels.validation) or not labels:  # else nothing could choose between the two
-        yield "teacher", Objective(mutual, union=union)
+        yield "neighbours", Objective(mutual, union=union)
     if labels:
         pairs = labels.affinity(total)
         yield "labels", Objective(pairs, teacher=0.3, union=1.0, union_coded=1.0, labelled=True)
 
 
-def _soft(batches: BatchSampler, labels: Labels) -> sp.csr_matrix:
-    """(T, T) soft annotations: the labels' where a table has any, else the teacher's."""
-    teacher = batches.scores.astype(np.float32)
-    teacher.data[teacher.data < 1e-3] = 0  # the best of a row is 1
+def _affinity(batches: BatchSampler, labels: Labels) -> sp.csr_matrix:
+    """(T, T) how likely tables are unionable: by labels where a table has any, else by the graph."""
+    graph = batches.scores.astype(np.float32)
+    graph.data[graph.data < 1e-3] = 0  # the best of a row is 1
     if labels:
-        annotated = labels.affinity(teacher.shape[0])
+        annotated = labels.affinity(graph.shape[0])
         without = (np.diff(annotated.indptr) == 0).astype(np.float32)
-        teacher = (sp.diags(without) @ teacher + annotated).tocsr()
-    teacher.eliminate_zeros()
-    return teacher.astype(np.float32)
+        graph = (sp.diags(without) @ graph + annotated).tocsr()
+    graph.eliminate_zeros()
+    return graph.astype(np.float32)
 
 
 def _dense_precision(network: Network, batches: BatchSampler, labels: Labels) -> float:
-    """MAP of the latents themselves on the queries held out."""
+    """MAP of the latents themselves on the validation queries."""
     latents = all_latents(network, batches)
 
     def rank(queries: I64) -> Iterable[Sequence[int]]:
