@@ -69,10 +69,11 @@ def _printed(document: Mapping[str, Any], usual_machine: str | None) -> Iterator
     if document["title"]:
         yield f"### {document['title']}"
     commands: Sequence[str] = document.get("command", [])
-    if len(commands) > 1:
+    if len(commands) > 3:
         yield "\n".join(["```sh", *commands, "```"])
     machine = document.get("machine", "")
-    facts = [f"`{commands[0]}`" if len(commands) == 1 else "", document.get("date", "")]
+    shown = ", ".join(f"`{command}`" for command in commands) if len(commands) <= 3 else ""
+    facts = [shown, document.get("date", "")]
     facts += ["" if machine == usual_machine else machine]
     facts += [f"{key} {document[key]}" for key in ("commit", "load") if document.get(key)]
     measured_by = "; ".join(filter(None, facts))
