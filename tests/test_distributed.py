@@ -46,7 +46,7 @@ LITTLE = replace(
     generation=replace(
         TRAINED.generation,  # type: ignore[type-var]
         always=True,
-        soft=500,
+        affinity_targets=500,
         most_records=500,
         beam=10,
     ),

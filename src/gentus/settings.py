@@ -30,7 +30,7 @@ class GraphSettings:
     """How neighbours are found."""
 
     candidates: int = 100  # tables whose columns are compared, for each table
-    directions: int = 256  # principal directions in which candidates are found
+    n_components: int = 256  # principal components in which candidates are found
     order: float = 1.0  # weight of columns at the same position, times how far the lake keeps positions
     hubness: float = 0.4  # how much a table loses for matching everything
     reciprocal: int = 15  # neighbours among which two tables are mutual ones
@@ -105,7 +105,7 @@ class EncoderSettings:
     heads: int = 8
     embedding: int = 256
     latent: int = 64
-    places: int = 0  # places told apart from the left, from the right and by width; 0: order says nothing
+    positions: int = 0  # column positions that are distinguished; 0: positions do not count
     inputs: int = 0  # numbers that come in for a column, its position left out; the fit sets it
 
 
@@ -117,7 +117,7 @@ class LatentSettings:
     seeds: int = 32  # anchors a batch (twice as many from 2,000 tables on) ...
     per_seed: int = 10  # ... and neighbours drawn for each
     positives: int = 6  # for an annotated anchor, so many of its positives ...
-    look_alikes: int = 6  # ... and of its neighbours
+    hard_negatives: int = 6  # ... and of its neighbours
     neighbours: int = 50  # of the teacher's candidates, the best this many count
     rate: float = 2e-3
     temperature: float = 0.1
@@ -130,10 +130,10 @@ class LatentSettings:
         """Larger lakes need more tables beside each other to be told apart."""
         return min(self.seeds if tables < self.large else 2 * self.seeds, tables)
 
-    def steps(self, tables: int, led: bool) -> int:
-        """More tables need more steps; those `led` by the annotations soon learn these by heart."""
+    def steps(self, tables: int, label_supervised: bool) -> int:
+        """More tables need more steps; where labels supervise, more would overfit."""
         steps = int(np.clip(tables // 8, self.fewest_steps, self.most_steps))
-        return min(2 * steps, self.most_steps) if led else 4 * steps
+        return min(2 * steps, self.most_steps) if label_supervised else 4 * steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +212,7 @@ class GenerationSettings:
     softmax: Softmax = "children"
     batch: int = 256  # records
     most_records: int | None = 16_000  # of annotated pairs an epoch; the next one goes on with others
-    soft: int = 40_000  # soft annotations an epoch, about; 0: only records
+    affinity_targets: int = 40_000  # drawn by affinity per epoch, about; 0: only records
     depth: int | None = 6  # symbols of an identifier to learn, the last ones mostly have no choice
     beam: int = 100
     always: bool = False  # ship the generator even if the prior alone wins, to look at it
@@ -265,7 +265,7 @@ def preset_settings(preset: Preset, seed: int = 0, t5: str | None = None) -> Bui
                 softmax="vocabulary",
                 batch=32,
                 most_records=None,
-                soft=0,
+                affinity_targets=0,
             ),
         )
     raise ValueError(f"there is no preset {preset}; there are {', '.join(get_args(Preset))}")

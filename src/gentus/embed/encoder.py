@@ -23,7 +23,7 @@ def parameter_shapes(settings: EncoderSettings) -> dict[str, tuple[int, ...]]:
     """Every learnt array of the encoder and its shape."""
     hidden, embedding = settings.hidden, settings.embedding
     return {
-        "column.weight": (settings.inputs + 3 * settings.places, hidden),
+        "column.weight": (settings.inputs + 3 * settings.positions, hidden),
         "column.bias": (hidden,),
         "query.weight": (hidden, settings.heads),
         "value.weight": (hidden, hidden),
@@ -63,7 +63,7 @@ class Encoder:
     @property
     def order(self) -> float:
         """1 where positions of columns count: their weight is learnt; else 0."""
-        return 1.0 if self.settings.places else 0.0
+        return 1.0 if self.settings.positions else 0.0
 
     def read(self, table: Table) -> tuple[F32, F32]:
         """The (C, hidden) column states of a table, and its latent (latent,)."""
@@ -98,8 +98,8 @@ class Encoder:
         return cls(Evidence.restore(stored), settings, weights)
 
     def inputs(self, columns: F32, features: Features) -> F32:
-        """(C, inputs + 3 places) inputs of the network, from evidence or states (C, inputs)."""
-        return with_positions(columns, features.positions, self.settings.places)
+        """(C, inputs + 3 positions) inputs of the network, from evidence or states (C, inputs)."""
+        return with_positions(columns, features.positions, self.settings.positions)
 
     def hidden(self, inputs: F32) -> F32:
         """(C, hidden) column states."""

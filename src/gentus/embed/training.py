@@ -29,7 +29,7 @@ class Network(nn.Module):
         super().__init__()
         self.settings = settings
         self.basis = basis
-        inputs = basis + 3 * settings.places
+        inputs = basis + 3 * settings.positions
         shapes = parameter_shapes(settings) | {"column.weight": (inputs, settings.hidden)}
         self.weights = nn.ParameterDict()
         for name, shape in shapes.items():
@@ -138,7 +138,7 @@ class BatchSampler:
                 some = min(s.positives, end - begin)
                 drawn.append([seed])
                 drawn.append(self.random.choice(tables, some, replace=False, p=weights / weights.sum()))
-                drawn.append(self.ids[seed, self.random.integers(0, self.width, s.look_alikes)])
+                drawn.append(self.ids[seed, self.random.integers(0, self.width, s.hard_negatives)])
         seeds = self.random.choice(total, count, replace=False)
         picks = self.random.integers(0, self.width, (len(seeds), s.per_seed))
         tables = np.unique(np.concatenate([*drawn, seeds, self.ids[seeds[:, None], picks].ravel()]))

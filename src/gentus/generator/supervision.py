@@ -76,7 +76,8 @@ class Supervision:
             mined = mine_negatives(self.profiles, self.labels.pairs, settings.records.negatives)
             made = count_records(self.labels.pairs, self.widths, mined, settings.records)
             count += min(sum(made.values()), settings.most_records or sum(made.values()))
-        drawn = max(1, min(8, settings.soft // max(len(self.rows), 1))) if settings.soft else 0
+        wanted = settings.affinity_targets
+        drawn = max(1, min(8, wanted // max(len(self.rows), 1))) if wanted else 0
         near = self._prior_neighbours() if self.affinity is not None and drawn else None
         count += drawn * len(self.rows) if near is not None else 0
 

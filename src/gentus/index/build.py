@@ -138,7 +138,7 @@ def refit(
         config = catalogue.config()
         assert config is not None
         # The sizes of its input are for the fit to find out again.
-        settings = replace(config.settings, encoder=replace(config.settings.encoder, places=0, inputs=0))
+        settings = replace(config.settings, encoder=replace(config.settings.encoder, positions=0, inputs=0))
         location = as_location(config.lake)
         given = None
         if labels is not None:

@@ -66,7 +66,7 @@ def fit_columns(
     total = len(columns)
     random = np.random.default_rng(settings.seed)
     generator = torch.Generator().manual_seed(settings.seed)
-    encoder = replace(settings.encoder, inputs=inputs.shape[1], places=POSITIONS)
+    encoder = replace(settings.encoder, inputs=inputs.shape[1], positions=POSITIONS)
     quantizer = settings.quantizer.for_lake(tables)
     shape = quantizer.shape(total)
     if total <= 2:  # nothing to learn from one or two tables; any codes tell them apart
@@ -82,7 +82,7 @@ def fit_columns(
     if isinstance(scorer, LearnedScorer) and inputs is columns.evidence:
         block_weights = scorer.reweigh(columns)  # else what counts little would dominate the basis
     basis = principal_basis(inputs, settings.latent.basis, random)
-    seen = with_positions(inputs @ basis, columns.positions, encoder.places)
+    seen = with_positions(inputs @ basis, columns.positions, encoder.positions)
     best: tuple[float, Network, BatchSampler] | None = None
     figures = {}
     for name, objective in _objectives(labels, graph, total, settings):

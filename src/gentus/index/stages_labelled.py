@@ -195,7 +195,9 @@ def _supervision(
     hidden = np.empty((len(inputs), encoder.settings.hidden), np.float32)
     for begin in range(0, len(hidden), 8192):
         part = slice(begin, begin + 8192)
-        hidden[part] = encoder.hidden(with_positions(inputs[part], positions[part], encoder.settings.places))
+        hidden[part] = encoder.hidden(
+            with_positions(inputs[part], positions[part], encoder.settings.positions)
+        )
     latents = encoder.pool(hidden, np.diff(starts))
     sources = run.catalogue.tables.sources_of(columns.ids)
 
@@ -216,7 +218,7 @@ def _supervision(
         columns.labels,
         np.diff(starts),
         word_profiles(stream_features(kept, run.layout), words) if columns.labels else None,
-        fitted.affinity if generation.soft else None,
+        fitted.affinity if generation.affinity_targets else None,
         generation,
         run.settings.seed,
     )

@@ -44,7 +44,7 @@ def find_neighbours(
 ) -> Neighbours:
     """The neighbours of tables with (T, D) vectors and (C, d) columns."""
     count = min(settings.candidates, len(vectors) - 1)
-    found = nearest(principal(vectors, settings.directions), count)
+    found = nearest(principal(vectors, settings.n_components), count)
     order = round(settings.order * kept_positions(columns, starts, found.ids), 3)
     scores = match_candidates(columns, starts, found.ids, order, tick)
     return Neighbours(weighted_neighbours(Graph(found.ids, scores), settings), order)
