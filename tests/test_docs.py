@@ -19,7 +19,10 @@ from gentus_bench.registry import EXPERIMENTS
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "benchmarks/README.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+]
 TEXTS = {path: path.read_text("utf-8") for path in PAGES}
 OTHER_FLAGS = {
     "--platform",
