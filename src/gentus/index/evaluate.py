@@ -5,12 +5,10 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from gentus.index.index import Index
 from gentus.lake import Source, Unreadable
-
-if TYPE_CHECKING:
-    from gentus.index.index import Index
 from gentus.metrics import GroundtruthCheck, Metrics, check, load_groundtruth, score
 
 

@@ -6,23 +6,13 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import numpy as np
 import scipy.sparse as sp
 
 from gentus.arrays import Integers
 from gentus.features.extract import Features
-from gentus.identifiers.semantic_ids import format_sid
-from gentus.index.catalogue import Identified
-from gentus.index.feature_cache import stream_features
-from gentus.index.folder import IndexFolderError
-from gentus.lake import Unreadable
-from gentus.metrics import load_groundtruth
-from gentus.settings import RecordSettings
-
-if TYPE_CHECKING:
-    from gentus.index.index import Index
 from gentus.generator.records import (
     Record,
     RecordKind,
@@ -34,6 +24,14 @@ from gentus.generator.records import (
     records,
     word_profiles,
 )
+from gentus.identifiers.semantic_ids import format_sid
+from gentus.index.catalogue import Identified
+from gentus.index.feature_cache import stream_features
+from gentus.index.folder import IndexFolderError
+from gentus.index.index import Index
+from gentus.lake import Unreadable
+from gentus.metrics import load_groundtruth
+from gentus.settings import RecordSettings
 
 
 def inspect(
