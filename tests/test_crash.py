@@ -28,13 +28,13 @@ from victim import TINY, Operation, Outcome, Trial
 
 import gentus
 from gentus.features.extract import Features
-from gentus.index.build import FEW
 from gentus.index.check import check
 from gentus.index.feature_cache import stream_features
 from gentus.index.folder import IndexFolderError, Layout
 from gentus.index.id_assigner import Chunk, IdAssigner
 from gentus.index.index import Index
 from gentus.index.ingest import examine
+from gentus.index.stages import FEW
 from gentus.index.writer import writer
 from gentus.lake import read
 from gentus.search.trie import Tree
