@@ -37,6 +37,12 @@ class Lake:
     named: bool = True  # whether names of columns may be used: they are not what the labels were made of
 
 
+def _gentus(lake: Lake, labels: bool = False, names: bool = False) -> GenTUS:
+    title = "GenTUS" + ", labels" * labels + ", names" * names
+    known = lake.labels if labels else None
+    return GenTUS(lake.tables, lake.index, known, title, lake.reuse, seed=lake.seed, names=names)
+
+
 METHODS: dict[str, Callable[[Lake], Retriever | None]] = {  # None: it cannot be had on that lake
     "tfidf-words": lambda lake: TfidfWords(),
     "tfidf-chars": lambda lake: TfidfChars(),
@@ -50,26 +56,10 @@ METHODS: dict[str, Callable[[Lake], Retriever | None]] = {  # None: it cannot be
     "tactus-static": lambda lake: TactusStatic(lake.seed),
     "santos": lambda lake: Santos(lake.seed),
     "d3l": lambda lake: D3L(lake.seed),
-    "gentus": lambda lake: GenTUS(lake.tables, lake.index, reuse=lake.reuse, seed=lake.seed, names=False),
-    "gentus-labels": lambda lake: (
-        GenTUS(
-            lake.tables,
-            lake.index,
-            lake.labels,
-            "GenTUS, labels",
-            reuse=lake.reuse,
-            seed=lake.seed,
-            names=False,
-        )
-        if lake.labels
-        else None
-    ),
+    "gentus": lambda lake: _gentus(lake),
+    "gentus-labels": lambda lake: _gentus(lake, labels=True) if lake.labels else None,
     "tfidf-names": lambda lake: TfidfNames() if lake.named else None,
-    "gentus-names": lambda lake: (
-        GenTUS(lake.tables, lake.index, None, "GenTUS, names", reuse=lake.reuse, seed=lake.seed, names=True)
-        if lake.named
-        else None
-    ),
+    "gentus-names": lambda lake: _gentus(lake, names=True) if lake.named else None,
 }
 NAMED = ("tfidf-names", "gentus-names")  # the only ones that see names of columns
 

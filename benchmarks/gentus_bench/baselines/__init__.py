@@ -1,4 +1,4 @@
-"""What a ranking is compared with: lexical and language-model baselines, and research methods by type.
+"""Systems that GenTUS is compared with: lexical and language-model baselines, and research methods by type.
 
 A method "of the X type" is written from what its paper says, with its own kind of components; its module
 says what is as in the paper, what had to be replaced, and why.

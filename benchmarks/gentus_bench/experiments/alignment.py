@@ -1,4 +1,4 @@
-"""How well columns are aligned: precision, recall and F1 on slices of tables whose columns are known."""
+"""Precision, recall and F1 of column alignment, on slices of tables whose columns are known."""
 
 from __future__ import annotations
 

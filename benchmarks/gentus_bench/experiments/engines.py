@@ -1,4 +1,4 @@
-"""What engines cost: one lake built by each, with as many workers, and whether identifiers are the same."""
+"""Engines compared: one lake built by each with as many workers, and whether identifiers are equal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Learning what counts in alignment: log-linear weights by gradient descent, on slices of real tables."""
+"""Learning the weights of alignment: a log-linear model by gradient descent, on slices of real tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each part of an index is worth: dense latents, prior, generator, their sum, and the prefix tree."""
+"""Ranking by each part of an index (latents, prior, generator, both), and without the prefix tree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the main comparison says: a table per lake, and one of all lakes with average ranks."""
+"""Tables of the main comparison: one per lake, and one of all lakes with average ranks."""
 
 from __future__ import annotations
 

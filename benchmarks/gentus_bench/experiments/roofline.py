@@ -1,4 +1,4 @@
-"""How far a search is from what the machine could do: FLOPs and bytes of every part, and its time.
+"""Roofline of a search: FLOPs, bytes and time of every part, against the machine's best rates.
 
 A part can be no faster than its arithmetic at the machine's best rate, nor than its bytes at the best rate of
 memory. Both rates are measured here, on one thread. Bytes are counted once, whatever a cache saves or costs.

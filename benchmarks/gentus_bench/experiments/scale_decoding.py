@@ -1,4 +1,4 @@
-"""How long one query takes over trees of several sizes, and what of it the tree takes."""
+"""Time of one query over trees of several sizes, and the share of the tree in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a prefix tree of many identifiers costs: to build, on disk, to open, in memory.
+"""Prefix trees of many identifiers: time to build and to open, bytes on disk and in memory.
 
 Building and opening are measured in processes of their own, which hold nothing else.
 """

@@ -1,4 +1,4 @@
-"""What the server does under load: many clients at once, beside the same searches in one process."""
+"""The server under load: many clients at once, beside the same searches in one process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Beam search of a generator without the prefix tree, to see how much the tree is needed."""
+"""Beam search of a generator without the prefix tree, as an ablation."""
 
 from __future__ import annotations
 

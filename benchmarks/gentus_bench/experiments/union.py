@@ -1,4 +1,4 @@
-"""What a union of large tables costs: a query and five tables of a million rows each, written as Parquet."""
+"""Time and memory of a union: a query and five tables of a million rows each, written as Parquet."""
 
 from __future__ import annotations
 

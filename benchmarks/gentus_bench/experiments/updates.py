@@ -1,4 +1,4 @@
-"""What it costs to change an index: one table until it is found, a thousand, and readers beside a writer."""
+"""Updates of an index: one table until it is found, a thousand tables, and readers beside a writer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The public benchmarks as people have them on disk, recognised by the files that only they have.
+"""The public benchmarks as they are published or unpacked, recognised by their files.
 
 Each row of `LAYOUTS` is one way in which a benchmark is published or unpacked: the original archives, the
 layouts that the SANTOS and the Starmie code expect, and `benchmark.pkl` as later collections have it. Names

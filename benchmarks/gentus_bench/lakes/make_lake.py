@@ -1,4 +1,4 @@
-"""A labelled lake out of tables of one's own, made as the TUS benchmark was: by projections and selections.
+"""A labelled lake cut from given tables, as the TUS benchmark was: by projections and selections.
 
 Every base table is cut into slices of some rows and some columns. Two slices of one table that share at least
 two columns can be appended to one another, and which columns belong together is known too. Distractors

@@ -1,4 +1,4 @@
-"""What happens to values and column names on their way through spreadsheets, exports and people's hands."""
+"""Noise in values and column names, as spreadsheets, exports and typing make it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real tables that packages ship, collected as base tables: to cut lakes from that anybody can make again.
+"""Real tables that Python packages ship, collected as base tables to cut reproducible lakes from.
 
 Only data files are read; no package is imported.
 """
