@@ -175,9 +175,8 @@ def test_what_turns_out_to_be_unreadable_is_told_as_such_while_others_are_read(
 def test_memory_does_not_grow_with_the_lake(layout: Layout, catalogue: Catalogue) -> None:
     def lake(count: int) -> Iterator[Source]:
         for number in range(count):
-            part = (
-                f"table-{number:06d}"  # of one file: Python interns the parts of paths, in a table that grows
-            )
+            # Parts of one file: the names in a path are interned by Python, in a table that grows.
+            part = f"table-{number:06d}"
             yield Source(f"lake.duckdb/{part}", Path("/lake/lake.duckdb"), part, 100, 1)
 
     def peak(count: int) -> int:
