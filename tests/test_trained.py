@@ -217,7 +217,9 @@ def test_a_bert_reads_the_columns(lake: Path, labels: Path, tmp_path: Path, tiny
     settings = replace(QUICK, bert=str(tiny_bert))
     with gentus.build(lake, tmp_path / "index", labels, settings=settings, workers=1) as index:
         assert index.info()["encoder"] == str(tiny_bert)
+        opened = index.encoder
         assert len(index.search(lake / "fish_0.csv", k=3)) == 3
+        assert (opened.states is None, index.encoder.states is None) == (True, False)  # a snapshot stays
     # Built again, nothing is read with BERT a second time.
     states = list((tmp_path / "index" / "cache").glob("features-*.*.npz"))
     assert states

@@ -45,7 +45,7 @@ def with_positions(columns: F32, positions: NDArray[np.uint16], kept: int) -> F3
     return np.hstack([columns, *(one_hot[np.minimum(at, kept - 1)] for at in (left, right, left + right))])
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Encoder:
     """Tables in, unit latents out."""
 

@@ -7,6 +7,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
@@ -152,12 +153,14 @@ class Index:
     def _current(self) -> Snapshot:
         """The snapshot of now, with the language model loaded if one reads the columns."""
         self.refresh()
-        snapshot = self._snapshot
-        checkpoint, encoder = snapshot.config.settings.bert, snapshot.encoder
-        if checkpoint is not None and isinstance(encoder, Encoder) and encoder.states is None:
-            from gentus.features.bert import BertColumns
+        with self._lock:
+            snapshot = self._snapshot
+            checkpoint, encoder = snapshot.config.settings.bert, snapshot.encoder
+            if checkpoint is not None and isinstance(encoder, Encoder) and encoder.states is None:
+                from gentus.features.bert import BertColumns
 
-            encoder.states = BertColumns.load(checkpoint).states
+                reading = replace(encoder, states=BertColumns.load(checkpoint).states)
+                self._snapshot = snapshot = replace(snapshot, encoder=reading)
         return snapshot
 
     @property
