@@ -85,7 +85,7 @@ class QuantizerSettings:
 
 @dataclass(frozen=True, slots=True)
 class TeacherSettings:
-    """How hard the teacher looks."""
+    """How many candidates the pair scorer compares with each table."""
 
     candidates: int = 200  # tables judged by column matching, for each anchor ...
     candidates_in_large_lakes: int = 100  # ... and where that would take many minutes
@@ -118,10 +118,10 @@ class LatentSettings:
     per_seed: int = 10  # ... and neighbours drawn for each
     positives: int = 6  # for an annotated anchor, so many of its positives ...
     hard_negatives: int = 6  # ... and of its neighbours
-    neighbours: int = 50  # of the teacher's candidates, the best this many count
+    neighbours: int = 50  # of the scored candidates, the best this many count
     rate: float = 2e-3
     temperature: float = 0.1
-    teacher_temperature: float = 0.2  # in standard deviations of the teacher's scores
+    teacher_temperature: float = 0.2  # in standard deviations of the pair scores
     large: int = 2000  # tables; more of them need larger batches
     fewest_steps: int = 500
     most_steps: int = 2000

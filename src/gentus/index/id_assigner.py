@@ -1,4 +1,4 @@
-"""From features to identifiers: encode, place, quantise, and a suffix where codes are taken.
+"""From features to identifiers: encode, smooth, quantise, and a suffix where codes are taken.
 
 Tables of a build and tables that are added later go through the same steps. Each table is coded by itself and
 by one BLAS thread: in a product of many rows, or on several threads, BLAS rounds in another way, and a code
@@ -52,7 +52,7 @@ class IdAssigner:
     def codes(self, chunk: Chunk) -> tuple[U8, F32]:
         """(T, L) codes, and (T,) the squared distances of codewords to latents."""
         with one_blas_thread():
-            latents = self._place(chunk)
+            latents = self._latents(chunk)
             codes = np.empty((len(latents), self.codebooks.levels), np.uint8)
             for at in range(len(latents)):
                 codes[at] = self.codebooks.encode(latents[at : at + 1])[0]
@@ -72,7 +72,7 @@ class IdAssigner:
         codes, distances = self.codes(Chunk(features, columns))
         catalogue.identifiers.assign([table for table, _, _ in tables], codes, distances.tolist())
 
-    def _place(self, chunk: Chunk) -> F32:
+    def _latents(self, chunk: Chunk) -> F32:
         """(T, d) latents; without labels, smoothed with those of the lake."""
         features = chunk.features
         if isinstance(self.encoder, ClosedForm):

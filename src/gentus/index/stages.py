@@ -115,7 +115,7 @@ class Embedding:
 
     encoder: ClosedForm
     latents: F32  # (T, d)
-    placed: F32  # (T, d) the same, smoothed with their neighbours
+    smoothed: F32  # (T, d) the same after neighbour smoothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class Model:
     encoder: ClosedForm | Encoder
     codebooks: Codebooks
     held_out_error: tuple[float, float] | None  # to expect of new tables: mean, and 95th percentile
-    placed: F32 | None = None  # (T, d) where the sample's tables are; None: where the encoder puts them
+    smoothed: F32 | None = None  # (T, d) the sample's tables by the graph; None: as the encoder smooths them
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,22 +221,22 @@ def embed(tables: TableVectors, graph: Neighbours | None, run: Run) -> Embedding
         latents = encoder.latents(tables.vectors)
         if graph is None:
             return Embedding(encoder, latents, latents)
-        placed = latents.copy()
+        smoothed = latents.copy()
         mutual = mutual_neighbours(graph.weights, settings.graph.reciprocal)
-        placed[filled] = smooth(latents[filled], mutual, settings.smoothing)
-        return Embedding(replace(encoder, anchors=choose_anchors(placed[filled])), latents, placed)
+        smoothed[filled] = smooth(latents[filled], mutual, settings.smoothing)
+        return Embedding(replace(encoder, anchors=choose_anchors(smoothed[filled])), latents, smoothed)
 
 
 @one_blas_thread()
 def quantise(embedding: Embedding, sample: Sample, run: Run) -> Model:
     """Codebooks for the latents, and the error to expect of tables that are added later."""
-    settings, placed = run.settings, embedding.placed
-    shape = settings.quantizer.for_lake(len(sample.tables)).shape(len(placed))
+    settings, smoothed = run.settings, embedding.smoothed
+    shape = settings.quantizer.for_lake(len(sample.tables)).shape(len(smoothed))
     with run.progress.stage("Learning codes", shape[0], "levels") as tick:
-        codebooks = learn_codebooks(placed, shape, settings.quantizer.rounds, settings.seed, tick)
-        place = None if embedding.encoder.anchors is None else smooth_by_fit
-        error = held_out_error(embedding.latents, placed, shape, settings.seed, place)
-    return Model(embedding.encoder, codebooks, error, placed)
+        codebooks = learn_codebooks(smoothed, shape, settings.quantizer.rounds, settings.seed, tick)
+        smoothing = None if embedding.encoder.anchors is None else smooth_by_fit
+        error = held_out_error(embedding.latents, smoothed, shape, settings.seed, smoothing)
+    return Model(embedding.encoder, codebooks, error, smoothed)
 
 
 @one_blas_thread()
@@ -248,9 +248,9 @@ def assign_identifiers(
     codes = np.zeros((len(tables), codebooks.levels), np.uint8)
     distances = np.zeros(len(tables), np.float32)
     rest = np.arange(len(tables))
-    if model.placed is not None:
-        codes[sample.chosen] = codebooks.encode(model.placed)
-        distances[sample.chosen] = codebooks.error(model.placed, codes[sample.chosen])
+    if model.smoothed is not None:
+        codes[sample.chosen] = codebooks.encode(model.smoothed)
+        distances[sample.chosen] = codebooks.error(model.smoothed, codes[sample.chosen])
         rest = np.delete(rest, sample.chosen)
     if len(rest):
         assigner = IdAssigner.of_fit(model.encoder, codebooks)
@@ -284,7 +284,7 @@ def publish_index(
     number = next_generation(layout)
     save_model(layout.model(number), model.encoder, named.codebooks)
     assigned.trie.save(layout.trie(number))
-    generator = shipped_generator(supervised, run.settings)
+    generator = _shipped(supervised, run.settings)
     if supervised is not None and generator is not None:
         supervised.save_generator(layout.generator(number))
     with catalogue.transaction():
@@ -314,7 +314,7 @@ def publish_index(
     delete_other_chunks(layout, catalogue.chunks.numbers())
 
 
-def shipped_generator(supervised: Supervised | None, settings: BuildSettings) -> ShippedGenerator | None:
+def _shipped(supervised: Supervised | None, settings: BuildSettings) -> ShippedGenerator | None:
     """How a generator takes part in ranking, if it does."""
     trained = None if supervised is None else supervised.generator
     if trained is None or not trained.shipped or settings.generation is None:
