@@ -13,16 +13,18 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 import gentus
 from gentus.index.index import Index
 from gentus.settings import BuildSettings, LatentSettings, QuantizerSettings
 
 # The same examples in every run, so that it is a change that turns a test red.
-# `HYPOTHESIS_PROFILE=explore` draws others.
-settings.register_profile("steady", derandomize=True)
-settings.register_profile("explore", derandomize=False)
+# `HYPOTHESIS_PROFILE=explore` draws others. How long an example takes says only how busy the machine is.
+settings.register_profile(
+    "steady", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("explore", settings.get_profile("steady"), derandomize=False)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
 # What takes longest begins first, so that no process is left with it at the end while the others wait.

@@ -584,7 +584,7 @@ def test_measured(index_path: Path, lake: Path, tmp_path: Path) -> None:
     from gentus_bench.results import Results
 
     request = Request(Results(tmp_path), indexes=[index_path], queries=lake, k=3)
-    (document,) = run(request, Options(clients=5, seconds=0.5))
+    (document,) = run(request, Options(clients=5, seconds=1.5))
     told = document["served"]
     assert told["requests"] > 5
     assert told["errors"] == 0, told["first_errors"]
