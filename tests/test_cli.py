@@ -139,7 +139,9 @@ def test_index_prints_one_document(run: Run, small: Path, tmp_path: Path) -> Non
     assert (facts["tables"], facts["skipped"], facts["codebook_size"], facts["levels"]) == (6, 3, 3, 2)
     assert (facts["labels"]["pairs"], facts["labels"]["pairs_outside_the_lake"]) == (1, 1)
     assert "1 labelled pairs name tables that are not in the lake" in ran.err
-    assert "1 pairs" in run("info", tmp_path / "index").out
+    told = run("info", tmp_path / "index").out
+    assert "1 pairs" in told
+    assert "learnt from labels" in told  # what the order of columns is worth
     config = json.loads((tmp_path / "index" / "config.json").read_text())
     assert config["settings"]["seed"] == 5
 

@@ -49,7 +49,7 @@ def _lines(facts: dict[str, Any], index: Path) -> dict[str, str]:
         "identifiers": f"{facts['levels']} codes of {facts['codebook_size']}",
         "vocabulary": ", ".join(f"{count:,} {kind}" for kind, count in facts["vocabularies"].items()),
         "column names": "not used" if names is None else f"weight {names:.0%}, by agreement with the cells",
-        "column order": f"weight {facts['order']:.0%}, by agreement between similar tables",
+        "column order": _order_line(facts),
         "labels": f"{facts['labels']['pairs']:,} pairs" if facts["labels"] else "none (self-supervised)",
         "encoder": facts["encoder"],
         "generator": _generator_line(facts),
@@ -63,6 +63,12 @@ def _lines(facts: dict[str, Any], index: Path) -> dict[str, str]:
         "model": f"{size['model']:,} bytes (learnt from this lake; bounded, however large the lake is)",
         "catalogue, cache": f"{size['catalogue']:,} and {size['cache']:,} bytes (the cache may be deleted)",
     }
+
+
+def _order_line(facts: dict[str, Any]) -> str:
+    if facts["labels"]:
+        return "learnt from labels" if facts["order"] else "not used"
+    return f"weight {facts['order']:.0%}, by agreement between similar tables"
 
 
 def _drift_line(drift: dict[str, Any], statistics: dict[str, Any], index: Path) -> str:
