@@ -2,7 +2,8 @@
 
 `python tools/trace_files.py` indexes a lake of one small table and searches it. Of either it notes every
 function of the package when it is called for the first time, in that order, and counts how often the next
-function stands in another file than the one before. `--list` prints the functions.
+function stands in another file than the one before, and in another package: as many changes would be left
+if every package were one file. `--list` prints the functions.
 """
 
 from __future__ import annotations
@@ -45,9 +46,14 @@ def trace(work: Callable[[], object]) -> list[tuple[str, str]]:
     return list(seen)
 
 
-def changes(calls: list[tuple[str, str]]) -> int:
-    """How often a function stands in another file than the one before."""
-    return sum(one[0] != other[0] for one, other in pairwise(calls))
+def changes(places: list[str]) -> int:
+    """How often the next place is another one."""
+    return sum(one != other for one, other in pairwise(places))
+
+
+def package(file: str) -> str:
+    """The package of a file; the modules of gentus itself count as one."""
+    return Path(file).parts[0] if "/" in file else "shared"
 
 
 def command(*arguments: str) -> Callable[[], object]:
@@ -71,8 +77,11 @@ def main() -> None:
             ("search", command("search", str(index), str(query), "--json")),
         ):
             calls = trace(work)
-            files = len({file for file, _ in calls})
-            print(f"{name}: {len(calls)} functions in {files} files, {changes(calls)} changes of file")
+            files = [Path(file).as_posix() for file, _ in calls]
+            print(
+                f"{name}: {len(calls)} functions in {len(set(files))} files, "
+                f"{changes(files)} changes of file, {changes([package(file) for file in files])} of package"
+            )
             if told.list:
                 print("".join(f"  {file}: {function}\n" for file, function in calls), end="")
 
