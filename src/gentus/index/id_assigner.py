@@ -20,6 +20,7 @@ from gentus.embed.encoder import Encoder
 from gentus.features.extract import Features
 from gentus.identifiers.codebooks import Codebooks
 from gentus.index.catalogue import Catalogue
+from gentus.index.model_file import restore_encoder
 from gentus.threads import one_blas_thread
 
 if TYPE_CHECKING:  # a language model needs torch
@@ -45,9 +46,8 @@ class IdAssigner:
     def of_fit(cls, encoder: ClosedForm | Encoder, codebooks: Codebooks) -> IdAssigner:
         """With an encoder that was just learnt, as it is when it is loaded: BLAS rounds by memory order."""
         arrays = {name: np.ascontiguousarray(array) for name, array in encoder.arrays().items()}
-        if isinstance(encoder, ClosedForm):
-            return cls(ClosedForm.restore(arrays), codebooks)
-        return cls(Encoder.restore(arrays, encoder.settings), codebooks)
+        settings = encoder.settings if isinstance(encoder, Encoder) else None
+        return cls(restore_encoder(arrays, settings), codebooks)
 
     def codes(self, chunk: Chunk) -> tuple[U8, F32]:
         """(T, L) codes, and (T,) the squared distances of codewords to latents."""

@@ -62,10 +62,8 @@ def locate_query(query: QueryInput, content: Content, catalogue: Catalogue) -> Q
     if isinstance(query, Source):
         location = catalogue.tables.real_path(query.path), query.part
     elif isinstance(query, str | os.PathLike | Remote):
-        location = (
-            catalogue.tables.real_path(as_location(query)),
-            None,
-        )  # a file that could be read is one table
+        # A file that could be read is one table, so it needs no part.
+        location = catalogue.tables.real_path(as_location(query)), None
     else:
         return Query(content, None, set())
     return Query(content, location, catalogue.tables.ids_at(*location))
