@@ -193,7 +193,8 @@ def test_control_c_keeps_what_was_read(run: Run, lake: Path, tmp_path: Path) -> 
     times = [path.stat().st_mtime_ns for path in sorted(layout.cache.iterdir())]
     assert run("index", lake, "-o", layout.root).code == 0
     assert [path.stat().st_mtime_ns for path in sorted(layout.cache.iterdir())] == times
-    assert len(run("search", layout.root, lake / "fish_0.csv", "--json").json()["results"]) == 10
+    (answer,) = run("search", layout.root, lake / "fish_0.csv", "--json").json()["queries"]
+    assert len(answer["results"]) == 10
 
 
 def _read_so_far(catalogue: Path) -> int:
@@ -213,7 +214,7 @@ def _read_so_far(catalogue: Path) -> int:
 
 def test_search_prints_one_document(run: Run, index_path: Path, lake: Path) -> None:
     ran = run("search", index_path, lake / "fish_0.csv", "-k", 4, "--json")
-    answer = ran.json()
+    (answer,) = ran.json()["queries"]  # the same shape for one query and for many
     assert ran.err == ""
     assert answer["query"] == str(lake / "fish_0.csv")
     assert [hit["rank"] for hit in answer["results"]] == [1, 2, 3, 4]
@@ -253,7 +254,8 @@ def test_several_queries_of_which_one_is_bad(
 def test_k_is_checked(run: Run, index_path: Path, lake: Path) -> None:
     assert run("search", index_path, lake / "fish_0.csv", "-k", 0).code == 2
     assert run("search", index_path).code == 2
-    assert len(run("search", index_path, lake / "fish_0.csv", "-k", 500, "--json").json()["results"]) == 35
+    (answer,) = run("search", index_path, lake / "fish_0.csv", "-k", 500, "--json").json()["queries"]
+    assert len(answer["results"]) == 35
 
 
 def test_eval_prints_one_document(run: Run, index_path: Path, lake: Path, tmp_path: Path) -> None:
@@ -442,5 +444,5 @@ def test_names_that_the_terminal_cannot_write(index_path: Path, lake: Path) -> N
     plain = subprocess.run(command, capture_output=True, env=environment)
     assert (plain.returncode, plain.stderr) == (0, b"")
     document = subprocess.run([*command, "--json"], capture_output=True, env=environment)
-    names = [hit["table"] for hit in json.loads(document.stdout)["results"]]
+    names = [hit["table"] for hit in json.loads(document.stdout)["queries"][0]["results"]]
     assert "packed files/fish_ü_5.csv.gz" in names

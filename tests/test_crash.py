@@ -598,7 +598,7 @@ def test_a_folder_that_cannot_be_written(world: World, crashed: bool) -> None:
             assert ran.stderr.count("\n") == 1
         ran = humbly(*gentus_command, "search", world.index, world.query, "--json", "-k", 100)
         assert ran.returncode == 0, ran.stderr
-        found = {hit["table"] for hit in json.loads(ran.stdout)["results"]}
+        found = {hit["table"] for hit in json.loads(ran.stdout)["queries"][0]["results"]}
         assert str(world.beside / "fish_50.csv") in found
         assert ("fish_0.csv" in found) == (not crashed)
     finally:

@@ -597,7 +597,7 @@ def test_searching_imports_nothing_heavy(index_path: Path, lake: Path) -> None:
     arguments = ["search", str(index_path), str(lake / "fish_0.csv"), "--json"]
     done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["results"]
+    assert json.loads(done.stdout)["queries"][0]["results"]
 
 
 def test_no_pickle_and_no_eval_in_the_source() -> None:

@@ -545,9 +545,8 @@ def test_the_commands_of_a_living_index(lake: Path, path: Path, run: Run, tmp_pa
     ran = run("sync", path, "--dry-run")
     assert (ran.out, "1 would be added" in ran.err) == ("+ fish_50.csv\n", True)
     assert run("sync", path, lake).code == 0
-    assert "fish_50.csv" in [
-        row["table"] for row in run("search", path, lake / "fish_0.csv", "--json").json()["results"]
-    ]
+    (answer,) = run("search", path, lake / "fish_0.csv", "--json").json()["queries"]
+    assert "fish_50.csv" in [row["table"] for row in answer["results"]]
     assert "in one snapshot" in run("compact", path).err
     assert "Nothing to do" in run("compact", path).err
     ran = run("remove", path, "nothing.csv")

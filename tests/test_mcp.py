@@ -58,12 +58,12 @@ def test_search_in_every_way(ask: Ask, tmp_path: Path) -> None:
     by_path = ask("search_tables", path=str(path), k=4)
     by_rows = ask("search_tables", rows=[dict(zip(rows[0], row, strict=True)) for row in rows[1:]], k=4)
     relative = ask("search_tables", path="mine.csv", k=4)
-    assert by_path["hits"] == by_rows["hits"] == relative["hits"]
-    assert {subject_of(hit["table"]) for hit in by_path["hits"]} == {"fish"}
-    assert by_path["query"] == {"name": "mine.csv", "columns": rows[0], "upload": None}
+    assert by_path["results"] == by_rows["results"] == relative["results"]
+    assert {subject_of(hit["table"]) for hit in by_path["results"]} == {"fish"}
+    assert (by_path["query"], by_path["query_columns"], by_path["upload"]) == ("mine.csv", rows[0], None)
     by_name = ask("search_tables", table="fish_0.csv", k=2, explain=True)
-    assert by_name["hits"][0]["alignment"]["pairs"]
-    assert "fish_0.csv" not in [hit["table"] for hit in by_name["hits"]]
+    assert by_name["results"][0]["alignment"]["pairs"]
+    assert "fish_0.csv" not in [hit["table"] for hit in by_name["results"]]
 
 
 def test_look_and_align(ask: Ask, tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_over_stdio(index_path: Path, tmp_path: Path) -> None:
     for tool in tools:
         assert tool.description
         assert tool.annotations.read_only_hint is (tool.name != "run_union")
-    assert [subject_of(hit["table"]) for hit in found["hits"]] == ["fish"] * 3
+    assert [subject_of(hit["table"]) for hit in found["results"]] == ["fish"] * 3
 
 
 async def _in_time(work: Callable[[], Awaitable[Any]]) -> Any:

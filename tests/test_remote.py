@@ -165,7 +165,7 @@ def test_a_bucket_is_indexed_searched_followed_and_unioned(
     query = "s3://lake/my data/fish_0.csv"
     done = RUN.invoke(app, ["search", str(index), query, "-k", "5", "--explain", "--json"])
     assert done.exit_code == 0, done.output
-    hits = json.loads(done.stdout)["results"]
+    hits = json.loads(done.stdout)["queries"][0]["results"]
     assert [subject_of(hit["table"]) for hit in hits] == ["fish"] * 5  # and never the query itself
     assert all(len(hit["alignment"]["pairs"]) == 4 for hit in hits)
     assert hits[0]["path"].startswith("s3://lake/my data/")

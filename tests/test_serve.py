@@ -160,31 +160,32 @@ def test_search_in_every_way(api: Served, index_path: Path) -> None:
     rows = rows_of("fish", 77)
     as_rows = [dict(zip(rows[0], row, strict=True)) for row in rows[1:]]
     by_file = api.send_file("/api/search", "mine.csv", as_csv("fish"), k="5").json()
-    key = by_file["query"]["upload"]
+    key = by_file["upload"]
     by_upload = api.post_json("/api/search", {"query": {"upload": key}, "k": 5}).json()
     by_rows = api.post_json("/api/search", {"query": {"rows": as_rows}, "k": 5}).json()
-    assert by_file["query"] == {"name": "mine.csv", "columns": rows[0], "upload": key}
-    assert by_upload["hits"] == by_file["hits"] == by_rows["hits"]
-    assert [hit["rank"] for hit in by_file["hits"]] == [1, 2, 3, 4, 5]
-    assert {subject_of(hit["table"]) for hit in by_file["hits"]} == {"fish"}
-    assert set(by_file["hits"][0]) == {"rank", "table", "score", "sid", "rows", "more_rows", "columns"}
-    assert by_file["hits"][0]["columns"] == 4
+    assert (by_file["query"], by_file["query_columns"]) == ("mine.csv", rows[0])
+    assert (by_rows["query"], by_upload["upload"]) == ("rows.jsonl", key)
+    assert by_upload["results"] == by_file["results"] == by_rows["results"]
+    assert [hit["rank"] for hit in by_file["results"]] == [1, 2, 3, 4, 5]
+    assert {subject_of(hit["table"]) for hit in by_file["results"]} == {"fish"}
+    assert set(by_file["results"][0]) == {"rank", "table", "score", "sid", "rows", "more_rows", "columns"}
+    assert by_file["results"][0]["columns"] == 4
 
     by_name = api.get("/api/search", params={"table": "fish_0.csv", "k": 3}).json()
-    assert by_name["query"]["upload"] is None
+    assert by_name["upload"] is None
     assert by_name == {
         **api.post_json("/api/search", {"query": {"table": "fish_0.csv"}, "k": 3}).json(),
         "ms": by_name["ms"],
     }
     with gentus.open(index_path) as index:
         expected = index.search(index.source("fish_0.csv"), k=3)
-    assert [hit["table"] for hit in by_name["hits"]] == [hit.table for hit in expected]
-    assert [hit["score"] for hit in by_name["hits"]] == [hit.score for hit in expected]
+    assert [hit["table"] for hit in by_name["results"]] == [hit.table for hit in expected]
+    assert [hit["score"] for hit in by_name["results"]] == [hit.score for hit in expected]
 
 
 def test_search_explains(api: Served) -> None:
     told = api.get("/api/search", params={"table": "fish_0.csv", "k": 2, "explain": True}).json()
-    for hit in told["hits"]:
+    for hit in told["results"]:
         assert hit["alignment"]["table"] == hit["table"]
         assert hit["alignment"]["pairs"]
 
@@ -398,7 +399,7 @@ def test_a_table_is_added_found_and_removed(own: Served, small: Path, tmp_path: 
     assert answer.status_code == 201, answer.text
     told = answer.json()
     assert (told["name"], told["tables"]) == ("added/new fish.csv", 7)
-    found = own.get("/api/search", params={"table": "fish_0.csv"}).json()["hits"]
+    found = own.get("/api/search", params={"table": "fish_0.csv"}).json()["results"]
     assert "added/new fish.csv" in [hit["table"] for hit in found]
     assert told["sid"] in [hit["sid"] for hit in found]
     assert own.table("added/new fish.csv")["sample"] == rows_of("fish", 99)[1:]
@@ -467,7 +468,7 @@ def test_changes_by_others_are_seen(own: Served, index_path: Path, tmp_path: Pat
     assert own.get("/api/index").json()["tables"] == 7
     assert own.get("/api/tables", params={"filter": "late"}).json()["total"] == 1
     assert len(own.get("/api/map").json()["names"]) == 7
-    hits = own.get("/api/search", params={"table": "fish_0.csv"}).json()["hits"]
+    hits = own.get("/api/search", params={"table": "fish_0.csv"}).json()["results"]
     assert str(late) in [hit["table"] for hit in hits]
 
     os.rename(index, tmp_path / "old.index")
@@ -495,7 +496,7 @@ def test_searches_while_tables_come_and_go(own: Served) -> None:
     for seed in range(6):
         sent = {"file": (f"late{seed}.csv", as_csv("fish", seed))}
         assert own.post("/api/tables", files=sent, headers=bearer()).status_code == 201
-        hits = own.get("/api/search", params={"table": "fish_0.csv"}).json()["hits"]
+        hits = own.get("/api/search", params={"table": "fish_0.csv"}).json()["results"]
         assert f"added/late{seed}.csv" in [hit["table"] for hit in hits]
         if seed % 2:
             own.request("DELETE", "/api/tables", params={"name": f"added/late{seed}.csv"}, headers=bearer())

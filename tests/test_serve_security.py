@@ -192,7 +192,7 @@ def test_a_link_that_leads_out_is_not_followed(damaged: Served) -> None:
         assert "leads out of the lake" in answer.json()["error"]
         assert "very" not in answer.text
     asked = {"table": "semi/fish_2.semicolon.csv", "explain": "true"}
-    hits = {hit["table"]: hit for hit in damaged.get("/api/search", params=asked).json()["hits"]}
+    hits = {hit["table"]: hit for hit in damaged.get("/api/search", params=asked).json()["results"]}
     assert "leads out of the lake" in hits["fish_0.csv"]["alignment"]["missing"]
     assert hits["fish_0.csv"]["alignment"]["table_only"] == []
     assert hits["cities_0.csv"]["alignment"]["pairs"]
@@ -386,7 +386,7 @@ def test_searches_that_wait_are_done_together(index_path: Path, monkeypatch: pyt
         alone = [ask(name) for name in names]
         with gentus.open(index_path) as index:  # not only alike: to the last digit
             hits = index.search(index.sources()[names[0]].path)
-        told = [(hit["table"], hit["score"]) for hit in alone[0]["hits"]]
+        told = [(hit["table"], hit["score"]) for hit in alone[0]["results"]]
         assert told == [(hit.table, hit.score) for hit in hits]
         usual, find = Index.search_as, api.server.handle.source
 

@@ -217,7 +217,7 @@ def test_a_table_of_the_lake_as_query(window: Window) -> None:
     assert "films/c.csv" not in found
     assert found[0].startswith("films/")
     expect(page).to_have_title("films/c.csv · GenTUS")
-    assert [hit["table"] for hit in twin(window)["hits"]] == found
+    assert [hit["table"] for hit in twin(window)["results"]] == found
 
 
 def test_any_table(window: Window) -> None:

@@ -348,7 +348,7 @@ def _post(address: str, path: Path) -> list[str]:
         connection.close()
     if answer.status != 200:
         raise ValueError(f"{answer.status}: {told[:200]!r}")
-    return [hit["table"] for hit in json.loads(told)["hits"]]
+    return [hit["table"] for hit in json.loads(told)["results"]]
 
 
 # --- the report ----------------------------------------------------------------------------------------

@@ -166,7 +166,7 @@ async def _client(url: str, requests: Sequence[bytes], at: int, until: float, lo
             except (OSError, asyncio.IncompleteReadError, ValueError) as error:
                 load.errors.append(f"{type(error).__name__}: {error}")
                 return
-            if status == 200 and b'"hits":[{' in body:
+            if status == 200 and b'"results":[{' in body:
                 load.milliseconds.append(1000 * (time.perf_counter() - begun))
             else:
                 load.errors.append(f"{status}: {body[:200].decode(errors='replace')}")

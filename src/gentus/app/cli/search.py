@@ -24,7 +24,7 @@ def search(
     beam: Beam = None,
     explain: Annotated[
         bool,
-        typer.Option("--explain", help="Show which columns match, and the parts of each score."),
+        typer.Option("--explain", help="Show which columns match, identifiers, and the parts of each score."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -47,7 +47,7 @@ def search(
         if not as_json:
             _show_hits(query, hits, milliseconds, explain)
     if as_json:
-        emit(answers[0] if len(queries) == 1 else {"queries": answers})
+        emit({"queries": answers})
     if failed:
         raise typer.Exit(1)
 
@@ -83,19 +83,21 @@ def _show_hits(query: str, hits: list[Hit], milliseconds: float, explain: bool) 
 
     from gentus.identifiers.semantic_ids import short_sid
 
-    grid = titled_grid(f"{escape(query)}  [dim]{len(hits)} tables in {milliseconds:.0f} ms[/dim]")
+    grid = titled_grid("")
     grid.add_column("#", justify="right")
     grid.add_column("table", style="bold", overflow="fold")
     grid.add_column("score", justify="right")
     if explain:
         grid.add_column("prior", justify="right")
         grid.add_column("generator", justify="right")
-    grid.add_column("identifier", style="dim", overflow="ellipsis", no_wrap=True)
+        grid.add_column("identifier", style="dim", overflow="ellipsis", no_wrap=True)
     for hit in hits:
         prior = hit.score if hit.generator is None else hit.prior  # without a generator it is the whole score
-        parts = [_part(prior), _part(hit.generator)] if explain else []
-        grid.add_row(str(hit.rank), escape(hit.table), f"{hit.score:.3f}", *parts, short_sid(hit.sid))
+        parts = [_part(prior), _part(hit.generator), short_sid(hit.sid)] if explain else []
+        grid.add_row(str(hit.rank), escape(hit.table), f"{hit.score:.3f}", *parts)
     page = console()
+    title = f"{escape(query)}  [dim]{len(hits)} tables in {milliseconds:.0f} ms[/dim]"
+    page.print(title, highlight=False, soft_wrap=True)  # the grid would wrap it to its own width
     page.print(grid)
     for hit in hits:
         if hit.alignment is not None:

@@ -139,20 +139,15 @@ def _show_rows(console: Console, title: str, path: Path, rows: int = 4, columns:
 
 
 def _show_results(console: Console, facts: dict[str, Any]) -> None:
-    from gentus.identifiers.semantic_ids import short_sid
-
     grid = titled_grid("Results")
     grid.add_column("#", justify="right")
     grid.add_column("table", style="bold", no_wrap=True)
     grid.add_column("score", justify="right")
-    grid.add_column("identifier", style="dim")
     grid.add_column("slice of", no_wrap=True)
     grid.add_column("")
     for hit in facts["results"]:
         tick = "[green]✓[/]" if hit["correct"] else "[red]✗[/]"
-        grid.add_row(
-            str(hit["rank"]), hit["table"], f"{hit['score']:.3f}", short_sid(hit["sid"]), hit["subject"], tick
-        )
+        grid.add_row(str(hit["rank"]), hit["table"], f"{hit['score']:.3f}", hit["subject"], tick)
     console.print(grid)
     seconds = facts["seconds"]
     console.print(

@@ -51,20 +51,18 @@ def search_batch(
         milliseconds = round((time.perf_counter() - started) * 1000, 2)
         answers = iter(
             {
-                "query": {
-                    "name": query.source.name,
-                    "columns": [column.name for column in table.columns],
-                    "upload": query.upload,
-                },
-                "hits": [_hit_answer(hit, known.get(hit.table), index.limits.rows) for hit in found],
+                "query": query.source.name,
+                "query_columns": [column.name for column in table.columns],
+                "upload": query.upload,
                 "ms": milliseconds,
+                "results": [_result(hit, known.get(hit.table), index.limits.rows) for hit in found],
             }
             for (query, table), found in zip(read, hits, strict=True)
         )
         return [query if isinstance(query, Exception) else next(answers) for query in queries]
 
 
-def _hit_answer(hit: Hit, entry: Entry | None, sample_rows: int) -> dict[str, Any]:
+def _result(hit: Hit, entry: Entry | None, sample_rows: int) -> dict[str, Any]:
     rows = entry.rows if entry else None
     answer = {
         "rank": hit.rank,

@@ -70,7 +70,7 @@ class Tools:
     ) -> schema.SearchAnswer:
         """Find the tables of the lake whose rows can be appended to the query's, best first."""
         found = search(self.service, k, query, explain)
-        found["query"]["upload"] = None
+        found["upload"] = None
         return schema.SearchAnswer.model_validate(found)
 
     def align_columns(

@@ -148,7 +148,7 @@ class AlignAnswer(AlignmentAnswer):
     table_columns: list[str]
 
 
-class HitAnswer(BaseModel):
+class ResultAnswer(BaseModel):
     """A table that was found."""
 
     rank: int
@@ -161,20 +161,14 @@ class HitAnswer(BaseModel):
     alignment: AlignmentAnswer | None = None
 
 
-class QueryAnswer(BaseModel):
-    """The query of a search."""
-
-    name: str
-    columns: list[str]
-    upload: str | None
-
-
 class SearchAnswer(BaseModel):
-    """The tables found, best first."""
+    """The tables found, best first; `upload` is the id of the query if it was sent as a file or as rows."""
 
-    query: QueryAnswer
-    hits: list[HitAnswer]
+    query: str
+    query_columns: list[str]
+    upload: str | None
     ms: float
+    results: list[ResultAnswer]
 
 
 class MapAnswer(BaseModel):

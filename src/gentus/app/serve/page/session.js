@@ -9,9 +9,9 @@ export class Session {
     this.address = reference; // as the page's address names the query
     this.reference = reference; // {upload} or {table}, as the server knows it
     this.file = file;
-    this.name = answer.query.name;
-    this.columns = answer.query.columns;
-    this.hits = answer.hits;
+    this.name = answer.query;
+    this.columns = answer.query_columns;
+    this.hits = answer.results;
     this.ms = answer.ms;
     this.alignments = new Map(); // table -> promise
     this.choices = new Map(); // of a table: column of the query -> column of the table, or null for none
@@ -31,7 +31,7 @@ export class Session {
   /** Look for more tables. */
   async search(k) {
     const answer = await this.ask((query) => post("/api/search", { query, k }));
-    this.hits = answer.hits;
+    this.hits = answer.results;
     this.ms = answer.ms;
   }
 
@@ -72,7 +72,7 @@ export const keyOf = (reference) =>
 /** Search with a file: one step for upload and search. */
 export async function searchFile(file, k) {
   const answer = await send("/api/search", file, { k });
-  return new Session({ upload: answer.query.upload }, answer, file);
+  return new Session({ upload: answer.upload }, answer, file);
 }
 
 /** Search with an earlier upload, or with a table of the lake. */
