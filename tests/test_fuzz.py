@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 from stress import fuzz
 
 from gentus.lake import Unreadable, read_path
-from gentus.lake.base import EMPTY
-from gentus.table import Table
+from gentus.table import EMPTY, Table
 
 SUFFIXES = (
     "csv",

@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gentus.lake import Limits, Unreadable, read_path
-from gentus.lake.base import EMPTY
-from gentus.table import Table
+from gentus.table import EMPTY, Table
 from gentus_bench.processes import resident_bytes
 
 ROWS = [["name", "city", "note"], ["Zoë", "Köln", 'said "no", twice'], ["Łukasz", "Łódź", "two\nlines"]]

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+Rows: TypeAlias = Sequence[Sequence[str | None]]  # cells of rows, as they were read
+EMPTY = frozenset({"", "null", "nan", "none", "n/a"})  # what a cell without a value says, in any case
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,12 +19,31 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
+class Head:
+    """The first rows of a table as they were read, in the order of the table."""
+
+    rows: Rows
+    complete: bool  # there are no others
+
+
+@dataclass(frozen=True, slots=True)
+class RowSketch:
+    """Hashes of the rows of a table, whatever the order of its rows and columns (`lake/row_sketch.py`)."""
+
+    rows: int  # distinct rows that were hashed
+    complete: bool  # those are all rows of the table; else its first ones
+    digest: bytes  # of all rows that were read: equal for the same rows
+    smallest: bytes  # the smallest hashes, ascending, 4 bytes each
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
     """A sampled table. `name` is its path relative to the lake, with `/` on every system."""
 
     name: str
     columns: list[Column]
     rows: int  # how many rows were sampled, empty ones included
+    row_sketch: RowSketch | None = field(default=None, compare=False)  # None: too little content
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +58,11 @@ class Limits:
     memory: str = "512MB"  # what DuckDB may use in each process
     seconds: float = 60.0  # for one file, where processes of their own read
     memory_mb: int = 2048  # what such a process may use for files, beyond what it needs itself (Linux)
+
+    @property
+    def head(self) -> int:
+        """Rows from the top of a table that are hashed for its row sketch."""
+        return 2 * self.rows
 
     def __post_init__(self) -> None:
         """Refuse limits under which nothing could be read."""

@@ -14,10 +14,11 @@ from typing import Any
 
 import duckdb
 
-from gentus.lake.base import EMPTY, Source, Unreadable, failure_reason
+from gentus.lake.base import Source, Unreadable, failure_reason
 from gentus.lake.formats.json_text import cell_text
 from gentus.lake.full.open import open_full
 from gentus.lake.full.rows import Tally
+from gentus.table import EMPTY
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ import msgspec
 from gentus.identifiers.codebooks import CodebookStatistics
 from gentus.settings import BuildSettings, Softmax
 
-FORMAT = 9
+FORMAT = 10
 
 
 @dataclass(frozen=True, slots=True)

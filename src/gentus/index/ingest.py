@@ -24,7 +24,7 @@ from gentus.index.folder import Layout
 from gentus.lake import Limits, Location, Remote, Skipped, Source, Unreadable, fingerprint, scan, table_name
 from gentus.lake.formats.detect import look_up
 from gentus.progress import Progress
-from gentus.table import Table
+from gentus.table import RowSketch, Table
 
 SECONDS = 10.0  # after which features are written even if they are few: what a crash can cost
 
@@ -39,6 +39,7 @@ class Examined:
     features: Features
     rows: int  # sampled
     columns: int
+    row_sketch: RowSketch | None  # None: it has too little content
     hash: str | None  # of the file; None if it has changed meanwhile, so that it is read again next time
 
 
@@ -113,6 +114,7 @@ class Ingest:
         """Features first, then the rows that point to them: a crash between the two only repeats work."""
         entries: list[Entry] = []
         features: list[Features] = []
+        sketches: dict[str, RowSketch | None] = {}
         for source, result in batch:
             entry = Entry(source.name, str(source.path), source.part, source.size, source.mtime_ns)
             if isinstance(result, Skipped):
@@ -121,12 +123,15 @@ class Ingest:
                 known = replace(entry, hash=result.hash, rows=result.rows, columns=result.columns)
                 entries.append(replace(known, chunk=number, slot=len(features)))
                 features.append(result.features)
+                sketches[source.name] = result.row_sketch
         together = concatenate(features)
         crc = write_chunk(self.layout.chunk(number), together) if features else None
         with self.catalogue.transaction():
             if crc is not None:
                 self.catalogue.chunks.put(number, crc)
             self.catalogue.tables.put(entries)
+            ids = self.catalogue.tables.ids(sketches)
+            self.catalogue.row_sketches.put({ids[name]: sketch for name, sketch in sketches.items()})
             on_stored(entries, together)
 
 
@@ -134,7 +139,7 @@ def examine(found: Sequence[tuple[Source, Table]]) -> list[Examined]:
     """What the index keeps of some tables. It runs in the process that has read them."""
     features = featurize_all([table for _, table in found])
     return [
-        Examined(features.one(at), table.rows, len(table.columns), _hash_or_none(source))
+        Examined(features.one(at), table.rows, len(table.columns), table.row_sketch, _hash_or_none(source))
         for at, (source, table) in enumerate(found)
     ]
 

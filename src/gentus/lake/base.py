@@ -12,11 +12,10 @@ from itertools import zip_longest
 from pathlib import Path
 
 from gentus.lake.location import Location, Remote, State
-from gentus.table import Column, Limits, Table
+from gentus.table import EMPTY, Column, Head, Limits, Rows, Table
 
 log = logging.getLogger("gentus.lake")
 
-EMPTY = frozenset({"", "null", "nan", "none", "n/a"})
 _LONGEST_EMPTY = max(map(len, EMPTY))
 _SURROGATES = re.compile("[\ud800-\udfff]")  # halves of characters: JSON can write them, nothing else can
 
@@ -122,11 +121,17 @@ def clean_names(names: Iterable[str], limits: Limits) -> list[str]:
 
 
 def table_from_rows(
-    name: str, header: Sequence[str], rows: Sequence[Sequence[str | None]], limits: Limits
+    name: str, header: Sequence[str], rows: Rows, limits: Limits, head: Head | None = None
 ) -> Table:
-    """Turn sampled rows of text into a table; refuses rows without a single cell."""
+    """Turn sampled rows of text into a table; refuses rows without a single cell.
+
+    The head is for the row sketch; without one, the sampled rows are all there are.
+    """
+    from gentus.lake.row_sketch import sketch_rows  # NumPy is not needed to list a lake
+
     if not rows:
         raise Unreadable("it has a header row and no rows under it")
+    sketch = sketch_rows(rows, head or Head(rows, complete=True), limits)
     dropped = len(header) - limits.columns
     if dropped > 0:
         log.info("%s: %d columns beyond the first %d were left out", name, dropped, limits.columns)
@@ -155,7 +160,7 @@ def table_from_rows(
     columns += [Column(column, []) for raw, column in _beyond(header, names, rows) if raw.strip()]
     if not filled:
         raise Unreadable("all of its cells are empty")
-    return Table(name, columns, len(rows))
+    return Table(name, columns, len(rows), sketch)
 
 
 def _beyond(

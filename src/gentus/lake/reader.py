@@ -11,6 +11,8 @@ from gentus.lake.location import Location, Remote, as_location
 from gentus.table import Limits, Table, evenly_spaced
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from gentus.lake.formats.lakehouse import LakehouseTable
 
 NO_TABLE_NAMED = "it holds several tables, and none was named"
@@ -131,20 +133,31 @@ def _from_frame(obj: Any, name: str, limits: Limits) -> Table:
     if isinstance(obj, pa.Table):
         return arrow_table(obj, name, limits)
     if hasattr(obj, "iloc"):  # pandas: convert only the rows we take
-        some = obj.iloc[list(evenly_spaced(len(obj), limits.rows)), : limits.columns]
-        some.columns = [str(column) for column in some.columns]
-        try:
-            data = pa.Table.from_pandas(some, preserve_index=False)
-        except (pa.ArrowException, ValueError, TypeError):  # columns of mixed types
-            data = pa.table({f"{i}": [str(v) for v in some.iloc[:, i]] for i in range(some.shape[1])})
-            data = data.rename_columns(list(some.columns))
-        return arrow_table(data, name, limits)
+        data = _from_pandas(obj.iloc[list(evenly_spaced(len(obj), limits.rows)), : limits.columns])
+        if len(obj) <= limits.rows:
+            return arrow_table(data, name, limits)
+        top = _from_pandas(obj.iloc[: limits.head, : limits.columns])
+        return arrow_table(data, name, limits, top, len(obj) <= limits.head)
     if hasattr(obj, "__arrow_c_stream__"):
         if hasattr(obj, "__len__") and hasattr(obj, "__getitem__") and len(obj) > limits.rows:
-            obj = obj[list(evenly_spaced(len(obj), limits.rows))]  # polars
+            few = obj[list(evenly_spaced(len(obj), limits.rows))]  # polars
+            top = pa.RecordBatchReader.from_stream(obj[: limits.head]).read_all()
+            data = pa.RecordBatchReader.from_stream(few).read_all()
+            return arrow_table(data, name, limits, top, len(obj) <= limits.head)
         return from_batches(pa.RecordBatchReader.from_stream(obj), name, limits)
     if hasattr(obj, "__dataframe__"):
         from pyarrow.interchange import from_dataframe
 
         return arrow_table(from_dataframe(obj), name, limits)
     raise Unreadable(f"a {type(obj).__name__} is no table; give a polars, pandas or pyarrow one")
+
+
+def _from_pandas(some: Any) -> pa.Table:
+    import pyarrow as pa
+
+    some = some.set_axis([str(column) for column in some.columns], axis=1)
+    try:
+        return pa.Table.from_pandas(some, preserve_index=False)
+    except (pa.ArrowException, ValueError, TypeError):  # columns of mixed types
+        data = pa.table({f"{i}": [str(v) for v in some.iloc[:, i]] for i in range(some.shape[1])})
+        return data.rename_columns(list(some.columns))

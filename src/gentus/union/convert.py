@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gentus.lake.base import EMPTY
 from gentus.lake.formats.typed import text_of
 from gentus.lake.full.rows import FullTable
+from gentus.table import EMPTY
 from gentus.union.plan import DAY_FIRST, FRACTION, OutputColumn, PlannedTable, Reading
 from gentus.union.report import Unconverted
 from gentus.union.sql_macros import FALSE, TRUE, WHITE, is_one_of, literal

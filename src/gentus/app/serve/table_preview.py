@@ -10,11 +10,11 @@ from gentus.align.table_profile import profile_table
 from gentus.app.serve.query_input import ResolvedQuery, naming_the_table
 from gentus.app.serve.service import Service
 from gentus.lake import Limits, Source, Unreadable
-from gentus.lake.base import EMPTY, failure_reason
+from gentus.lake.base import failure_reason
 from gentus.lake.formats.typed import session, text_of
 from gentus.lake.full.open import open_full
 from gentus.lake.full.rows import Tally
-from gentus.table import Table
+from gentus.table import EMPTY, Table
 
 if TYPE_CHECKING:
     from gentus.lake.full.rows import FullTable

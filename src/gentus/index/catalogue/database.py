@@ -49,11 +49,16 @@ CREATE TABLE removed (  -- identifiers of this generation that are never assigne
 CREATE INDEX removed_codes ON removed (codes);
 CREATE INDEX removed_removed_in ON removed (removed_in);
 CREATE TABLE chunks (number INTEGER PRIMARY KEY, crc INTEGER NOT NULL, checksum INTEGER);  -- files
+CREATE TABLE row_sketches (  -- hashes of the rows of a table, unless it has too little content
+    id INTEGER PRIMARY KEY,         -- of the table
+    rows INTEGER NOT NULL, complete INTEGER NOT NULL, digest BLOB NOT NULL, smallest BLOB NOT NULL,
+    checksum INTEGER
+);
 CREATE TABLE labels (query TEXT NOT NULL, candidate TEXT NOT NULL, checksum INTEGER);  -- for a refit
 CREATE TABLE meta (key TEXT PRIMARY KEY, value NOT NULL, checksum INTEGER);
 """
 _STATEMENTS = tuple(re.sub(r"\s+", " ", one).strip() for one in re.sub("--.*", "", _SCHEMA).split(";")[:-1])
-_TABLES = ("tables", "removed", "chunks", "labels", "meta")
+_TABLES = ("tables", "removed", "chunks", "row_sketches", "labels", "meta")
 _NO_SHARED_MEMORY = (
     "its file system has no memory that processes can share, as those over a network have none: "
     "keep the index on a disk of this machine"

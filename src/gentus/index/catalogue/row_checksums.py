@@ -22,6 +22,7 @@ _CHECKED: dict[str, dict[str, tuple[str, ...]]] = {  # by table and checksum, th
     "tables": {"name_checksum": NAME_COLUMNS, "id_checksum": ID_COLUMNS},
     "removed": {"checksum": ("codes", "suffix", "assigned_in", "removed_in")},
     "chunks": {"checksum": ("number", "crc")},
+    "row_sketches": {"checksum": ("id", "rows", "complete", "digest", "smallest")},
     "labels": {"checksum": ("query", "candidate")},
     "meta": {"checksum": ("key", "value")},
 }
@@ -30,8 +31,9 @@ _CHECKED: dict[str, dict[str, tuple[str, ...]]] = {  # by table and checksum, th
 # By table or checksum, the columns to select for `verified`: those that a checksum covers, then the checksum.
 NAME_ROW = ", ".join((*NAME_COLUMNS, "name_checksum"))
 ID_ROW = ", ".join((*ID_COLUMNS, "id_checksum"))
-REMOVED_ROW, CHUNK_ROW, LABEL_ROW, META_ROW = (
-    ", ".join((*_CHECKED[table]["checksum"], "checksum")) for table in ("removed", "chunks", "labels", "meta")
+REMOVED_ROW, CHUNK_ROW, SKETCH_ROW, LABEL_ROW, META_ROW = (
+    ", ".join((*_CHECKED[table]["checksum"], "checksum"))
+    for table in ("removed", "chunks", "row_sketches", "labels", "meta")
 )
 
 
@@ -70,7 +72,10 @@ def _altered(values: tuple[Any, ...]) -> str:
 
 
 def add_checksum_triggers(db: sqlite3.Connection) -> None:
-    """Make this connection write the checksum of every row, and count the tables with an identifier."""
+    """Make this connection write the checksum of every row, and count the tables with an identifier.
+
+    What is kept of a table in other rows goes with it.
+    """
     db.create_function("row_checksum", -1, row_checksum, deterministic=True)
     db.execute("PRAGMA temp_store = MEMORY")  # where triggers of a connection are kept
     for table, checksums in _CHECKED.items():
@@ -88,6 +93,10 @@ def add_checksum_triggers(db: sqlite3.Connection) -> None:
     db.execute(
         "CREATE TEMP TRIGGER tables_uncounted AFTER DELETE ON main.tables WHEN old.codes IS NOT NULL"
         f" BEGIN {count.format(-1)}; END"
+    )
+    db.execute(
+        "CREATE TEMP TRIGGER tables_forgotten AFTER DELETE ON main.tables"
+        " BEGIN DELETE FROM row_sketches WHERE id = old.id; END"
     )
 
 

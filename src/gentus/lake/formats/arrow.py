@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from gentus.lake.base import Unreadable
 from gentus.lake.files import opened, size_of
-from gentus.lake.formats.typed import relation_table, session
+from gentus.lake.formats.typed import Chosen, relation_table, session
 from gentus.lake.location import Location
 from gentus.table import Limits, Table, evenly_spaced
 
@@ -34,7 +34,9 @@ def read_arrow(path: Location, name: str, limits: Limits) -> Table:
             room -= piece.nbytes
             if room < 0:
                 break
-        return arrow_table(pa.Table.from_batches(pieces, reader.schema), name, limits)
+        sampled = pa.Table.from_batches(pieces, reader.schema)
+        top, complete = _top(reader, limits) if room >= 0 else (None, False)
+        return arrow_table(sampled, name, limits, top, complete)
 
 
 def from_batches(batches: Any, name: str, limits: Limits) -> Table:
@@ -50,21 +52,34 @@ def from_batches(batches: Any, name: str, limits: Limits) -> Table:
             break
         pieces.append(_validated(batch.slice(0, limits.rows - rows)))
         rows += pieces[-1].num_rows
-    return arrow_table(pa.Table.from_batches(pieces, batches.schema), name, limits)
+    return arrow_table(
+        pa.Table.from_batches(pieces, batches.schema), name, limits, complete=rows < limits.rows
+    )
 
 
-def arrow_table(data: pa.Table, name: str, limits: Limits) -> Table:
-    """Turn an Arrow table into text, its rows spread if there are too many."""
+def arrow_table(
+    data: pa.Table, name: str, limits: Limits, top: pa.Table | None = None, complete: bool = True
+) -> Table:
+    """Turn an Arrow table into text, its rows spread if there are too many.
+
+    If it was sampled already, `top` has the first rows; `complete` says that all rows are in either of them.
+    """
     if not data.num_rows:
         raise Unreadable("it has columns and no rows")
     if data.num_rows > limits.rows:
+        top, complete = data.slice(0, limits.head), complete and data.num_rows <= limits.head
         data = data.take(list(evenly_spaced(data.num_rows, limits.rows)))
     header = list(data.column_names)
-    plain = data.rename_columns([f"c{number}" for number in range(len(header))])  # names may repeat
+    plain = [f"c{number}" for number in range(len(header))]  # names may repeat
     with session(limits) as duck:
-        duck.register("frame", plain)
-        table = relation_table("frame", name, limits, header=header)
+        duck.register("frame", data.rename_columns(plain))
+        if top is not None:
+            duck.register("top", top.rename_columns(plain))
+        chosen = Chosen(top=None if top is None else "top", complete=complete)
+        table = relation_table("frame", name, limits, chosen, header)
         duck.unregister("frame")
+        if top is not None:
+            duck.unregister("top")
         return table
 
 
@@ -93,6 +108,23 @@ def _runs(reader: pa.RecordBatchFileReader, rows: int) -> Iterator[pa.RecordBatc
         length = min(batch.num_rows, wanted // runs)
         for run in range(runs):
             yield _validated(batch.slice((batch.num_rows - length) * run // max(1, runs - 1), length))
+
+
+def _top(reader: pa.RecordBatchFileReader, limits: Limits) -> tuple[pa.Table, bool]:
+    """The first rows of the first batches, and whether there are no others."""
+    import pyarrow as pa
+
+    pieces: list[pa.RecordBatch] = []
+    room, total = limits.head, 0
+    for number in range(reader.num_record_batches):
+        if room <= 0:
+            break
+        batch = reader.get_batch(number)
+        total += batch.num_rows
+        pieces.append(_validated(batch.slice(0, room)))
+        room -= pieces[-1].num_rows
+    complete = len(pieces) == reader.num_record_batches and total <= limits.head
+    return pa.Table.from_batches(pieces, reader.schema), complete
 
 
 def _validated(batch: pa.RecordBatch) -> pa.RecordBatch:

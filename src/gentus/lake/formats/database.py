@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from gentus.lake.base import Unreadable, table_from_rows
 from gentus.lake.files import SQLITE, magic
-from gentus.lake.formats.typed import quoted, relation_table, session, windows
+from gentus.lake.formats.typed import Chosen, quoted, relation_table, session, windows
 from gentus.lake.location import Location
 from gentus.lake.remote.download import local_copy
-from gentus.table import Limits, Table
+from gentus.table import Head, Limits, Table
 
 if TYPE_CHECKING:
     import duckdb
@@ -54,10 +54,12 @@ def _read_local(path: Path, part: str, name: str, limits: Limits) -> Table:
         relation, rows = known[part]
         if rows > limits.rows:
             try:
-                return relation_table(relation, name, limits, windows("rowid", rows, limits.rows))
+                spread = windows("rowid", rows, limits.rows)
+                chosen = Chosen(spread, top=relation, complete=rows <= limits.head)
+                return relation_table(relation, name, limits, chosen)
             except Unreadable:
                 pass  # the sampled rows were deleted: take the first ones
-        return relation_table(relation, name, limits)
+        return relation_table(relation, name, limits, Chosen(complete=rows <= limits.rows))
 
 
 @contextmanager
@@ -141,8 +143,11 @@ def _read_sqlite(connection: sqlite3.Connection, table: str, name: str, limits: 
     except sqlite3.OperationalError:  # a table WITHOUT ROWID
         first = last = None
     if first is None or last - first < limits.rows:
-        found = connection.execute(f"SELECT {texts} FROM {source} LIMIT {limits.rows}").fetchall()
-        return table_from_rows(name, header, [_texts(row) for row in found], limits)
+        rows = [
+            _texts(row) for row in connection.execute(f"SELECT {texts} FROM {source} LIMIT {limits.rows}")
+        ]
+        complete = first is not None or len(rows) < limits.rows
+        return table_from_rows(name, header, rows, limits, Head(rows, complete))
     length = -(-limits.rows // _RUNS)
     after = first - 1
     for run in range(_RUNS):
@@ -154,7 +159,10 @@ def _read_sqlite(connection: sqlite3.Connection, table: str, name: str, limits: 
             break
         after = found[-1][0]
         rows += [_texts(row[1:]) for row in found]
-    return table_from_rows(name, header, rows[: limits.rows], limits)
+    select = f"SELECT {texts} FROM {source} ORDER BY {rowid} LIMIT {limits.head + 1}"
+    top = [_texts(row) for row in connection.execute(select)]
+    head = Head(top[: limits.head], len(top) <= limits.head)
+    return table_from_rows(name, header, rows[: limits.rows], limits, head)
 
 
 def sqlite_columns(connection: sqlite3.Connection, table: str) -> list[str]:

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 from gentus.lake.base import Unreadable, table_from_rows
 from gentus.lake.files import opened
 from gentus.lake.location import Location
-from gentus.table import Limits, Table, evenly_spaced
+from gentus.table import Head, Limits, Table, evenly_spaced
 
 _BOOK = "xl/workbook.xml"
 _LARGEST_BOOK = 4 << 20  # bytes, unpacked
@@ -50,10 +50,10 @@ def read_sheet(path: Location, part: str, name: str, limits: Limits) -> Table:
         rows = list(found)
     if not rows:
         raise Unreadable("the sheet is empty")
-    header = [value or "" for value in rows[0]]
-    return table_from_rows(
-        name, header, [rows[1 + i] for i in evenly_spaced(len(rows) - 1, limits.rows)], limits
-    )
+    header, body = [value or "" for value in rows[0]], rows[1:]
+    top = Head(body[: limits.head], len(body) <= limits.head)
+    kept = [body[i] for i in evenly_spaced(len(body), limits.rows)]
+    return table_from_rows(name, header, kept, limits, top)
 
 
 @contextmanager

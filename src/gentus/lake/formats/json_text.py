@@ -11,7 +11,7 @@ from typing import Any
 from gentus.lake.base import Unreadable, log, table_from_rows
 from gentus.lake.files import decode, sample_bytes, to_text
 from gentus.lake.location import Location
-from gentus.table import Limits, Table, evenly_spaced
+from gentus.table import Head, Limits, Table, evenly_spaced
 
 _SPACE = re.compile(r"[ \t\r\n,]*")  # commas too: they may stand between items
 KEY = re.compile(r'[\s,]*("(?:[^"\\]|\\.)*")\s*:\s*')
@@ -27,6 +27,8 @@ class JsonSample:
     complete: bool  # the head is all there is
     lines: bool  # values that follow one another, rather than items of an array
     records: list[Any]  # the sampled ones
+    first: list[Any]  # those at the top of the file
+    whole: bool  # there are no others
     header: list[str]  # keys in the order they are first seen, or the first record if all are arrays
     arrays: bool  # records are arrays, and the first one is the header
 
@@ -35,15 +37,25 @@ def read_json(path: Location, name: str, limits: Limits) -> Table:
     """Read a JSON or JSON Lines file."""
     sampled = sample_json(path, limits)
     if sampled.arrays:
-        rows = [[cell_text(value) for value in record] for record in sampled.records[1:]]
-        return table_from_rows(name, sampled.header, rows, limits)
+        rows = [_cells(record) for record in sampled.records[1:]]
+        return table_from_rows(name, sampled.header, rows, limits, _top(sampled, rows))
     if len(sampled.header) > limits.columns:
         log.info("%s: %d columns were left out", name, len(sampled.header) - limits.columns)
     header = sampled.header[: limits.columns]
     objects = map(as_object, sampled.records)
-    return table_from_rows(
-        name, header, [[cell_text(record.get(key)) for key in header] for record in objects], limits
-    )
+    rows = [[cell_text(record.get(key)) for key in header] for record in objects]
+    return table_from_rows(name, header, rows, limits, _top(sampled, rows))
+
+
+def _top(sampled: JsonSample, rows: list[list[str | None]]) -> Head:
+    if len(sampled.first) > len(sampled.records):
+        rows = [_cells(record) for record in sampled.first[sampled.arrays :]]
+    return Head(rows, sampled.whole)
+
+
+def _cells(record: Any) -> list[str | None]:
+    values = record if isinstance(record, list) else as_object(record).values()
+    return [cell_text(value) for value in values]
 
 
 def sample_json(path: Location, limits: Limits) -> JsonSample:
@@ -62,8 +74,10 @@ def sample_json(path: Location, limits: Limits) -> JsonSample:
             records += _lines(decode(block, encoding))
     if not records:
         raise Unreadable("there are no records in it: a table is an array of objects or an object per line")
+    first, whole = records[: limits.head], taken.complete and len(records) <= limits.head
     records = [records[i] for i in evenly_spaced(len(records), limits.rows)]
-    return JsonSample(taken.head, text, taken.complete, not open_array, records, *_header(records))
+    columns = _header(records)
+    return JsonSample(taken.head, text, taken.complete, not open_array, records, first, whole, *columns)
 
 
 def _header(records: list[Any]) -> tuple[list[str], bool]:

@@ -40,7 +40,8 @@ def read_lakehouse(table: LakehouseTable, name: str, limits: Limits) -> Table:
     wanted = -(-limits.rows // max(1, len(chosen)))
     pieces = [table.first(number, wanted) for number in chosen]
     data = pa.concat_tables(pieces, promote_options="permissive") if pieces else table.schema.empty_table()
-    return arrow_table(data, name, limits)
+    complete = table.files <= 1 and data.num_rows < limits.rows
+    return arrow_table(data, name, limits, complete=complete)
 
 
 def inside(folder: Location, named: str, location: str | None = None) -> Location:

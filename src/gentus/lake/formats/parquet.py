@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from gentus.lake.base import Unreadable
 from gentus.lake.files import opened
-from gentus.lake.formats.typed import WINDOWS, file_literal, relation_table, runs_at, session, windows
+from gentus.lake.formats.typed import WINDOWS, Chosen, file_literal, relation_table, runs_at, session, windows
 from gentus.lake.location import Location, Remote
 from gentus.lake.remote.file import ByteRanges, RemoteFile, full_ranges, ranges_of
 from gentus.table import Limits, Table, evenly_spaced
@@ -40,7 +40,10 @@ def read_parquet(path: Location, name: str, limits: Limits) -> Table:
         else:
             where = windows(ROW_NUMBER, total, wanted)
         relation = f"read_parquet({file}, {ROW_NUMBER} = true, hive_partitioning = false)"
-        return relation_table(relation, name, limits, where, hidden=ROW_NUMBER)
+        # At a URL, the first rows may be more to fetch than the sample.
+        first = wanted if total <= wanted or isinstance(path, Remote) else 2 * wanted
+        top = f"(FROM {relation} LIMIT {first})" if first > wanted else None
+        return relation_table(relation, name, limits, Chosen(where, ROW_NUMBER, top, total <= first))
 
 
 @contextmanager

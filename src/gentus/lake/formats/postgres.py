@@ -17,7 +17,7 @@ from gentus.lake.formats.database import dotted
 from gentus.lake.formats.typed import quoted
 from gentus.lake.location import Remote
 from gentus.lake.remote.storage import scrubbed
-from gentus.table import Limits, Table, evenly_spaced
+from gentus.table import Head, Limits, Table, evenly_spaced
 
 _PAGES = 32  # pages read of a large table, chosen by the server
 _FEW_PAGES = 128  # a smaller table is read from its beginning
@@ -94,10 +94,12 @@ def read_postgres(location: Remote, name: str, limits: Limits) -> Table:
             share = 100 * _PAGES / relation.pages
             sample = f"TABLESAMPLE SYSTEM ({share:.6f}) REPEATABLE (0)"
             rows = _all(cursor, f"{select} {sample} LIMIT {limits.rows * _MORE}")
-        if len(rows) < limits.rows // 2:
+        complete = len(rows) < limits.rows // 2
+        if complete:
             rows = _all(cursor, f"{select} LIMIT {limits.rows}")
+            complete = len(rows) < limits.rows
     kept = [rows[at] for at in evenly_spaced(len(rows), limits.rows)]
-    return table_from_rows(name, [column for column, _ in columns], kept, limits)
+    return table_from_rows(name, [column for column, _ in columns], kept, limits, Head(kept, complete))
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from itertools import islice
 from gentus.lake.base import Unreadable, table_from_rows
 from gentus.lake.files import decode, sample_bytes, to_text
 from gentus.lake.location import Location
-from gentus.table import Limits, Table, evenly_spaced
+from gentus.table import Head, Limits, Table, evenly_spaced
 
 DELIMITERS = "\t|;,"  # of two that fit equally well, the earlier is less likely part of the cells
 NO_DELIMITER = "\x1f"  # cuts nothing: one column
@@ -174,12 +174,13 @@ class TextSample:
     dialect: Dialect
     header: list[str]  # and an empty name for every column that it does not name
     rows: list[list[str]]  # the sampled ones
+    top: Head
 
 
 def read_delimited(path: Location, name: str, limits: Limits, prose: bool = False) -> Table:
     """Read a delimited text file; `prose` says that it may be no table at all (`.txt`)."""
     sampled = sample_text(path, limits, prose)
-    return table_from_rows(name, sampled.header, sampled.rows, limits)
+    return table_from_rows(name, sampled.header, sampled.rows, limits, sampled.top)
 
 
 def sample_text(path: Location, limits: Limits, prose: bool = False) -> TextSample:
@@ -200,6 +201,7 @@ def sample_text(path: Location, limits: Limits, prose: bool = False) -> TextSamp
     header, body = rows[0], rows[1:]
     if body and is_rule(body[0]):
         del body[0]
+    top = Head(body[: limits.head], taken.complete and len(body) <= limits.head)
     width = max([len(header), *_usual(body)])
     for block in taken.blocks:
         body += _aligned(decode(block, encoding), found.dialect, width)
@@ -207,7 +209,7 @@ def sample_text(path: Location, limits: Limits, prose: bool = False) -> TextSamp
     # Cells beyond the usual width are evidence too, so they get columns without a name; within reason, lest
     # one broken row make a table of thousands of columns.
     width = max(width, min(max(map(len, kept), default=0), 2 * width + 4))
-    return TextSample(taken.head, encoding, found.dialect, header + [""] * (width - len(header)), kept)
+    return TextSample(taken.head, encoding, found.dialect, header + [""] * (width - len(header)), kept, top)
 
 
 def is_rule(row: list[str]) -> bool:

@@ -6,11 +6,12 @@ import re
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
 from gentus.lake.base import Unreadable, log, table_from_rows
-from gentus.table import Limits, Table
+from gentus.table import Head, Limits, Table
 
 if TYPE_CHECKING:
     import duckdb
@@ -59,18 +60,28 @@ def _connection(memory: str) -> duckdb.DuckDBPyConnection:
     return duck
 
 
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Which rows of a relation are read; without a condition, its first ones."""
+
+    where: str = "true"  # the sampled ones
+    hidden: str | None = None  # a column that is no part of the table
+    top: str | None = None  # an SQL relation that has the first rows; None: the sampled ones are those
+    complete: bool = True  # there are no others
+
+
 def relation_table(
     relation: str,
     name: str,
     limits: Limits,
-    where: str = "true",
-    hidden: str | None = None,
+    chosen: Chosen | None = None,
     header: list[str] | None = None,
 ) -> Table:
     """Read rows of anything DuckDB can select from, cells cast to text and clipped before fetching."""
+    chosen = chosen or Chosen()
     with session(limits) as duck:
         described = duck.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
-    columns = [(str(row[0]), str(row[1])) for row in described if row[0] != hidden]
+    columns = [(str(row[0]), str(row[1])) for row in described if row[0] != chosen.hidden]
     check_depth(columns)
     names = header or [column for column, _ in columns]
     if len(columns) > limits.columns:
@@ -78,8 +89,13 @@ def relation_table(
         columns, names = columns[: limits.columns], names[: limits.columns]
     texts = ", ".join(_clipped(column, sql_type, limits.cell_chars) for column, sql_type in columns)
     with session(limits) as duck:
-        rows = duck.execute(f"SELECT {texts} FROM {relation} WHERE {where} LIMIT {limits.rows}").fetchall()
-    return table_from_rows(name, names, rows, limits)
+        rows = duck.execute(
+            f"SELECT {texts} FROM {relation} WHERE {chosen.where} LIMIT {limits.rows}"
+        ).fetchall()
+        top = rows
+        if chosen.top is not None:
+            top = duck.execute(f"SELECT {texts} FROM {chosen.top} LIMIT {limits.head}").fetchall()
+    return table_from_rows(name, names, rows, limits, Head(top, chosen.complete))
 
 
 def windows(row_number: str, total: int, wanted: int) -> str:
