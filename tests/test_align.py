@@ -369,7 +369,7 @@ def test_index_aligns_by_name_hit_or_file(index: Index, lake: Path) -> None:
     rows = rows_of("fish", 9)
     cells = {name: [row[at] for row in rows[1:]] for at, name in enumerate(rows[0])}
     assert index.align(table(cells), table(cells, "u"), names=False).score > 0.8
-    with pytest.raises(ValueError, match=r"deep/fish_1.csv is neither .* Did you mean deep/er/fish_1.csv"):
+    with pytest.raises(Unreadable, match=r"deep/fish_1.csv: it is neither .* mean deep/er/fish_1.csv"):
         index.align(query, "deep/fish_1.csv")
 
 
@@ -425,7 +425,7 @@ def test_align_on_the_command_line(run: Run, index_path: Path, lake: Path) -> No
     assert not any("name" in pair["reason"] for pair in hidden["pairs"])
     ran = run("align", index_path, query, "films_9.csv")
     assert (ran.code, ran.out) == (1, "")
-    assert "films_9.csv is neither a table of the index nor a file. Did you mean films_0.csv" in ran.err
+    assert "films_9.csv: it is neither a table of the index nor a file. Did you mean films_0.csv" in ran.err
 
 
 def test_leftovers_are_named(run: Run, index_path: Path, lake: Path, tmp_path: Path) -> None:

@@ -238,7 +238,7 @@ def test_several_queries_of_which_one_is_bad(
     ran = run("search", index_path, *queries, "-k", 2, "--json")
     assert ran.code == 1
     assert f"{tmp_path / 'junk.parquet'}: it is named like a Parquet file" in ran.err
-    assert f"{tmp_path / 'none.csv'}: there is no file" in ran.err
+    assert f"{tmp_path / 'none.csv'}: it is neither a table of the index nor a file" in ran.err
     answers = ran.json()["queries"]
     assert [answer["query"] for answer in answers] == [str(query) for query in queries]
     assert [len(answer["results"]) for answer in answers] == [2, 0, 0, 2]
@@ -248,7 +248,7 @@ def test_several_queries_of_which_one_is_bad(
     ran = run("search", index_path, *queries, "-k", 2)
     assert ran.code == 1
     assert ran.out.count("2 tables in") == 2
-    assert "there is no file" in ran.err
+    assert "neither a table of the index nor a file" in ran.err
 
 
 def test_k_is_checked(run: Run, index_path: Path, lake: Path) -> None:

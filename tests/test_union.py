@@ -33,7 +33,7 @@ from test_cli import Run, run
 from gentus.align.alignment import Alignment, ColumnPair, ColumnRef
 from gentus.index.index import Index
 from gentus.index.union_plan import plan_union
-from gentus.lake import Limits, read
+from gentus.lake import Limits, Source, only_table, read
 from gentus.union import OutputColumn, Placement, PlanError, PlannedTable, Union, UnionPlan
 from gentus.union.errors import OutputError
 from gentus.union.output import Output
@@ -104,7 +104,7 @@ def test_tables_by_name(run: Run, index_path: Path, lake: Path, tmp_path: Path) 
     rows = (("fish_0.csv", 12), (FISH[0], 12), (FISH[1], 12), (str(elsewhere), 5))
     assert [row[4] for row in table_of(out)] == [name for name, count in rows for _ in range(count)]
     wrong: dict[str, list[object]] = {
-        "deep/fish_1.csv is neither a table of the index nor a file. Did you mean deep/er/fish_1.csv": [
+        "deep/fish_1.csv: it is neither a table of the index nor a file. Did you mean deep/er/fish_1.csv": [
             *("--tables", "deep/fish_1.csv")
         ],
         "give either -k or --tables": ["--tables", FISH[0], "-k", 3],
@@ -117,7 +117,7 @@ def test_tables_by_name(run: Run, index_path: Path, lake: Path, tmp_path: Path) 
         assert said in " ".join(ran.err.replace("│", " ").split()), said
     assert not (tmp_path / "no.csv").exists()
     ran = run("union", index_path, tmp_path / "lost.csv", "-o", tmp_path / "no.csv")
-    assert (ran.code, "there is no file" in ran.err) == (1, True)
+    assert (ran.code, "lost.csv: it is neither a table" in ran.err) == (1, True)
     assert run("union", "-o", tmp_path / "no.csv").code == 2
 
 
@@ -191,6 +191,9 @@ def test_columns_that_do_not_align(tmp_path: Path) -> None:
 
         def source(self, name: str) -> None:
             return None
+
+        def find(self, name: str) -> Source:
+            return only_table(name)
 
         def read(self, query: Any) -> Any:
             return read(query)

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
@@ -23,7 +24,7 @@ from gentus.index.folder import Layout, damaged, read_config, verify_files
 from gentus.index.hits import Hit, NameCache, resolve
 from gentus.index.info import describe
 from gentus.index.lookup import Lookup
-from gentus.index.queries import Content, QueryInput, locate_query, read_many, read_query
+from gentus.index.queries import Content, NamedQuery, QueryInput, locate_query, read_many
 from gentus.index.ranker import rank
 from gentus.index.snapshot import Snapshot
 from gentus.lake import Limits, Remote, Skipped, Source, as_location
@@ -74,14 +75,15 @@ class Index:
     ) -> Any:
         """Tables whose rows could be appended to the query's, best first.
 
-        A query is a path, or a polars, pandas or Arrow table; a list of queries gives a list of answers.
-        With `explain`, every hit says which of its columns belong to which of the query's.
+        A query is a path or URL, the name of a table of the index, or a polars, pandas or Arrow table. A list
+        of queries gives a list of answers. A table of the index is never its own hit. With `explain`, every
+        hit says which of its columns belong to which of the query's.
         """
         several = isinstance(query, list | tuple)
         queries = list(query) if several else [query]
         answers: list[list[Hit]] = []
         for begin in range(0, len(queries), QUERY_BATCH):
-            some = queries[begin : begin + QUERY_BATCH]
+            some = [self._lookup.resolve(one) for one in queries[begin : begin + QUERY_BATCH]]
             tables = [self.read(one) for one in some]
             hits = self.search_as(some, tables, k, beam)
             answers += map(self._lookup.explain, tables, hits) if explain else hits
@@ -95,25 +97,26 @@ class Index:
 
     def search_many(
         self,
-        queries: Iterable[str | os.PathLike[str]],
+        queries: Iterable[NamedQuery],
         k: int = 10,
         beam: int | None = None,
         workers: int | None = None,
     ) -> Iterator[tuple[str, list[Hit] | Skipped]]:
-        """Search with very many files or URLs: read in several processes, some at a time; answers in order.
+        """Search with very many tables: read in several processes, some at a time; answers in order.
 
         One that cannot be read gives why, and the others go on.
         """
         snapshot = self._current()
         samples = snapshot.encoder.states is not None or self._generator_of(snapshot) is not None
         encoder = None if samples else snapshot.encoder
-        found = read_many(map(as_location, queries), encoder, workers or os.cpu_count() or 1, self.limits)
+        find = partial(self._lookup.find, suggest=False)
+        found = read_many(queries, find, encoder, workers or os.cpu_count() or 1, self.limits)
         while some := list(islice(found, QUERY_BATCH)):
             read = [result for _, result in some if not isinstance(result, Skipped)]
             sources, contents = zip(*read, strict=True) if read else ((), ())
             hits = iter(self._search(snapshot, sources, contents, k, beam))
-            for location, result in some:
-                yield str(location), result if isinstance(result, Skipped) else next(hits)
+            for name, result in some:
+                yield name, result if isinstance(result, Skipped) else next(hits)
 
     def _search(
         self,
@@ -137,7 +140,7 @@ class Index:
 
     def read(self, query: QueryInput) -> Table:
         """The sample of a query."""
-        return read_query(query, self.limits)
+        return self._lookup.read(query)
 
     # --- the current snapshot --------------------------------------------------------------------------
 
@@ -319,9 +322,9 @@ class Index:
         """Where a table of the index is, by its name; None if there is none of that name."""
         return self._lookup.source(name)
 
-    def unknown(self, name: str) -> str:
-        """The message that there is no such table, and which may have been meant."""
-        return self._lookup.unknown(name)
+    def find(self, query: NamedQuery) -> Source:
+        """The table that a query names: a file or a URL, or else a table of the index."""
+        return self._lookup.find(query)
 
     def align(self, query: QueryInput, table: str | Hit | QueryInput, names: bool = True) -> Alignment:
         """Which columns of a query and of a table belong together, and why.

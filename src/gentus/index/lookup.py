@@ -3,17 +3,38 @@
 from __future__ import annotations
 
 import difflib
+import heapq
+import logging
 import os
+import re
+import shlex
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from gentus.align.alignment import Alignment
 from gentus.index.catalogue import AlteredError, Catalogue, explain_errors
 from gentus.index.folder import Layout
 from gentus.index.hits import Hit
 from gentus.index.ingest import name_at
-from gentus.index.queries import QueryInput, read_query
-from gentus.lake import Limits, Location, Source, Unreadable, as_location, exists, name_in_errors
+from gentus.index.queries import NamedQuery, QueryInput, read_query
+from gentus.lake import (
+    Limits,
+    Location,
+    Remote,
+    Source,
+    Unreadable,
+    as_location,
+    file_at,
+    name_in_errors,
+    only_table,
+)
+from gentus.lake.formats.detect import folder_format
+from gentus.lake.location import identity
 from gentus.table import Table
+
+log = logging.getLogger("gentus.index")
+_SURROGATES = re.compile("[\ud800-\udfff]")
+_COMPARED = 200  # names that a wrong one is compared with closely: those that share most of its trigrams
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +48,48 @@ class Lookup:
 
     def read(self, query: QueryInput) -> Table:
         """The sample of a query."""
-        return read_query(query, self.limits)
+        return read_query(self.resolve(query), self.limits)
+
+    def resolve(self, query: QueryInput) -> QueryInput:
+        """A query with its file, if it is a name; others are returned as they are."""
+        return self.find(query) if isinstance(query, str | os.PathLike | Remote) else query
+
+    def find(self, query: NamedQuery, suggest: bool = True) -> Source:
+        """The table that a query names: a file, or else a table of the index.
+
+        Raises `Unreadable` if there is neither; with `suggest`, it says which name may have been meant.
+        """
+        if isinstance(query, Source):
+            return query
+        location = as_location(query)
+        if not isinstance(query, str) or isinstance(location, Remote):
+            return only_table(location, self.limits)
+        known = self.source(query)
+        try:
+            found = _table_file(location)
+        except (OSError, ValueError):  # a file, perhaps; `only_table` says why it cannot be read
+            return only_table(location, self.limits)
+        if found is None and known is None and not location.exists():
+            raise Unreadable(self.unknown(query, suggest))
+        if known is None or (found is not None and identity(found) != identity(known.path)):
+            if known is not None:
+                log.warning(
+                    "%s is a file here and another table in the index (%s); the file is used.",
+                    query,
+                    known.path,
+                )
+            return only_table(location, self.limits)
+        if isinstance(known.path, Path) and not known.path.exists():
+            raise Unreadable(
+                f"it is in the index, but its file {known.path} is no longer there; "
+                f"bring it back, or run: gentus sync {shlex.quote(str(self.layout.root))}"
+            )
+        return known
 
     def source(self, name: str) -> Source | None:
         """Where a table is, by its name; None if there is none of that name."""
+        if _SURROGATES.search(name):  # a path that is not Unicode; names are
+            return None
         with explain_errors(self.layout):
             source = self.catalogue.tables.source(name)
             if source is not None:
@@ -45,25 +104,29 @@ class Lookup:
                 f"the table {source.name} has the path {source.path}, which is that of {expected}"
             )
 
-    def unknown(self, name: str) -> str:
+    def unknown(self, name: str, suggest: bool = True) -> str:
         """The message that there is no such table, and which may have been meant."""
+        close = self._similar_names(name) if suggest else []
+        hint = f" Did you mean {' or '.join(close)}?" if close else ""
+        return f"it is neither a table of the index nor a file.{hint}"
+
+    def _similar_names(self, name: str) -> list[str]:
         with explain_errors(self.layout):
             names = [found for found, _, _ in self.catalogue.tables.names_and_shapes()]
-        close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-        hint = f" Did you mean {' or '.join(close)}?" if close else ""
-        return f"{name} is neither a table of the index nor a file.{hint}"
+        own = _trigrams(name)
+        if len(names) > _COMPARED:
+            names = heapq.nlargest(_COMPARED, names, key=lambda other: len(own & _trigrams(other)))
+        return difflib.get_close_matches(name, names, n=3, cutoff=0.5)
 
     def align(self, query: QueryInput, table: str | Hit | QueryInput, names: bool = True) -> Alignment:
         """Which columns of a query and of a table belong together, and why."""
         from gentus.align.matcher import align
 
-        other = table.table if isinstance(table, Hit) else table
-        source = self.source(other) if isinstance(other, str) else None
-        if source is None and isinstance(other, str) and not exists(as_location(other)):
-            raise ValueError(self.unknown(other))
-        with name_in_errors(query):
+        with name_in_errors(query.name if isinstance(query, Source) else query):
             own = self.read(query)
+        other = table.table if isinstance(table, Hit) else table
         with name_in_errors(other):
+            source = self.source(other) if isinstance(other, str) else None
             found = self.read(other if source is None else source)
         return align(own, found, names)
 
@@ -79,3 +142,16 @@ class Lookup:
 
         alignments = align_each(query, [hit.table for hit in hits], read)
         return [replace(hit, alignment=one) for hit, one in zip(hits, alignments, strict=True)]
+
+
+def _table_file(path: Path) -> Path | None:
+    """The file that a path leads to, or into; a folder only if it is a table."""
+    found = file_at(path)
+    if found is None or (found[0].is_dir() and folder_format(found[0]) is None):
+        return None
+    return found[0]
+
+
+def _trigrams(name: str) -> set[str]:
+    folded = name.casefold()
+    return {folded[at : at + 3] for at in range(len(folded) - 2)}

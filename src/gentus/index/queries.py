@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -19,21 +19,19 @@ from gentus.index.engine import LocalEngine
 from gentus.index.model_file import restore_encoder
 from gentus.lake import (
     Limits,
-    Location,
     Remote,
     Skipped,
     Source,
     Unreadable,
     as_location,
     from_frame,
-    only_table,
     read,
-    read_path,
 )
 from gentus.settings import EncoderSettings
 from gentus.table import Table
 
-QueryInput: TypeAlias = Any  # a path or a URL, a Table or Source, or a polars, pandas or Arrow table
+NamedQuery: TypeAlias = str | os.PathLike[str] | Remote | Source  # a path, a URL, or a name in the index
+QueryInput: TypeAlias = Any  # one that is named, a Table, or a polars, pandas or Arrow table
 Content: TypeAlias = Table | F32  # of a query: its sample, or its latent (d,)
 
 
@@ -46,14 +44,12 @@ class Query:
     self_ids: set[int]  # tables of the index that were read from there; they are never hits
 
 
-def read_query(query: QueryInput, limits: Limits) -> Table:
-    """The sample of a query."""
+def read_query(query: Source | Table | Any, limits: Limits) -> Table:
+    """The sample of a query whose file is known, or which needs none."""
     if isinstance(query, Table):
         return query
     if isinstance(query, Source):
         return read(query, limits)
-    if isinstance(query, str | os.PathLike | Remote):
-        return read_path(query, limits)
     return from_frame(query, "query", limits)
 
 
@@ -70,35 +66,41 @@ def locate_query(query: QueryInput, content: Content, catalogue: Catalogue) -> Q
 
 
 def read_many(
-    places: Iterable[Location], encoder: ClosedForm | Encoder | None, workers: int, limits: Limits
-) -> Iterator[tuple[Location, tuple[Source, Content] | Skipped]]:
+    queries: Iterable[NamedQuery],
+    find: Callable[[NamedQuery], Source],
+    encoder: ClosedForm | Encoder | None,
+    workers: int,
+    limits: Limits,
+) -> Iterator[tuple[str, tuple[Source, Content] | Skipped]]:
     """Read queries in several processes, in order: their latents, or without an encoder their samples."""
-    waiting: deque[tuple[Location, Skipped | None]] = deque()  # all that were begun and not yielded yet
+    waiting: deque[tuple[str, Skipped | None]] = deque()  # all that were begun and not yielded yet
 
     def sources() -> Iterator[Source]:
-        for place in places:
+        for query in queries:
+            location = query.path if isinstance(query, Source) else as_location(query)
+            name = query.name if isinstance(query, Source) else str(location)
             try:
-                source = only_table(place, limits)
+                source = find(query)
             except Unreadable as error:
-                waiting.append((place, Skipped(str(place), place, error.reason)))
+                waiting.append((name, Skipped(name, location, error.reason)))
                 continue
-            waiting.append((place, None))
+            waiting.append((name, None))
             yield source
 
     work = samples if encoder is None else Latents.by(encoder)
     engine = LocalEngine(0 if workers == 1 else workers, trusting=True)
     for source, content in engine.each(sources(), work, limits):
         yield from _skipped_first(waiting)
-        place, _ = waiting.popleft()
-        yield place, content if isinstance(content, Skipped) else (source, content)
+        name, _ = waiting.popleft()
+        yield name, content if isinstance(content, Skipped) else (source, content)
     yield from _skipped_first(waiting)
 
 
-def _skipped_first(waiting: deque[tuple[Location, Skipped | None]]) -> Iterator[tuple[Location, Skipped]]:
+def _skipped_first(waiting: deque[tuple[str, Skipped | None]]) -> Iterator[tuple[str, Skipped]]:
     while waiting and waiting[0][1] is not None:
-        place, skipped = waiting.popleft()
+        name, skipped = waiting.popleft()
         assert skipped is not None
-        yield place, skipped
+        yield name, skipped
 
 
 def samples(found: Sequence[tuple[Source, Table]]) -> list[Content]:

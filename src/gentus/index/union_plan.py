@@ -12,7 +12,7 @@ from gentus.align.alignment import Alignment
 from gentus.index.hits import Hit
 from gentus.index.lookup import Lookup
 from gentus.index.queries import QueryInput
-from gentus.lake import Remote, Source, Unreadable, as_location, exists, name_in_errors, only_table
+from gentus.lake import Remote, Source, Unreadable, name_in_errors
 from gentus.lake.location import absolute, identity
 from gentus.progress import Progress
 from gentus.table import Table
@@ -107,7 +107,7 @@ def _query(lookup: Lookup, query: QueryInput) -> tuple[Table, PlannedTable, Any]
         raise ValueError("a sampled table has not all of its rows; give the file, or a data frame")
     if isinstance(query, str | os.PathLike | Remote):
         with name_in_errors(query):
-            query = only_table(query, lookup.limits)
+            query = lookup.find(query)
     if isinstance(query, Source):
         with name_in_errors(query.name):
             sample = lookup.read(query)
@@ -127,11 +127,8 @@ def _candidates(
         alignment = table.alignment if is_hit and names else None
         source = table if isinstance(table, Source) else lookup.source(str(name))
         if source is None:
-            if not exists(as_location(name)):
-                raise ValueError(lookup.unknown(str(name)))
             with name_in_errors(name):
-                source = only_table(name, lookup.limits)
-            source = replace(source, name=str(name))
+                source = replace(lookup.find(name), name=str(name))
         key = identity(source.path), source.part
         if key == own:
             notes.append(f"{source.name} is the query itself and was left out")

@@ -11,10 +11,10 @@
 Each may import those before it, and the modules of `gentus` itself; nothing else of the package.
 """
 
-from gentus.lake.base import Skipped, Source, Unreadable, name_in_errors
+from gentus.lake.base import SeveralTables, Skipped, Source, Unreadable, name_in_errors
 from gentus.lake.formats.detect import fingerprint
 from gentus.lake.location import Location, Remote, as_location
-from gentus.lake.reader import from_frame, only_table, read, read_path
+from gentus.lake.reader import file_at, from_frame, only_table, read, read_path
 from gentus.lake.sandbox.pool import each
 from gentus.lake.tables import exists, is_outside_lake, locate, scan, table_name
 from gentus.table import Limits
@@ -23,12 +23,14 @@ __all__ = [
     "Limits",
     "Location",
     "Remote",
+    "SeveralTables",
     "Skipped",
     "Source",
     "Unreadable",
     "as_location",
     "each",
     "exists",
+    "file_at",
     "fingerprint",
     "from_frame",
     "is_outside_lake",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
-from gentus.lake.location import Location, Remote, State
+from gentus.lake.location import Location, Remote, State, as_location, is_url
 from gentus.table import EMPTY, Column, Head, Limits, Rows, Table
 
 log = logging.getLogger("gentus.lake")
@@ -62,6 +62,10 @@ class Unreadable(Exception):  # noqa: N818 - the name says it of the table
         self.reason = reason
 
 
+class SeveralTables(Unreadable):
+    """A file that holds several tables, of which none was named."""
+
+
 @contextmanager
 def name_in_errors(table: object) -> Iterator[None]:
     """Put the name of a table into the error if it cannot be read, where a person gave that name."""
@@ -70,7 +74,8 @@ def name_in_errors(table: object) -> Iterator[None]:
     except Unreadable as error:
         if not isinstance(table, str | os.PathLike | Remote):
             raise
-        raise Unreadable(f"{table}: {error.reason}") from error
+        shown = as_location(table) if is_url(str(table)) else table  # without a password
+        raise Unreadable(f"{shown}: {error.reason}") from error
 
 
 def failure_reason(error: BaseException) -> str:

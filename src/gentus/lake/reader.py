@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gentus.lake.base import Source, Unreadable, failure_reason
+from gentus.lake.base import SeveralTables, Source, Unreadable, failure_reason
 from gentus.lake.formats.detect import Format, format_at, look_up
 from gentus.lake.location import Location, Remote, as_location
 from gentus.table import Limits, Table, evenly_spaced
@@ -30,22 +32,38 @@ def read_path(path: str | os.PathLike[str] | Remote, limits: Limits | None = Non
 
 
 def only_table(path: str | os.PathLike[str] | Remote, limits: Limits | None = None) -> Source:
-    """Find the one table in a file that a person names."""
-    path = as_location(path)
+    """Find the one table in a file that a person names, or the one named behind it: `book.xlsx/sheet`."""
+    path, part = as_location(path), None
     try:
-        if not isinstance(path, Remote) and not path.exists():
-            raise Unreadable(f"there is no file {path}")
+        if not isinstance(path, Remote):
+            found = file_at(path)
+            if found is None:
+                raise Unreadable(f"there is no file {path}")
+            path, part = found
         known = format_at(path)
         path, state = look_up(path)
         parts = parts_of(path, known, limits or Limits())
     except Exception as error:
         raise Unreadable(failure_reason(error)) from error
-    if len(parts) > 1:
-        listed = ", ".join(str(part) for part in parts[:10])
-        raise Unreadable(f"it holds {len(parts)} tables ({listed}); save the one you mean as its own file")
+    listed = ", ".join(str(one) for one in parts[:10]) + (", .." if len(parts) > 10 else "")
+    if part is not None and part not in parts:
+        holds = f"it holds {listed}" if parts and parts[0] else "it is one table"
+        raise Unreadable(f"there is no table {part} in {path}; {holds}")
+    if part is None and len(parts) > 1:
+        hint = f"name one of them behind its path: {shlex.quote(f'{path}/{parts[0]}')}"
+        raise SeveralTables(f"it holds {len(parts)} tables ({listed}); {hint}")
     if not parts:
         raise Unreadable("there are no tables in it")
-    return Source(path.name, path, parts[0], state.size, state.mtime_ns, state.version)
+    name = path.name if part is None else f"{path.name}/{part}"
+    return Source(name, path, part or parts[0], state.size, state.mtime_ns, state.version)
+
+
+def file_at(path: Path) -> tuple[Path, str | None] | None:
+    """What lies at a path, or the file that it leads into and the table in there; None: nothing."""
+    if path.exists():
+        return path, None
+    inside = next((folder for folder in path.parents if folder.is_file()), None)
+    return None if inside is None else (inside, path.relative_to(inside).as_posix())
 
 
 def from_frame(obj: Any, name: str, limits: Limits | None = None) -> Table:

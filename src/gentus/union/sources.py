@@ -57,7 +57,10 @@ def open_table(
         from gentus.lake.full.typed import full_frame
 
         if frame is None:
-            raise Unreadable("its plan was made for a data frame; run it from Python, with the frame")
+            raise Unreadable(
+                "its plan was made for a data frame or for stdin; run it from Python with the frame, "
+                "or name a file: gentus union INDEX QUERY --plan PLAN -o OUT"
+            )
         return SourceTable(table, full_frame(frame, duck, limits))
     source = Source(table.name, as_location(table.path), table.part, 0, 0)
     return SourceTable(table, open_full(source, duck, limits))

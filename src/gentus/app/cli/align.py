@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gentus.app.cli.common import AsJson, IndexPath, console, emit, open_index, titled_grid
+from gentus.app.cli.query import QueryText, named_argument
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 def align(
     index: IndexPath,
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="Your table.")],
+    query: QueryText,
     table: Annotated[
         str,
         typer.Argument(
@@ -29,8 +30,8 @@ def align(
     as_json: AsJson = False,
 ) -> None:
     """Match the columns of your table with those of another, one to one, with reasons."""
-    with open_index(index) as opened:
-        alignment = opened.align(query, table, names)
+    with open_index(index) as opened, named_argument(query) as given:
+        alignment = opened.align(given, table, names)
     if as_json:
         emit(alignment.to_dict())
         return

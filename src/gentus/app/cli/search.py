@@ -10,16 +10,21 @@ import typer
 
 from gentus.app.cli.align import show_alignment
 from gentus.app.cli.common import AsJson, Beam, Count, IndexPath, console, emit, open_index, say, titled_grid
+from gentus.app.cli.query import STDIN, query_argument, shown_query
 
 if TYPE_CHECKING:
     from gentus.index.hits import Hit
     from gentus.index.index import Index
-    from gentus.lake import Location
 
 
 def search(
     index: IndexPath,
-    queries: Annotated[list[str], typer.Argument(metavar="QUERY", help="Your tables: paths or URLs.")],
+    queries: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="QUERY", help="Your tables: paths, URLs, names of tables of the index, or - for stdin."
+        ),
+    ],
     k: Count = 10,
     beam: Beam = None,
     explain: Annotated[
@@ -29,13 +34,13 @@ def search(
     as_json: AsJson = False,
 ) -> None:
     """Find the tables whose rows can be appended to yours, best first."""
-    from gentus.lake import as_location
-
-    locations = [as_location(query) for query in queries]  # raises for URLs that contain secrets
-    opened = open_index(index)
+    if queries.count(STDIN) > 1:
+        raise typer.BadParameter("stdin can be read once: give - once", param_hint="QUERY")
+    shown = [shown_query(query) for query in queries]
     answers: list[dict[str, Any]] = []
     failed = False
-    for query, hits, milliseconds in _search_each(opened, locations, k, beam, explain):
+    found = _search_each(open_index(index), queries, k, beam, explain)
+    for query, (hits, milliseconds) in zip(shown, found, strict=True):
         if isinstance(hits, str):
             failed = True
             say(f"{query}: {hits}")
@@ -53,9 +58,9 @@ def search(
 
 
 def _search_each(
-    opened: Index, locations: list[Location], k: int, beam: int | None, explain: bool
-) -> Iterator[tuple[str, list[Hit] | str, float]]:
-    """Every query with its hits, or the reason why it cannot be read, and the milliseconds it took.
+    opened: Index, queries: list[str], k: int, beam: int | None, explain: bool
+) -> Iterator[tuple[list[Hit] | str, float]]:
+    """The hits of every query, or the reason why it cannot be read, and the milliseconds it took.
 
     Many queries are read in several processes; then it is the time since the previous answer.
     """
@@ -63,19 +68,20 @@ def _search_each(
     from gentus.lake import Skipped, Unreadable
 
     started = time.perf_counter()
-    if len(locations) >= FEW and not explain:
-        for query, found in opened.search_many(map(str, locations), k, beam):
+    if len(queries) >= FEW and not explain and STDIN not in queries:
+        for _, found in opened.search_many(queries, k, beam):
             now = time.perf_counter()
-            yield query, found.reason if isinstance(found, Skipped) else found, (now - started) * 1000
+            yield found.reason if isinstance(found, Skipped) else found, (now - started) * 1000
             started = now
         return
-    for location in locations:
+    for query in queries:
         started = time.perf_counter()
         try:
-            hits: list[Hit] | str = opened.search(location, k=k, beam=beam, explain=explain)
+            with query_argument(query) as given:
+                hits: list[Hit] | str = opened.search(given, k=k, beam=beam, explain=explain)
         except Unreadable as error:
             hits = error.reason
-        yield str(location), hits, (time.perf_counter() - started) * 1000
+        yield hits, (time.perf_counter() - started) * 1000
 
 
 def _show_hits(query: str, hits: list[Hit], milliseconds: float, explain: bool) -> None:

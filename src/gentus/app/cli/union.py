@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gentus.app.cli.common import AsJson, console, emit, open_index, say, titled_grid
+from gentus.app.cli.query import QUERY_HELP, STDIN, named_argument
 
 if TYPE_CHECKING:
     from rich.table import Table as Grid
 
+    from gentus.index.queries import NamedQuery
     from gentus.index.union_plan import UnionOptions
     from gentus.union import PlannedTable, UnionPlan
     from gentus.union.report import UnionReport
@@ -27,7 +29,7 @@ def union(
     index: Annotated[
         Path | None, typer.Argument(metavar="INDEX", help="An index folder. Not needed with --plan.")
     ] = None,
-    query: Annotated[str | None, typer.Argument(metavar="QUERY", help="Your table.")] = None,
+    query: Annotated[str | None, typer.Argument(metavar="QUERY", help=QUERY_HELP)] = None,
     more: Annotated[
         list[str] | None, typer.Argument(metavar="", hidden=True, help="Further tables, after --tables.")
     ] = None,
@@ -82,9 +84,10 @@ def union(
     if output is not None and not dry_run:
         output.check_path()
     progress = terminal_progress()
-    with _stoppable(out):
+    with _stoppable(out), ExitStack() as stack:
+        given = None if query is None else stack.enter_context(named_argument(query))
         if plan_file is not None:
-            plan = _load_plan(plan_file, query, (k, tables, more, keep_extra))
+            plan = _load_plan(plan_file, index, given, (k, tables, more, keep_extra))
             plan = replace(
                 plan, provenance=plan.provenance and not no_provenance, distinct=plan.distinct or distinct
             )
@@ -100,10 +103,12 @@ def union(
                 "names": names,
                 "progress": progress,
             }
-            plan = _make_plan(index, query, k, [*(tables or []), *(more or [])], options)
+            plan = _make_plan(index, given, k, [*(tables or []), *(more or [])], options)
         for note in plan.notes:
             say(note)
         if dry_run or output is None:
+            if query == STDIN:  # its file is gone when the plan is run
+                plan = replace(plan, query=replace(plan.query, path=None))
             _show_plan(plan, as_json)
             return
         report = Union(plan, memory=memory).write(output, progress)
@@ -112,7 +117,11 @@ def union(
     _show_report(report)
 
 
-def _load_plan(path: Path, query: str | None, others: tuple[Any, ...]) -> UnionPlan:
+def _load_plan(
+    path: Path, index: Path | None, query: NamedQuery | None, others: tuple[Any, ...]
+) -> UnionPlan:
+    """A plan from a file; with another query, if one is given."""
+    from gentus.lake import Source, name_in_errors
     from gentus.lake.location import absolute, as_location
     from gentus.union import UnionPlan
 
@@ -121,6 +130,12 @@ def _load_plan(path: Path, query: str | None, others: tuple[Any, ...]) -> UnionP
     plan = UnionPlan.load(path)
     if query is None:
         return plan
+    if isinstance(query, str) and index is not None and not Path(query).exists():
+        with open_index(index) as opened, name_in_errors(query):
+            query = opened.find(query)
+    if isinstance(query, Source):
+        named = replace(plan.query, name=query.name, path=absolute(query.path), part=query.part)
+        return replace(plan, query=named)
     location = as_location(query)
     same = plan.query.path and location.name == as_location(plan.query.path).name
     part = plan.query.part if same else None
@@ -129,7 +144,7 @@ def _load_plan(path: Path, query: str | None, others: tuple[Any, ...]) -> UnionP
 
 def _make_plan(
     index: Path | None,
-    query: str | None,
+    query: NamedQuery | None,
     k: int | None,
     tables: list[str],
     options: UnionOptions,
@@ -139,12 +154,13 @@ def _make_plan(
         raise typer.BadParameter("give INDEX and QUERY, or a plan with --plan")
     if tables and k is not None:
         raise typer.BadParameter("give either -k or --tables")
-    from gentus.lake import name_in_errors
+    from gentus.lake import Source, name_in_errors
 
     with open_index(index) as opened:
-        with name_in_errors(query):
-            chosen = tables or opened.search(query, k=k or 5)
-        return opened.union_plan(query, chosen, **options)
+        with name_in_errors(query.name if isinstance(query, Source) else query):
+            source = opened.find(query)
+            chosen = tables or opened.search(source, k=k or 5)
+        return opened.union_plan(source, chosen, **options)
 
 
 @contextmanager

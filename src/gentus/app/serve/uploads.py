@@ -21,7 +21,7 @@ from typing import BinaryIO
 
 from gentus.app.serve.errors import ApiError
 from gentus.app.serve.settings import Settings
-from gentus.lake import Limits, Source, Unreadable, only_table, read
+from gentus.lake import Limits, SeveralTables, Source, Unreadable, only_table, read
 from gentus.lake.files import magic, stream
 from gentus.lake.formats.detect import Format, detect_format, format_of, is_plain_file
 from gentus.lake.sandbox.process import SandboxProcess
@@ -167,7 +167,11 @@ def ending(name: str) -> str:
 def read_upload(path: Path, name: str, limits: Limits, settings: Settings) -> tuple[Source, Table]:
     """The source and sample of a file, if it is a table within the limits."""
     check_size(path, settings)
-    source = replace(only_table(path, limits), name=name)
+    try:
+        source = replace(only_table(path, limits), name=name)
+    except SeveralTables as error:
+        several = error.reason.partition(";")[0]
+        raise Unreadable(f"{several}; save the one you mean as its own file") from error
     table = read(source, limits)
     check_columns(table, settings)
     return source, table

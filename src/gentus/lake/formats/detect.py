@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from gentus.lake.base import Source, Unreadable, failure_reason
-from gentus.lake.files import SQLITE, ZSTD, magic, opened
+from gentus.lake.files import SQLITE, ZSTD, magic, opened, sample_bytes, to_text
 from gentus.lake.location import POSTGRES, Location, Remote, State
 
 
@@ -52,6 +52,8 @@ _METADATA = re.compile(r"v?(\d+)(?:-[^/]*)?(?:\.gz)?\.metadata\.json|[^/]*\.meta
 _HASHED_WHOLE = 16 << 20  # bytes; of larger files, evenly spread blocks are hashed
 _BLOCK = 256 << 10
 _BLOCKS = 32
+_JSON = re.compile(r'\s*(\{\s*["}]|\[\s*[\[\]{"])')  # how JSON tables begin, and delimited text hardly
+_GUESSED = 64 << 10  # bytes that tell JSON from delimited text
 _NO_TABLE_FOLDER = "it is a folder, and neither a Delta nor an Iceberg table"
 
 
@@ -90,6 +92,20 @@ def detect_format(path: Location, start: bytes) -> Format:
     if named is None:
         raise Unreadable("its name does not end like one of a table (.csv, .parquet, .json, .xlsx, .db, ...)")
     return named
+
+
+def guess_ending(path: Path) -> str:
+    """The ending that a file without a name should have: of a workbook, of JSON, or else of delimited text.
+
+    All other formats are recognised under any name.
+    """
+    if magic(path).startswith(b"PK\x03\x04"):
+        return ".xlsx"
+    try:
+        text, _ = to_text(sample_bytes(path, _GUESSED).head)
+    except Unreadable:  # it is no text; its reader says what it is
+        return ".csv"
+    return ".json" if _JSON.match(text) else ".csv"
 
 
 def format_at(path: Location) -> Format:
