@@ -34,6 +34,7 @@ from gentus.table import Table
 
 if TYPE_CHECKING:
     from gentus.generator.model import Generator
+    from gentus.index.duplicates import Duplicates
     from gentus.index.union_plan import UnionOptions
     from gentus.index.updater import Changes, Updater
     from gentus.union import Union, UnionPlan
@@ -313,6 +314,16 @@ class Index:
         tables = len(self)
         with explain_errors(self.layout):
             return describe(self.layout, self.config, self.catalogue, tables)
+
+    def duplicates(self, min_share: float = 0.8) -> Duplicates:
+        """Tables with the same rows as another, or with at least this share of their rows in another.
+
+        Nothing of the lake is opened: the index has a sketch of the rows of every table.
+        """
+        from gentus.index.duplicates import find_duplicates
+
+        with explain_errors(self.layout):
+            return find_duplicates(self.catalogue, min_share)
 
     @property
     def _lookup(self) -> Lookup:

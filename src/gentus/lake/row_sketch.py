@@ -1,8 +1,8 @@
 """Row sketches: a bottom-k MinHash of the rows of a table, so that tables with the same rows can be found.
 
 A row is the multiset of its cells, so the order of columns, their names and empty cells do not count. Nor do
-case, space around a cell, and the spellings in which formats differ: `1` and `1.0`, `2020-01-01` and
-`2020-01-01T00:00:00`, `True`, `true` and `1`. Hashes are the same in every process and on every machine.
+case (of a to z), space around a cell, and the spellings in which formats differ: `1` and `1.0`, `2020-01-01`
+and `2020-01-01T00:00:00`, `True`, `true` and `1`. Hashes are the same in every process and on every machine.
 
 Of a table longer than a sample the first rows are hashed, twice as many as are sampled: every reader meets
 them, they are the same in every format, and they stay the same when rows are appended.
@@ -26,11 +26,11 @@ FEWEST_ROWS = 3  # distinct ones: fewer are the same by chance ...
 FEWEST_BYTES = 64  # ... and so is less content than this
 FEWEST_VALUES = 16  # of a table of one column, which must not be numbers only: 1, 2, 3 .. is in many tables
 _END = "\x1f"  # of a cell
-_BLOCK = 8192  # cells that are hashed together
-_SPACES = "\t\n\v\f\r\x1c\x1d\x1e\x85\xa0\u2003\u3000"  # count as " "
-_CLOCK = re.compile(r"t(?=\d\d:\d\d)")
-_UTC = re.compile(rf"(:\d\d)z(?={_END})")
-_LETTER = re.compile(r"[^\W\d_]")
+_BLOCK = 4096  # cells that are hashed together ...
+_USUAL = 17  # ... and the bits of their length in bytes, seldom more
+_CLOCK = re.compile(rb"t(?=\d\d:\d\d)")
+_UTC = re.compile(rb"(:\d\d)(?:\.0+)?(?:z|\+00|\+00:00)?(?=\x1f)")
+_LETTER = re.compile(rb"[a-z\x80-\xff]")
 _BASE = 0x9E3779B97F4A7C15
 _INVERSE = pow(_BASE, -1, 2**64)
 _MIX = np.uint64(0xD6E8FEB86659FD93)
@@ -51,7 +51,7 @@ def sketch_rows(sampled: Rows, head: Head, limits: Limits) -> RowSketch | None:
     """The sketch of a table; None where so little is in it that others have it by chance."""
     hashed = hash_rows(head.rows, limits)
     distinct = _distinct(hashed.rows)
-    if not _is_telling(hashed, len(distinct)):
+    if not _has_content(hashed, len(distinct)):
         return None
     digest = _sum(hashed.rows)
     if not head.complete:  # of copies of a long table, the sampled rows are the same, too
@@ -71,8 +71,8 @@ def _sum(hashes: U64) -> int:
     return int(hashes.sum(dtype=np.uint64))
 
 
-def _is_telling(hashed: _Hashed, distinct: int) -> bool:
-    """Whether a table with the same rows is more than chance."""
+def _has_content(hashed: _Hashed, distinct: int) -> bool:
+    """Whether there is so much in a table that another has the same rows for a reason, not by chance."""
     if distinct < FEWEST_ROWS or hashed.bytes * distinct < FEWEST_BYTES * len(hashed.rows):
         return False
     return hashed.widest > 1 or (hashed.letters and distinct >= FEWEST_VALUES)
@@ -101,89 +101,61 @@ def _blocks(rows: Rows) -> Iterator[Rows]:
 
 
 def _hash_block(rows: Rows, clip: int) -> _Hashed:
-    widths = np.fromiter(map(len, rows), np.int64, len(rows))
     cells = list(chain.from_iterable(rows))
     text = _joined(cells)
-    data, ends = _bytes_of(text)
-    if len(ends) != len(cells) or (len(text) > clip and _longest(ends) > clip):
+    data, starts, ends = _split(text)
+    if len(ends) != len(cells) or _is_untidy(data, starts, ends, clip):
         text = _joined([(cell or "").replace(_END, " ").strip()[:clip].rstrip() for cell in cells])
-        data, ends = _bytes_of(text)
-    _drop_zeros(data, ends)
-    data[ends] = 0
-    starts = ends + 1
-    starts[1:], starts[0] = starts[:-1].copy(), 0
-    hashed = _hash_cells(data, starts)
+        data, starts, ends = _split(text)
+    hashed = _hash_cells(data, starts, ends)
+    widths = np.fromiter(map(len, rows), np.int64, len(rows))
     firsts = np.cumsum(widths) - widths
     filled = np.add.reduceat(hashed != 0, firsts, dtype=np.int64)
     widest = int(filled.max())
-    letters = widest > 1 or bool(_LETTER.search(text))
+    letters = widest > 1 or _LETTER.search(text) is not None
     hashes = _mixed(np.add.reduceat(hashed, firsts))
     return _Hashed(hashes[filled > 0], len(data) - len(ends), widest, letters)
 
 
-def _longest(ends: I64) -> int:
-    """The bytes of the longest cell, for the cells that end at these."""
-    return max(int((ends[1:] - ends[:-1]).max(initial=0)) - 1, int(ends[0]))
-
-
-def _joined(cells: list[str | None]) -> str:
+def _joined(cells: list[str | None]) -> bytes:
     """Cells in one spelling, each with its end."""
     try:
         text = _END.join(cells) + _END  # type: ignore[arg-type]
     except TypeError:
         text = _END.join([cell or "" for cell in cells]) + _END
-    text = text.lower()
-    for sign in _SPACES:
-        if sign in text:
-            text = text.replace(sign, " ")
-    while f" {_END}" in text:
-        text = text.replace(f" {_END}", _END)
-    while f"{_END} " in text:
-        text = text.replace(f"{_END} ", _END)
-    text = text.lstrip(" ")
-    return _plain_times(text) if ":" in text else text
+    data = text.encode("utf-8", "surrogatepass").lower()  # of truth values; other alphabets keep their case
+    return _plain_times(data) if b":00" in data else data
 
 
-def _bytes_of(text: str) -> tuple[U8, I64]:
-    """The text, and where its cells end."""
-    data = np.frombuffer(bytearray(text.encode("utf-8", "surrogatepass")), np.uint8)
-    return data, np.flatnonzero(data == ord(_END))
-
-
-def _plain_times(text: str) -> str:
+def _plain_times(text: bytes) -> bytes:
     """Times without the signs that formats add: `2020-01-01T10:00:00Z`, `2020-01-01 00:00:00+00`."""
-    if any(sign in text for sign in ("t0", "t1", "t2")):
-        text = _CLOCK.sub(" ", text)
-    if f"z{_END}" in text:
-        text = _UTC.sub(r"\1", text)
-    for zone in ("+00:00", "+00"):
-        text = text.replace(f":00{zone}{_END}", f":00{_END}")
-    for fraction in (".000000", ".000"):
-        text = text.replace(f":00{fraction}{_END}", f":00{_END}")
-    return text.replace(f" 00:00:00{_END}", _END)
+    text = _UTC.sub(rb"\1", _CLOCK.sub(b" ", text))
+    return text.replace(b" 00:00:00\x1f", b"\x1f")
 
 
-def _drop_zeros(data: U8, ends: I64) -> None:
-    """Overwrite by 0 bytes, which hashes ignore there, the zeros after a decimal point, and the point."""
-    points = np.flatnonzero(data == ord("."))
-    if not len(points):
-        return
-    owners = np.searchsorted(ends, points)
-    last = np.append(owners[1:] != owners[:-1], True)  # points of their cells
-    points, owners = points[last], ends[owners[last]]
-    zeros = data[owners - 1] == ord("0")
-    points, owners = points[zeros], owners[zeros]
-    for point, end in zip(points.tolist(), owners.tolist(), strict=True):
-        fraction = bytes(data[point + 1 : end])
-        if fraction.isdigit():
-            kept = len(fraction.rstrip(b"0"))
-            data[point + 1 + kept if kept else point : end] = 0
+def _split(text: bytes) -> tuple[U8, I64, I64]:
+    """The bytes, and where cells start and end."""
+    data = np.frombuffer(text, np.uint8)
+    ends = np.flatnonzero(data == ord(_END))
+    starts = ends + 1
+    starts[1:], starts[0] = starts[:-1].copy(), 0
+    return data, starts, ends
 
 
-def _hash_cells(data: U8, starts: I64) -> U64:
+def _is_untidy(data: U8, starts: I64, ends: I64, clip: int) -> bool:
+    """Whether there is space around a cell, or one is longer than it may be."""
+    last = data[np.maximum(ends - 1, 0)]
+    around = ((data[starts] <= ord(" ")) | (last <= ord(" "))) & (starts < ends)
+    return bool(around.any()) or int((ends - starts).max()) > clip
+
+
+def _hash_cells(data: U8, starts: I64, ends: I64) -> U64:
     """(cells,) a hash of every cell, 0 if it is empty: a polynomial in its bytes, mixed."""
-    size = 1 << max(16, len(data).bit_length())
+    size = 1 << max(_USUAL, len(data).bit_length())
     products = data * _powers(_BASE, size)[: len(data)]  # uint64, modulo 2^64
+    products[ends] = 0
+    for first, last in _decimal_zeros(data, starts, ends):
+        products[first:last] = 0
     # Each cell begins with the power of where it lies in the text, which its inverse takes away.
     sums: U64 = np.add.reduceat(products, starts) * _powers(_INVERSE, size)[starts]
     hashes = _mixed(sums)
@@ -192,13 +164,29 @@ def _hash_cells(data: U8, starts: I64) -> U64:
     return hashes
 
 
+def _decimal_zeros(data: U8, starts: I64, ends: I64) -> Iterator[tuple[int, int]]:
+    """Where numbers end in zeros after the decimal point; the point, too, if nothing else follows it."""
+    points = np.flatnonzero(data == ord("."))
+    if not len(points):
+        return
+    cells = np.flatnonzero(data[np.maximum(ends - 1, 0)] == ord("0"))
+    starts, ends = starts[cells], ends[cells]
+    nearest = points[np.maximum(np.searchsorted(points, ends) - 1, 0)]  # before the end of the cell
+    inside = (nearest >= starts) & (nearest < ends)
+    for point, end in zip(nearest[inside].tolist(), ends[inside].tolist(), strict=True):
+        fraction = data[point + 1 : end].tobytes()
+        if fraction.isdigit():
+            kept = len(fraction.rstrip(b"0"))
+            yield point + 1 + kept if kept else point, end
+
+
 def _powers(base: int, size: int) -> U64:
-    return _usual_powers(base) if size == 1 << 16 else _all_powers(base, size)
+    return _usual_powers(base) if size == 1 << _USUAL else _all_powers(base, size)
 
 
 @cache
 def _usual_powers(base: int) -> U64:
-    return _all_powers(base, 1 << 16)
+    return _all_powers(base, 1 << _USUAL)
 
 
 def _all_powers(base: int, size: int) -> U64:

@@ -17,6 +17,7 @@ from gentus.app.cli.align import align
 from gentus.app.cli.build import index, refit
 from gentus.app.cli.changes import add, check, compact, remove, sync
 from gentus.app.cli.common import AsJson, emit, say
+from gentus.app.cli.duplicates import duplicates
 from gentus.app.cli.info import evaluate, info
 from gentus.app.cli.records import records
 from gentus.app.cli.search import search
@@ -49,7 +50,7 @@ def demo(
 _COMMANDS: tuple[Callable[..., None], ...] = (
     *(index, search, align, union),
     *(add, remove, sync, refit, compact, check),
-    *(info, evaluate, records, serve, mcp, demo),
+    *(info, duplicates, evaluate, records, serve, mcp, demo),
 )
 for _command in _COMMANDS:
     app.command("eval" if _command is evaluate else None)(_command)

@@ -8,7 +8,7 @@ from gentus.index.catalogue.catalogue import Catalogue, Listed, explain_errors
 from gentus.index.catalogue.chunks import FeatureSlots
 from gentus.index.catalogue.identifiers import Identified
 from gentus.index.catalogue.row_checksums import AlteredError
-from gentus.index.catalogue.tables import Entry, TableName
+from gentus.index.catalogue.tables import Entry, TableName, TableShape
 
 __all__ = [
     "AlteredError",
@@ -18,5 +18,6 @@ __all__ = [
     "Identified",
     "Listed",
     "TableName",
+    "TableShape",
     "explain_errors",
 ]

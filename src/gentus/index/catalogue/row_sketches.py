@@ -39,10 +39,10 @@ class RowSketchStore:
         return dict(map(_sketch, verified(found)))
 
     def each(self) -> Iterator[tuple[int, RowSketch]]:
-        """The ids and sketches of all tables that can be found, in the order of ids."""
+        """The ids and sketches of all tables that can be found, in the order of names."""
         found = self._database.db.execute(
-            f"SELECT {SKETCH_ROW} FROM row_sketches"
-            " WHERE id IN (SELECT id FROM tables WHERE codes IS NOT NULL) ORDER BY id"
+            f"SELECT {SKETCH_ROW} FROM (SELECT row_sketches.*, name FROM tables"
+            " JOIN row_sketches ON row_sketches.id = tables.id WHERE codes IS NOT NULL) ORDER BY name"
         )
         return map(_sketch, verified(found))
 

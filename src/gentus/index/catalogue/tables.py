@@ -41,6 +41,17 @@ class TableName(NamedTuple):
     part: str | None
 
 
+class TableShape(NamedTuple):
+    """How large a table is, and its file."""
+
+    name: str
+    rows: int  # as sampled
+    columns: int
+    size: int  # bytes of the file
+    real_path: str | bytes  # tells whether two tables are in one file
+    part: str | None
+
+
 _SOURCE_ROW = f"size, mtime_ns, {NAME_ROW}"
 _FIELDS = tuple(Entry.__dataclass_fields__)
 _after_path = attrgetter(*_FIELDS[2:])
@@ -144,6 +155,14 @@ class TableStore:
         """What some tables are called, by id."""
         found = verified(self._database.select_in(f"SELECT {NAME_ROW} FROM tables WHERE id IN", ids))
         return {row[0]: TableName(_text(row[1]), self._absolute(row[2]), row[3], row[4]) for row in found}
+
+    def shapes(self, ids: Iterable[int]) -> dict[int, TableShape]:
+        """How large some tables are, by id."""
+        found = self._database.select_in(f"SELECT size, {NAME_ROW} FROM tables WHERE id IN", ids)
+        return {
+            table: TableShape(_text(name), rows or 0, columns or 0, size or 0, real_path, part)
+            for size, table, name, _, real_path, part, rows, columns, *_ in verified(found, begin=1)
+        }
 
     def names_and_shapes(self) -> list[tuple[str, int, int]]:
         """(name, sampled rows, columns) of all tables that can be found, in the order of their names."""
