@@ -234,3 +234,75 @@ def test_standard_input_that_is_no_table(
 def test_content_without_a_name(tmp_path: Path, content: bytes, ending: str) -> None:
     (tmp_path / "nameless").write_bytes(content)
     assert guess_ending(tmp_path / "nameless") == ending
+
+
+# --- the tables of an index ----------------------------------------------------------------------------
+
+
+def test_tables_are_listed(here: Path, run: Run) -> None:
+    ran = run("tables", here / "my.index", "--like", "FISH .csv")
+    assert (ran.code, ran.err) == (0, "3 of 10 tables\n")
+    assert ran.out.splitlines() == [
+        "  rows  columns  table",
+        "    12        4  deep/er/fish_1.csv",
+        "    12        4  fish_0.csv",
+        "    12        4  semi/fish_2.semicolon.csv",
+    ]
+    listed = run("tables", here / "my.index", "--json").json()
+    with gentus.open(here / "my.index") as index:
+        assert [table["name"] for table in listed["tables"]] == index.tables()
+        assert {table["name"]: table["sid"] for table in listed["tables"]} == {
+            name: index.sid(name) for name in index.tables()
+        }
+    assert (listed["total"], "all.db/fish" in {table["name"] for table in listed["tables"]}) == (10, True)
+    ran = run("tables", here / "my.index", "--like", "no such thing")
+    assert (ran.code, ran.out, ran.err) == (0, "", "0 of 10 tables\n")
+
+
+def test_a_full_sample_is_said_to_be_one(tmp_path: Path, run: Run) -> None:
+    write_table(tmp_path / "lake" / "large.csv", rows_of("fish", 1, 600))
+    write_table(tmp_path / "lake" / "small.csv", rows_of("fish", 2))
+    gentus.build(tmp_path / "lake", tmp_path / "index", settings=QUICK, workers=1).close()
+    assert "  512+        4  large.csv" in run("tables", tmp_path / "index").out.splitlines()
+    assert (
+        "512+ (the sample is full; there may be more)" in run("describe", tmp_path / "index", "large.csv").out
+    )
+
+
+def test_a_table_is_described(here: Path, run: Run) -> None:
+    name = "book.xlsx/My fish"
+    ran = run("describe", here / "my.index", name)
+    assert (ran.code, ran.err) == (0, "")
+    lines = dict(line.split(maxsplit=1) for line in ran.out.splitlines()[:7])
+    assert (lines["table"], lines["inside"], lines["rows"], lines["columns"]) == (name, "My fish", "12", "4")
+    assert lines["file"] == str(here / "lake" / "book.xlsx")
+    assert "size" in ran.out.partition("most frequent values")[2]
+    told = run("describe", here / "my.index", name, "--json").json()
+    with gentus.open(here / "my.index") as index:
+        described = index.describe(name)
+        assert told == described.to_dict()
+        assert described.sid == lines["identifier"] == index.sid(name)
+    rows = rows_of("fish", 21)
+    assert [column.type for column in described.columns] == ["text", "text", "number", "number"]
+    kinds = described.columns[1]
+    assert (kinds.name, kinds.filled, kinds.distinct) == ("kind", 1, len({row[1] for row in rows[1:]}))
+    ran = run("describe", here / "my.index", "book.xlsx/My fihs")
+    assert (ran.code, ran.out) == (1, "")
+    assert "there is no table of this name in the index. Did you mean book.xlsx/My fish" in ran.err
+
+
+def test_a_table_is_described_without_its_file(here: Path, run: Run) -> None:
+    file = here / "lake" / "fish_0.csv"
+    whole = run("describe", here / "my.index", "fish_0.csv", "--json").json()
+    file.rename(here / "hidden.csv")
+    try:
+        ran = run("describe", here / "my.index", "fish_0.csv", "--json")
+        shown = run("describe", here / "my.index", "fish_0.csv")
+    finally:
+        (here / "hidden.csv").rename(file)
+    told = ran.json()
+    assert (ran.code, told["columns"]) == (0, [])
+    assert f"its file {file} is no longer there" in told["missing"]
+    assert f"fish_0.csv: {told['missing']}\n" == ran.err == shown.err
+    assert {**told, "columns": whole["columns"], "missing": None} == whole
+    assert "identifier" in shown.out

@@ -22,7 +22,8 @@ from gentus.index.compactor import Compactor, compact
 from gentus.index.config import IndexConfig
 from gentus.index.folder import Layout, damaged, read_config, verify_files
 from gentus.index.hits import Hit, NameCache, resolve
-from gentus.index.info import describe
+from gentus.index.info import index_facts
+from gentus.index.listing import TableEntry, TableList
 from gentus.index.lookup import Lookup
 from gentus.index.queries import Content, NamedQuery, QueryInput, locate_query, read_many
 from gentus.index.ranker import rank
@@ -34,6 +35,7 @@ from gentus.table import Table
 
 if TYPE_CHECKING:
     from gentus.generator.model import Generator
+    from gentus.index.description import TableDescription
     from gentus.index.duplicates import Duplicates
     from gentus.index.union_plan import UnionOptions
     from gentus.index.updater import Changes, Updater
@@ -309,11 +311,22 @@ class Index:
             found = self.catalogue.identifiers.of_table(name, self.config.levels)
         return None if found is None else format_sid(*found)
 
+    def entries(self, words: str = "") -> list[TableEntry]:
+        """All tables that can be found, sorted by name, or those whose names contain all words."""
+        self.refresh()
+        with self._lock, explain_errors(self.layout):
+            found = TableList.load(self.catalogue, self.config.levels, self.limits.rows)
+        return found.entries(found.matching(words))
+
+    def describe(self, name: str) -> TableDescription:
+        """A table of the index: where it is, its shape, its identifier, and what its columns contain."""
+        return self._lookup.describe(name, self.sid(name))
+
     def info(self) -> dict[str, Any]:
         """What the index is made of, how large it is, its codebook statistics and its drift."""
         tables = len(self)
         with explain_errors(self.layout):
-            return describe(self.layout, self.config, self.catalogue, tables)
+            return index_facts(self.layout, self.config, self.catalogue, tables)
 
     def duplicates(self, min_share: float = 0.8) -> Duplicates:
         """Tables with the same rows as another, or with at least this share of their rows in another.

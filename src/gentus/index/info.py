@@ -21,7 +21,7 @@ GROWN = 1.0  # or this many were added for each that was there,
 SHRUNK = 0.5  # or this share of them was removed
 
 
-def describe(layout: Layout, config: IndexConfig, catalogue: Catalogue, tables: int) -> dict[str, Any]:
+def index_facts(layout: Layout, config: IndexConfig, catalogue: Catalogue, tables: int) -> dict[str, Any]:
     """Settings, sizes, codebook statistics and drift of an index, for JSON."""
     report, skipped, drifted = config.report, catalogue.tables.skipped(), drift(config, catalogue)
     trie, generator = _size(layout.trie(config.tree)), _size(layout.generator(config.generation))

@@ -10,6 +10,7 @@ import re
 import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gentus.align.alignment import Alignment
 from gentus.index.catalogue import AlteredError, Catalogue, explain_errors
@@ -31,6 +32,9 @@ from gentus.lake import (
 from gentus.lake.formats.detect import folder_format
 from gentus.lake.location import identity
 from gentus.table import Table
+
+if TYPE_CHECKING:
+    from gentus.index.description import TableDescription
 
 log = logging.getLogger("gentus.index")
 _SURROGATES = re.compile("[\ud800-\udfff]")
@@ -79,12 +83,15 @@ class Lookup:
                     known.path,
                 )
             return only_table(location, self.limits)
-        if isinstance(known.path, Path) and not known.path.exists():
+        self._verify_file(known)
+        return known
+
+    def _verify_file(self, source: Source) -> None:
+        if isinstance(source.path, Path) and not source.path.exists():
             raise Unreadable(
-                f"it is in the index, but its file {known.path} is no longer there; "
+                f"it is in the index, but its file {source.path} is no longer there; "
                 f"bring it back, or run: gentus sync {shlex.quote(str(self.layout.root))}"
             )
-        return known
 
     def source(self, name: str) -> Source | None:
         """Where a table is, by its name; None if there is none of that name."""
@@ -106,17 +113,45 @@ class Lookup:
 
     def unknown(self, name: str, suggest: bool = True) -> str:
         """The message that there is no such table, and which may have been meant."""
-        close = self._similar_names(name) if suggest else []
-        hint = f" Did you mean {' or '.join(close)}?" if close else ""
-        return f"it is neither a table of the index nor a file.{hint}"
+        return f"it is neither a table of the index nor a file.{self._suggestion(name) if suggest else ''}"
 
-    def _similar_names(self, name: str) -> list[str]:
+    def _suggestion(self, name: str) -> str:
         with explain_errors(self.layout):
             names = [found for found, _, _ in self.catalogue.tables.names_and_shapes()]
         own = _trigrams(name)
         if len(names) > _COMPARED:
             names = heapq.nlargest(_COMPARED, names, key=lambda other: len(own & _trigrams(other)))
-        return difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+        close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+        return f" Did you mean {' or '.join(close)}?" if close else ""
+
+    def describe(self, name: str, sid: str | None) -> TableDescription:
+        """A table of the index, by its name; without its file, as far as the catalogue knows it."""
+        from gentus.index.description import TableDescription, describe_columns
+
+        source = self.source(name)
+        if source is None:
+            raise ValueError(f"{name}: there is no table of this name in the index.{self._suggestion(name)}")
+        with explain_errors(self.layout):
+            known = self.catalogue.tables.entries([name])[name]
+        table, missing = None, None
+        try:
+            self._verify_file(source)
+            table = self.read(source)
+        except Unreadable as error:
+            missing = error.reason
+        rows = table.rows if table else known.rows or 0
+        return TableDescription(
+            name,
+            str(source.path),
+            source.part,
+            known.size,
+            sid,
+            rows,
+            rows >= self.limits.rows,
+            len(table.columns) if table else known.columns or 0,
+            describe_columns(table) if table else [],
+            missing,
+        )
 
     def align(self, query: QueryInput, table: str | Hit | QueryInput, names: bool = True) -> Alignment:
         """Which columns of a query and of a table belong together, and why."""

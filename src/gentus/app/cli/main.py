@@ -22,6 +22,7 @@ from gentus.app.cli.info import evaluate, info
 from gentus.app.cli.records import records
 from gentus.app.cli.search import search
 from gentus.app.cli.serve import mcp, serve
+from gentus.app.cli.tables import describe, tables
 from gentus.app.cli.union import union
 
 app = typer.Typer(
@@ -50,7 +51,7 @@ def demo(
 _COMMANDS: tuple[Callable[..., None], ...] = (
     *(index, search, align, union),
     *(add, remove, sync, refit, compact, check),
-    *(info, duplicates, evaluate, records, serve, mcp, demo),
+    *(info, tables, describe, duplicates, evaluate, records, serve, mcp, demo),
 )
 for _command in _COMMANDS:
     app.command("eval" if _command is evaluate else None)(_command)

@@ -113,7 +113,7 @@ async def tree(
 
     def work() -> dict[str, Any]:
         overview = server.handle.overview()
-        levels = overview.codes.shape[1]
+        levels = overview.tables.codes.shape[1]
         if len(codes) > levels:
             raise ApiError(422, f"identifiers have {levels} codes, not {len(codes)}")
         return overview.tree(codes)

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from gentus.arrays import F32
 from gentus.identifiers.codebooks import Codebooks
-from gentus.identifiers.semantic_ids import format_sid
 from gentus.index.catalogue.catalogue import Catalogue
 from gentus.index.index import Index
+from gentus.index.listing import TableList
 
 EXAMPLES = 3
 FEW = 50  # a node with at most so many tables lists them
@@ -23,16 +23,10 @@ FEW = 50  # a node with at most so many tables lists them
 
 @dataclass(slots=True)
 class Overview:
-    """N tables, sorted by name."""
+    """The list of N tables, with what its map and tree need."""
 
-    names: list[str]
-    folded: list[str]  # case-folded names
-    rows: list[int]  # as sampled
-    columns: list[int]
-    codes: NDArray[np.unsignedinteger[Any]]  # (N, L)
-    suffixes: NDArray[np.int64]  # (N,)
+    tables: TableList
     codebooks: Codebooks
-    sample_rows: int  # a sample of so many rows may be cut off
     _order: NDArray[np.int64] | None = field(default=None, init=False)
     _map: dict[int, tuple[bytes, bytes]] = field(default_factory=dict, init=False)
 
@@ -41,42 +35,18 @@ class Overview:
         """Read the catalogue."""
         # On the connection of the index, this transaction could meet that of a refresh in another thread.
         with closing(Catalogue(index.layout.catalogue)) as catalogue:
-            found = catalogue.listed(index.decoder.codebooks.levels)
-        return cls(
-            found.names,
-            [name.casefold() for name in found.names],
-            found.rows,
-            found.columns,
-            found.codes,
-            found.suffixes,
-            index.decoder.codebooks,
-            index.limits.rows,
-        )
+            codebooks = index.decoder.codebooks
+            return cls(TableList.load(catalogue, codebooks.levels, index.limits.rows), codebooks)
 
     def __len__(self) -> int:
         """How many tables there are."""
-        return len(self.names)
-
-    def entry(self, at: int) -> dict[str, Any]:
-        """One table, as the list shows it."""
-        return {
-            "name": self.names[at],
-            "rows": self.rows[at],
-            "more_rows": self.rows[at] >= self.sample_rows,
-            "columns": self.columns[at],
-            "sid": format_sid(self.codes[at], int(self.suffixes[at])),
-        }
+        return len(self.tables)
 
     def page(self, words: str, offset: int, limit: int) -> dict[str, Any]:
         """A page of the tables whose names contain all words."""
-        wanted = words.casefold().split()
-        if wanted:
-            found = [at for at, name in enumerate(self.folded) if all(word in name for word in wanted)]
-        else:
-            found = list(range(offset, min(offset + limit, len(self))))
-            return {"total": len(self), "offset": offset, "tables": [self.entry(at) for at in found]}
-        some = found[offset : offset + limit]
-        return {"total": len(found), "offset": offset, "tables": [self.entry(at) for at in some]}
+        found = self.tables.matching(words)
+        shown = self.tables.entries(found[offset : offset + limit])
+        return {"total": len(found), "offset": offset, "tables": [one.to_dict() for one in shown]}
 
     # --- the tree ---------------------------------------------------------------------------------------
 
@@ -84,14 +54,14 @@ class Overview:
     def order(self) -> NDArray[np.int64]:
         """(N,) tables sorted by identifier."""
         if self._order is None:
-            self._order = np.lexsort((self.suffixes, *self.codes.T[::-1]))
+            self._order = np.lexsort((self.tables.suffixes, *self.tables.codes.T[::-1]))
         return self._order
 
     def descendants(self, prefix: list[int]) -> NDArray[np.int64]:
         """The tables whose identifiers begin with a prefix, sorted by identifier."""
         found = self.order
         for level, code in enumerate(prefix):
-            column = self.codes[found, level].astype(np.int64)
+            column = self.tables.codes[found, level].astype(np.int64)
             found = found[np.searchsorted(column, code) : np.searchsorted(column, code, "right")]
         return found
 
@@ -99,16 +69,16 @@ class Overview:
         """The codes that follow a prefix, and the tables below it."""
         found = self.descendants(prefix)
         children: list[dict[str, Any]] = []
-        if len(prefix) < self.codes.shape[1] and len(found):
+        if len(prefix) < self.tables.codes.shape[1] and len(found):
             codes, first, counts = np.unique(
-                self.codes[found, len(prefix)], return_index=True, return_counts=True
+                self.tables.codes[found, len(prefix)], return_index=True, return_counts=True
             )
             for code, begin, count in zip(codes.tolist(), first.tolist(), counts.tolist(), strict=True):
                 some = found[begin : begin + min(count, EXAMPLES)].tolist()
-                examples = [self.names[at] for at in some]
+                examples = [self.tables.names[at] for at in some]
                 children.append({"code": code, "tables": count, "examples": examples})
         children.sort(key=lambda child: (-child["tables"], child["code"]))
-        below = [self.names[at] for at in found.tolist()] if len(found) <= FEW else []
+        below = [self.tables.names[at] for at in found.tolist()] if len(found) <= FEW else []
         return {"prefix": prefix, "tables": len(found), "children": children, "below": below}
 
     # --- the map ----------------------------------------------------------------------------------------
@@ -119,13 +89,13 @@ class Overview:
             chosen = np.arange(len(self))
             if len(self) > most:
                 chosen = np.arange(most) * len(self) // most
-            flat = project_2d(self.codebooks.decode(self.codes[chosen]))
+            flat = project_2d(self.codebooks.decode(self.tables.codes[chosen]))
             points = flat.astype(np.float64).round(4).tolist()
-            first = self.codes[chosen, 0].tolist()
+            first = self.tables.codes[chosen, 0].tolist()
             document = {
                 "total": len(self),
                 "points": [[x, y, code] for (x, y), code in zip(points, first, strict=True)],
-                "names": [self.names[at] for at in chosen.tolist()],
+                "names": [self.tables.names[at] for at in chosen.tolist()],
             }
             text = json.dumps(document, separators=(",", ":")).encode()
             self._map[most] = text, gzip.compress(text, 5)

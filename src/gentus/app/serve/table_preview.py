@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from contextlib import closing
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from gentus.align.table_profile import profile_table
 from gentus.app.serve.query_input import ResolvedQuery, naming_the_table
 from gentus.app.serve.service import Service
+from gentus.index.description import describe_columns
 from gentus.lake import Limits, Source, Unreadable
 from gentus.lake.base import failure_reason
 from gentus.lake.formats.typed import session, text_of
 from gentus.lake.full.open import open_full
 from gentus.lake.full.rows import Tally
-from gentus.table import EMPTY, Table
+from gentus.table import EMPTY
 
 if TYPE_CHECKING:
     from gentus.lake.full.rows import FullTable
 
-EXAMPLES = 5
 _MOST_CELLS = 100_000  # per response
-KINDS = ("number", "date", "text")
 
 
 def describe_table(service: Service, query: ResolvedQuery, rows: int) -> dict[str, Any]:
@@ -35,7 +33,7 @@ def describe_table(service: Service, query: ResolvedQuery, rows: int) -> dict[st
         "sid": index.sid(query.source.name) if query.of_lake else None,
         "rows": read.rows,
         "more_rows": read.rows >= index.limits.rows,
-        "columns": profile(read),
+        "columns": [asdict(column) for column in describe_columns(read)],
         "sample": sample,
     }
 
@@ -50,24 +48,6 @@ def align_table(service: Service, query: ResolvedQuery, table: str, names: bool)
         "query_columns": [column.name for column in left.columns],
         "table_columns": [column.name for column in right.columns],
     }
-
-
-def profile(table: Table) -> list[dict[str, Any]]:
-    """Type, fill rate, distinct values and examples of every column, from a sample."""
-    kinds = profile_table(table).type_shares
-    profiles = []
-    for column, kind in zip(table.columns, kinds, strict=True):
-        common = Counter(column.cells)
-        profiles.append(
-            {
-                "name": column.name,
-                "type": KINDS[int(kind.argmax())] if column.cells and kind.any() else "empty",
-                "filled": round(len(column.cells) / max(table.rows, 1), 4),
-                "distinct": len(common),
-                "examples": [cell for cell, _ in common.most_common(EXAMPLES)],
-            }
-        )
-    return profiles
 
 
 def first_rows(source: Source, columns: list[str], rows: int, limits: Limits) -> list[list[str | None]]:
