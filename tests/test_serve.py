@@ -211,11 +211,19 @@ def test_align(api: Served) -> None:
         ({"query": {"upload": "x"}}, 404, "send the file again"),
         ({"query": {}}, 422, "exactly one of"),
         ({"query": {"table": "a", "upload": "b"}}, 422, "exactly one of"),
-        ({"query": {"path": "/etc/passwd"}}, 422, "path"),
+        ({"query": {"path": "/etc/passwd"}}, 422, "the field 'query.path' is not known here"),
+        ({}, 422, "the field 'query' is missing"),
+        ({"k": 3}, 422, "the field 'query' is missing"),
+        ({"query": "fish_0.csv"}, 422, "the field 'query' has to be an object"),
+        ({"query": {"table": 5}}, 422, "the field 'query.table' has to be text"),
+        ({"query": {"rows": {"a": 1}}}, 422, "the field 'query.rows' has to be a list"),
+        ({"query": {"table": "fish_0.csv"}, "k": "many"}, 422, "the field 'k' has to be a whole number"),
+        ({"query": {"table": "a.csv"}, "explain": 5}, 422, "the field 'explain' has to be true or false"),
+        ([], 422, "the body has to be an object"),
         ({"query": {"rows": [{}]}}, 422, ""),
         ({"query": {"rows": [{"a": ""}]}}, 422, "rows.jsonl: "),
-        ({"query": {"table": "fish_0.csv"}, "k": 0}, 422, "k: "),
-        ({"query": {"table": "fish_0.csv"}, "k": 101}, 422, "k: "),
+        ({"query": {"table": "fish_0.csv"}, "k": 0}, 422, "the field 'k' has to be at least 1"),
+        ({"query": {"table": "fish_0.csv"}, "k": 101}, 422, "the field 'k' has to be at most 100"),
     ],
 )
 def test_searches_that_cannot_be(api: Served, body: Any, status: int, words: str) -> None:
@@ -252,14 +260,53 @@ def test_files_that_are_no_tables(api: Served, name: str, content: bytes, words:
     assert not list(api.server.uploads.folder.glob("*.exe"))
 
 
+def test_k_in_the_body_and_in_the_query_string(api: Served) -> None:
+    def found(answer: httpx.Response) -> int:
+        assert answer.status_code == 200, answer.text
+        return len(answer.json()["results"])
+
+    fish, by_name = as_csv("fish"), {"query": {"table": "fish_0.csv"}}
+    assert found(api.send_file("/api/search", "a.csv", fish)) == 10
+    assert found(api.send_file("/api/search", "a.csv", fish, k="3")) == 3
+    assert found(api.send_file("/api/search?k=4", "a.csv", fish)) == 4
+    assert found(api.send_file("/api/search?k=4", "a.csv", fish, k="4")) == 4
+    assert found(api.post_json("/api/search?k=5", by_name)) == 5
+    assert found(api.post_json("/api/search?k=5", {**by_name, "k": 5})) == 5
+    explained = api.send_file("/api/search?k=1", "a.csv", fish, explain="true").json()
+    assert explained["results"][0]["alignment"]["pairs"]
+    words = "k is 4 in the query string and 3 in the body; give it once"
+    for answer in (
+        api.send_file("/api/search?k=4", "a.csv", fish, k="3"),
+        api.post_json("/api/search?k=4", {**by_name, "k": 3}),
+    ):
+        assert (answer.status_code, answer.json()) == (422, {"error": words})
+    for path, words in (
+        ("/api/search?k=0", "the parameter 'k' has to be at least 1"),
+        ("/api/search?k=x", "the parameter 'k' has to be a whole number"),
+    ):
+        answer = api.post_json(path, by_name)
+        assert (answer.status_code, answer.json()) == (422, {"error": words})
+    assert api.get("/api/search").json() == {"error": "the parameter 'table' is missing"}
+
+
 def test_forms_that_cannot_be(api: Served) -> None:
     assert api.post("/api/upload", data={"a": "b"}).status_code == 415  # a form, but none with files
-    assert api.post("/api/upload", files={"other": ("a.csv", b"a")}).status_code == 422
     assert api.post("/api/search", content=b"{}", headers={"content-type": "text/plain"}).status_code == 415
-    assert (
-        api.post("/api/search", content=b"{", headers={"content-type": "application/json"}).status_code == 422
-    )
-    assert api.send_file("/api/search", "a.csv", as_csv("fish"), k="many").status_code == 422
+    cut = api.post("/api/search", content=b"{", headers={"content-type": "application/json"})
+    assert cut.status_code == 422
+    assert cut.json()["error"].startswith("the body is not valid JSON: ")
+    file = ("a.csv", as_csv("fish"))
+    forms: list[tuple[str, dict[str, Any], str]] = [
+        ("/api/upload", {"other": file}, "the field 'file' is missing (there is only 'other')"),
+        ("/api/search", {"k": (None, "3")}, "the field 'file' is missing; with curl: -F file=@mine.csv"),
+        ("/api/search", {"file": (None, "a,b")}, "the field 'file' is text and has to be a file"),
+        ("/api/search", {"file": file, "k": (None, "many")}, "the field 'k' has to be a whole number"),
+        ("/api/search", {"file": file, "kk": (None, "3")}, "the field 'kk' is not known here"),
+        ("/api/upload", {"file": file, "k": (None, "3")}, "the field 'k' is not known here"),
+    ]
+    for path, files, words in forms:
+        answer = api.post(path, files=files)
+        assert (answer.status_code, words in answer.json()["error"]) == (422, True), answer.text
     broken = {"content-type": "multipart/form-data; boundary=x"}
     assert api.post("/api/upload", content=b"--x\r\nnonsense", headers=broken).status_code in (400, 422)
 
@@ -517,7 +564,7 @@ def test_the_page_and_its_files(api: Served) -> None:
         assert page.headers["cache-control"] == "no-cache"
     again = api.get("/", headers={"if-none-match": page.headers["etag"]})
     assert (again.status_code, again.content) == (304, b"")
-    assert api.get("/page/nothing.js").json() == {"error": "there is no such file"}
+    assert api.get("/page/nothing.js").json() == {"error": "there is nothing at this address; see /docs"}
     for path in ("/page/../app.py", "/page/%2e%2e/app.py", "/page//etc/passwd", "/page/../../index.py"):
         request = httpx.Request("GET", str(api.base_url) + path)
         assert api.send_raw(path).startswith(b"HTTP/1.1 404"), request
@@ -558,6 +605,26 @@ def test_what_is_not_there(api: Served) -> None:
     answer = api.get("/api/nothing")
     assert (answer.status_code, set(answer.json())) == (404, {"error"})
     assert api.put("/api/search").status_code == 405
+
+
+def test_a_wrong_address_in_a_browser(api: Served) -> None:
+    browser = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+    for path, status in (("/fish", 404), ("/page/none.js", 404), ("/api/upload", 405)):
+        page = api.get(path, headers=browser)
+        assert (page.status_code, page.headers["content-type"]) == (status, "text/html; charset=utf-8")
+        assert f"<code>{path}</code>" in page.text
+        assert '<a href="/">Back to the search</a>' in page.text
+        assert '<link rel="stylesheet" href="/page/style.css">' in page.text
+        assert "<script" not in page.text
+        assert "modulepreload" not in page.text
+        assert "as JSON" not in page.text
+        assert "script-src 'self'" in page.headers["content-security-policy"]
+    for path in ("/<script>alert(1)</script>", "/%3Cimg%20src=x%20onerror=alert(1)%3E", '/"><b>', "/%ff"):
+        page = api.get(path, headers=browser)
+        assert page.status_code == 404
+        shown = page.text.partition("<code>")[2].partition("</code>")[0]
+        assert not set('<>"') & set(shown)
+    assert len(api.get("/" + "x" * 5000, headers=browser).text) < 4000
 
 
 def test_the_command(index_path: Path, tmp_path: Path) -> None:

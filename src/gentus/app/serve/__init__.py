@@ -9,7 +9,7 @@ import every layer before `app`. The modules in reading order:
 - `index_handle`, `overview`: the open index; its list, map and tree.
 - `service`: index, uploads and limits together. `server`: the same with queues and metrics, for HTTP.
 - `query_input`, `batch_search`, `table_preview`, `client_union`: the operations, for HTTP and MCP alike.
-- `*_routes`, `app`, `run`: the HTTP server. `page/`: the page. `mcp_tools`: the MCP server.
+- `*_routes`, `wrong_address`, `app`, `run`: the HTTP server. `page/`: the page. `mcp_tools`: the MCP server.
 """
 
 from gentus.app.serve.settings import Settings

@@ -14,8 +14,10 @@ from starlette.exceptions import HTTPException
 from gentus import __version__
 from gentus.app.serve import change_routes, lake_routes, page_routes, search_routes, union_routes
 from gentus.app.serve.middleware import AllowedHosts, RequestGuard
+from gentus.app.serve.page_files import SHELL
 from gentus.app.serve.responses import describe_errors, json_response
 from gentus.app.serve.server import Server
+from gentus.app.serve.wrong_address import wants_html, wrong_address
 
 _TAGS = {
     "lake": "The index that is served: its tables, their map and their tree.",
@@ -26,8 +28,8 @@ _TAGS = {
 }
 _TOKEN = {"type": "http", "scheme": "bearer", "description": "The token that gentus serve was started with."}
 _STATUS_WORDS = {
-    404: "there is nothing at this path; see /docs",
-    405: "this method is not supported; see /docs",
+    404: "there is nothing at this address",
+    405: "this address is not to be used in this way",
 }
 
 
@@ -71,8 +73,14 @@ def make_app(server: Server, host: str = "127.0.0.1") -> FastAPI:
 
 
 async def _http_error(request: Request, error: HTTPException) -> Response:
-    words = _STATUS_WORDS.get(error.status_code, str(error.detail))
-    return json_response({"error": words}, error.status_code, dict(error.headers or {}))
+    status, headers = error.status_code, dict(error.headers or {})
+    words = _STATUS_WORDS.get(status)
+    if words is None:
+        return json_response({"error": str(error.detail)}, status, headers)
+    shell = request.app.state.server.files.get(SHELL)
+    if shell is not None and wants_html(request):
+        return wrong_address(request, shell.content.decode(), words, status, headers)
+    return json_response({"error": f"{words}; see /docs"}, status, headers)
 
 
 async def _validation_error(request: Request, error: RequestValidationError) -> Response:

@@ -15,13 +15,19 @@ _FILE = {"type": "string", "format": "binary", "description": "CSV, TSV, JSON, P
 
 
 @asynccontextmanager
-async def receive_form(request: Request) -> AsyncIterator[tuple[UploadFile, dict[str, str]]]:
-    """The file of a form, open inside the context, and its other fields."""
+async def receive_form(request: Request, *fields: str) -> AsyncIterator[tuple[UploadFile, dict[str, str]]]:
+    """The file of a form, open inside the context, and its other fields; only those named are accepted."""
     async with request.form(max_files=1, max_fields=5, max_part_size=1000) as form:
+        unknown = [name for name in form if name not in ("file", *fields)]
         file = form.get("file")
         if not isinstance(file, UploadFile):
-            raise ApiError(422, "the form needs a file in its field 'file'")
-        yield file, {key: value for key, value in form.items() if isinstance(value, str)}
+            wrong = "is text and has to be a file" if file is not None else "is missing"
+            found = f" (there is only {' and '.join(map(repr, unknown))})" if unknown else ""
+            raise ApiError(422, f"the field 'file' {wrong}{found}; with curl: -F file=@mine.csv")
+        if unknown:
+            known = " and ".join(map(repr, ("file", *fields)))
+            raise ApiError(422, f"the field {unknown[0]!r} is not known here; there is {known}")
+        yield file, {name: value for name, value in form.items() if isinstance(value, str)}
 
 
 def require_type(request: Request, *kinds: str) -> str:
@@ -35,7 +41,14 @@ def require_type(request: Request, *kinds: str) -> str:
 def form_schema(model: Any = None, **fields: Any) -> dict[str, Any]:
     """A form with a file, in OpenAPI; with a model, JSON is accepted as well."""
     properties = {"file": _FILE, **fields}
-    form = {"schema": {"type": "object", "required": ["file"], "properties": properties}}
+    form = {
+        "schema": {
+            "type": "object",
+            "required": ["file"],
+            "properties": properties,
+            "additionalProperties": False,
+        }
+    }
     content: dict[str, Any] = {"multipart/form-data": form}
     if model is not None:
         document = model.model_json_schema(ref_template="#/components/schemas/{model}")

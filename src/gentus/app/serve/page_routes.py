@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import PlainTextResponse, Response
 
 from gentus.app.serve import schema
 from gentus.app.serve.docs_page import docs_page
-from gentus.app.serve.errors import ApiError
 from gentus.app.serve.metrics import CONTENT_TYPE
 from gentus.app.serve.page_files import SHELL
 from gentus.app.serve.server import CurrentServer, Server
@@ -34,7 +33,7 @@ async def page(name: str, request: Request, server: CurrentServer) -> Response:
 def _file(server: Server, name: str, request: Request) -> Response:
     found = server.files.get(name)
     if found is None:
-        raise ApiError(404, "there is no such file")
+        raise HTTPException(404)
     headers = {"etag": found.etag, "cache-control": "no-cache"}
     if request.headers.get("if-none-match") == found.etag:
         return Response(status_code=304, headers=headers)

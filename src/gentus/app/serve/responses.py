@@ -19,10 +19,46 @@ def json_response(document: Any, status: int = 200, headers: dict[str, str] | No
 
 
 def describe_errors(errors: Any) -> str:
-    """What is wrong with a request, in words."""
-    messages = []
-    for error in list(errors)[:5]:
-        field = ".".join(str(part) for part in error["loc"] if part not in ("body", "query"))
+    """What is wrong with a request, in words that name the field or the parameter."""
+    described = "; ".join(_words(error) for error in list(errors)[:5])
+    return described or "the request is not understood; see /docs"
+
+
+def _words(error: Any) -> str:
+    """One error of Pydantic; its place begins with `body` or `query`, the query string."""
+    place, *path = error["loc"]
+    kind, context = str(error["type"]), error.get("ctx", {})
+    if kind == "json_invalid":
+        return f"the body is not valid JSON: {context.get('error', error['msg'])}"
+    field = ".".join(str(part) for part in path)
+    kind_of_field = "parameter" if place == "query" else "field"
+    name = f"the {kind_of_field} '{field}'" if field else "the body"
+    if kind == "missing":
+        return f"{name} is missing"
+    if kind == "extra_forbidden":
+        return f"{name} is not known here"
+    if kind == "value_error":
         message = str(error["msg"]).removeprefix("Value error, ")
-        messages.append(f"{field}: {message}" if field else message)
-    return "; ".join(messages) or "the request is not understood; see /docs"
+        return f"{name}: {message}"
+    wanted = next((words for start, words in _WANTED.items() if kind.startswith(start)), None)
+    if wanted is not None:
+        return f"{name} has to be {wanted.format(**context)}"
+    return f"{name}: {error['msg']}"
+
+
+# What a field has to be, by the beginning of the type of a Pydantic error.
+_WANTED = {
+    "int_": "a whole number",
+    "bool_": "true or false",
+    "string_type": "text",
+    "string_too_short": "at least {min_length} characters long",
+    "string_too_long": "at most {max_length} characters long",
+    "string_pattern": "written like {pattern}",
+    "list_type": "a list",
+    "too_short": "at least {min_length} long",
+    "dict_type": "an object",
+    "model_": "an object",
+    "greater_than_equal": "at least {ge}",
+    "less_than_equal": "at most {le}",
+    "literal_error": "one of {expected}",
+}

@@ -29,12 +29,17 @@ class QueryRef(Strict):
         return self
 
 
-class SearchRequest(Strict):
+class SearchOptions(Strict):
+    """How many tables are wanted, and whether with their alignments."""
+
+    k: Annotated[int, Field(ge=1, le=100)] = 10
+    explain: bool = False
+
+
+class SearchRequest(SearchOptions):
     """A search."""
 
     query: QueryRef
-    k: Annotated[int, Field(ge=1, le=100)] = 10
-    explain: bool = False
 
 
 class AlignRequest(Strict):

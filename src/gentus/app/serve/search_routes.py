@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, BinaryIO
 
@@ -21,7 +22,9 @@ from gentus.app.serve.server import CurrentServer, Server, client_of
 from gentus.app.serve.table_preview import align_table
 from gentus.app.serve.uploads import copy_writer
 
-_K = {"type": "integer", "minimum": 1, "maximum": 100, "default": 10}
+_MOST = 100
+_K = {"type": "integer", "minimum": 1, "maximum": _MOST, "default": 10}
+_EXPLAIN = {"type": "boolean", "default": False}
 
 router = APIRouter(tags=["search"], responses=ERROR_RESPONSES, default_response_class=Response)
 
@@ -53,22 +56,30 @@ async def upload(request: Request, server: CurrentServer) -> Response:
 @router.post(
     "/api/search",
     responses={200: {"model": schema.SearchAnswer}},
-    openapi_extra={"requestBody": form_schema(schema.SearchRequest, k=_K)},
+    openapi_extra={"requestBody": form_schema(schema.SearchRequest, k=_K, explain=_EXPLAIN)},
 )
-async def search(request: Request, server: CurrentServer) -> Response:
-    """Find tables whose rows can be appended to a query's: a file, an upload, a table, or rows."""
+async def search(
+    request: Request,
+    server: CurrentServer,
+    k: Annotated[int | None, Query(ge=1, le=_MOST)] = None,
+    explain: bool | None = None,
+) -> Response:
+    """Find tables whose rows can be appended to a query's: a file, an upload, a table, or rows.
+
+    `k` and `explain` may stand in the body or in the query string.
+    """
     client = client_of(request)
     if require_type(request, "multipart/form-data", "application/json") == "application/json":
         body = await request.body()
         wanted = _parse_search(body)
+        given = wanted.model_dump(include=wanted.model_fields_set - {"query"})
+        options = _Options.of({"k": k, "explain": explain}, given)
         opener = partial(resolve_query, server, client, wanted.query)
-        if wanted.explain:
-            return await _search_explained(request, server, wanted.k, opener)
-        return await _search(request, server, wanted.k, len(body), opener)
-    async with receive_form(request) as (file, fields):
-        k = _parse_k(fields.get("k", "10"), server.settings.hits)
+        return await _search(request, server, options, len(body), opener)
+    async with receive_form(request, "k", "explain") as (file, fields):
+        options = _Options.of({"k": k, "explain": explain}, _parse_fields(fields))
         opener = partial(store_query, server, client, file.filename or "", copy_writer(file.file))
-        return await _search(request, server, k, file.size or 0, opener)
+        return await _search(request, server, options, file.size or 0, opener)
 
 
 @router.get("/api/search", responses={200: {"model": schema.SearchAnswer}})
@@ -76,14 +87,12 @@ async def search_by_name(
     request: Request,
     server: CurrentServer,
     table: Annotated[str, Query(min_length=1, max_length=4096)],
-    k: Annotated[int, Query(ge=1, le=100)] = 10,
+    k: Annotated[int, Query(ge=1, le=_MOST)] = 10,
     explain: bool = False,
 ) -> Response:
     """Find tables whose rows can be appended to a table of the lake."""
     opener = partial(resolve_query, server, client_of(request), schema.QueryRef(table=table))
-    if explain:
-        return await _search_explained(request, server, k, opener)
-    return await _search(request, server, k, 0, opener)
+    return await _search(request, server, _Options(k, explain), 0, opener)
 
 
 @router.post("/api/align", responses={200: {"model": schema.AlignAnswer}})
@@ -97,25 +106,52 @@ async def align(request: Request, server: CurrentServer, wanted: schema.AlignReq
     return json_response(await server.quick(request, work))
 
 
-async def _search(request: Request, server: Server, k: int, size: int, opener: OpenQuery) -> Response:
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """How many tables are wanted, and whether with their alignments."""
+
+    k: int = 10
+    explain: bool = False
+
+    @classmethod
+    def of(cls, in_address: dict[str, Any], in_body: dict[str, Any]) -> _Options:
+        """Options from the query string and from the body; an error if they contradict each other."""
+        chosen = {name: value for name, value in in_address.items() if value is not None}
+        for name, value in in_body.items():
+            if chosen.setdefault(name, value) != value:
+                raise ApiError(
+                    422, f"{name} is {chosen[name]} in the query string and {value} in the body; give it once"
+                )
+        return cls(**chosen)
+
+
+async def _search(
+    request: Request, server: Server, options: _Options, size: int, opener: OpenQuery
+) -> Response:
+    k = options.k
+    if options.explain:
+        return json_response(await server.slow(request, lambda cancel: search_one(server, k, opener, True)))
     if size > server.settings.batch_bytes:  # it would make the others of its batch wait
         return json_response(await server.quick(request, lambda: search_one(server, k, opener)))
     batchable = Batchable(opener, ("search", k), partial(search_batch, server, k))
     return json_response(await server.quick(request, batchable))
 
 
-async def _search_explained(request: Request, server: Server, k: int, opener: OpenQuery) -> Response:
-    return json_response(await server.slow(request, lambda cancel: search_one(server, k, opener, True)))
-
-
 def _parse_search(body: bytes) -> schema.SearchRequest:
     try:
         return schema.SearchRequest.model_validate_json(body)
     except ValidationError as error:
-        raise ApiError(422, describe_errors(error.errors())) from error
+        raise _body_error(error) from error
 
 
-def _parse_k(text: str, most: int) -> int:
-    if not text.isascii() or not text.isdecimal() or not 1 <= int(text[:9]) <= most:
-        raise ApiError(422, f"k is a whole number from 1 to {most}")
-    return int(text)
+def _parse_fields(fields: dict[str, str]) -> dict[str, Any]:
+    """The fields of a form beside its file."""
+    try:
+        return schema.SearchOptions.model_validate(fields).model_dump(exclude_unset=True)
+    except ValidationError as error:
+        raise _body_error(error) from error
+
+
+def _body_error(error: ValidationError) -> ApiError:
+    places: Any = ({**one, "loc": ("body", *one["loc"])} for one in error.errors())
+    return ApiError(422, describe_errors(places))

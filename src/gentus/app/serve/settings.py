@@ -19,7 +19,6 @@ class Settings:
     rows: int = 1_000_000  # of an upload
     json_rows: int = 10_000
     columns: int = 1000  # of a query
-    hits: int = 100  # per search
     uploads: int = 400  # that are kept ...
     uploads_of_one: int = 100  # ... per client
     uploads_bytes: int = 1 << 30
