@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import sqlite3
@@ -91,12 +92,12 @@ def small(tmp_path: Path) -> Path:
 
 
 def test_index_search_info_eval(run: Run, small: Path, tmp_path: Path) -> None:
-    out = tmp_path / "new" / "index"
+    out = tmp_path / "a new" / "index"
     ran = run("index", small, "-o", out)
     assert (ran.code, ran.out) == (0, "")
     assert "6 tables indexed in" in ran.err
-    assert f"3 skipped: see gentus info {out} --skipped" in ran.err
-    assert f"gentus search {out} YOUR_TABLE" in ran.err
+    assert f"3 skipped: see gentus info '{out}' --skipped" in ran.err
+    assert f"gentus search '{out}' YOUR_TABLE" in ran.err
 
     ran = run("search", out, small / "fish_0.csv", "-k", 2)
     assert ran.code == 0
@@ -312,7 +313,7 @@ def test_an_index_that_is_none(run: Run, tmp_path: Path, lake: Path) -> None:
             ran = run(*command)
             assert (ran.code, ran.out) == (1, "")
             assert f"{words} {path}" in ran.err or f"{path} {words}" in ran.err
-            assert f"gentus index LAKE -o {path}" in ran.err
+            assert f"gentus index LAKE -o {shlex.quote(str(path))}" in ran.err
 
 
 @pytest.mark.parametrize(
@@ -339,8 +340,8 @@ def test_a_damaged_file_is_named(run: Run, copied: Path, lake: Path, file: str) 
         assert len(ran.err.splitlines()) == 1, said
         assert str(path.parent) in ran.err, said
         assert path.name in ran.err or (file, name) == ("config.json", "missing"), said
-        helps = "gentus index LAKE -o" if (file, name) == ("config.json", "missing") else "gentus check"
-        assert f"{helps} {copied}" in ran.err, said
+        helps = ("index", "LAKE", "-o") if (file, name) == ("config.json", "missing") else ("check",)
+        assert shlex.join(["gentus", *helps, str(copied)]) in ran.err, said  # its path needs quotes
         path.write_bytes(data)
     assert run("search", copied, lake / "fish_0.csv").code == 0
 
@@ -364,7 +365,7 @@ def test_an_index_of_another_format(run: Run, copied: Path, lake: Path) -> None:
     ran = run("search", copied, lake / "fish_0.csv")
     assert ran.code == 1
     assert f"{copied} has index format 99" in ran.err
-    assert f"gentus index {config['lake']} -o {copied}" in ran.err
+    assert shlex.join(["gentus", "index", config["lake"], "-o", str(copied)]) in ran.err
     assert run("info", copied, "--skipped").code == 1
     assert "has index format 99" in run("add", copied, lake / "fish_0.csv").err
     assert run("index", lake, "-o", copied).code == 0  # what the message says helps

@@ -32,6 +32,7 @@ from gentus.index.writer import writer
 from gentus.lake import Location, as_location
 from gentus.progress import Progress
 from gentus.search.trie import Trie, build_trie
+from gentus.shell import command
 
 
 @dataclass(slots=True)
@@ -58,7 +59,7 @@ def check(
         read_config(layout)  # which says what is wrong
         raise IndexFolderError(
             f"{layout.catalogue} is missing; nothing can be rebuilt without it. "
-            f"Build the index again: gentus index LAKE -o {layout.root}"
+            f"Build the index again: {command('index', 'LAKE', '-o', layout.root)}"
         )
     problems = list(_problems(layout))
     if repair and any(problem.cure == _REPAIR for problem in problems):
@@ -73,7 +74,7 @@ _REPAIR = "gentus check --repair"
 
 
 def _problems(layout: Layout) -> Iterator[Problem]:
-    rebuild = f"delete {layout.root}, then gentus index LAKE -o {layout.root}"
+    rebuild = f"delete {layout.root}, then {command('index', 'LAKE', '-o', layout.root)}"
     try:
         with closing(Catalogue(layout.catalogue)) as catalogue:
             for (message,) in catalogue.db.execute("PRAGMA integrity_check(5)"):
@@ -107,7 +108,7 @@ def _file_problems(layout: Layout, config: IndexConfig) -> Iterator[Problem]:
     for name, expected in config.files.items():
         reason = verify(layout, name, expected)
         if reason:
-            yield Problem(name, reason, _REPAIR if name.startswith("trie") else f"gentus refit {layout.root}")
+            yield Problem(name, reason, _REPAIR if name.startswith("trie") else command("refit", layout.root))
 
 
 def _config_problems(layout: Layout, config: IndexConfig) -> Iterator[Problem]:
@@ -117,7 +118,7 @@ def _config_problems(layout: Layout, config: IndexConfig) -> Iterator[Problem]:
         if written.config_version != config.config_version:
             yield Problem(name, "it is not the same version as that of the catalogue", _REPAIR)
         elif written != config:  # it has a checksum of its own
-            rebuild = f"gentus index {written.lake} -o {layout.root}"
+            rebuild = command("index", written.lake, "-o", layout.root)
             yield Problem(layout.catalogue.name, f"its configuration is not that of {name}", rebuild)
     except IndexFolderError as error:
         yield Problem(name, str(error).split(". ")[0], _REPAIR)
@@ -129,7 +130,7 @@ def _name_problems(layout: Layout, catalogue: Catalogue, lake: Location) -> Iter
         expected = name_at(as_location(entry.path), entry.part, lake, layout)
         if entry.name != expected:
             what = f"the table {entry.name} has the path {entry.path}, which is that of {expected}"
-            yield Problem(layout.catalogue.name, what, f"gentus sync {layout.root}")
+            yield Problem(layout.catalogue.name, what, command("sync", layout.root))
 
 
 def _tree_problems(
@@ -140,7 +141,7 @@ def _tree_problems(
     found = catalogue.identifiers.select(levels)
     listed = np.column_stack([found.codes, found.suffixes])
     if len(np.unique(listed, axis=0)) != len(listed):
-        yield Problem(layout.catalogue.name, "two tables have one identifier", f"gentus refit {layout.root}")
+        yield Problem(layout.catalogue.name, "two tables have one identifier", command("refit", layout.root))
     if not verified:
         return
     old = catalogue.identifiers.select(levels, until=since)

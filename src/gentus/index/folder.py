@@ -23,6 +23,7 @@ from typing import Any
 
 from gentus.files import write_file
 from gentus.index.config import FORMAT, FileChecksum, IndexConfig, from_document, to_document
+from gentus.shell import command
 
 
 class IndexFolderError(RuntimeError):
@@ -101,7 +102,7 @@ def refuse_foreign(layout: Layout) -> None:
                 if not (entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)):
                     raise IndexFolderError(
                         f"{entry.path} does not belong into an index: {_foreign(Path(entry.path))}. "
-                        f"Delete it, then see what is missing: gentus check {layout.root}"
+                        f"Delete it, then see what is missing: {command('check', layout.root)}"
                     )
 
 
@@ -185,7 +186,7 @@ def damaged(layout: Layout, path: Path, reason: object) -> IndexFolderError:
     """The error that says that a file of an index is damaged."""
     missing = "" if path.exists() else "missing or "
     return IndexFolderError(
-        f"{path} is {missing}damaged: {reason}. See what can be repaired: gentus check {layout.root}"
+        f"{path} is {missing}damaged: {reason}. See what can be repaired: {command('check', layout.root)}"
     )
 
 
@@ -200,14 +201,14 @@ def read_config(layout: Layout) -> IndexConfig:
         ) from error
     if not there:
         raise IndexFolderError(
-            f"There is no index at {layout.root}. Make one: gentus index LAKE -o {layout.root}"
+            f"There is no index at {layout.root}. Make one: {command('index', 'LAKE', '-o', layout.root)}"
         )
     if not layout.config.is_file():
         hint = "Its build was not finished; run" if layout.catalogue.is_file() else "Make an index with"
         raise IndexFolderError(
-            f"{layout.root} is not a finished index. {hint}: gentus index LAKE -o {layout.root}"
+            f"{layout.root} is not a finished index. {hint}: {command('index', 'LAKE', '-o', layout.root)}"
         )
-    repair = f"Mend it: gentus check {layout.root} --repair"
+    repair = f"Mend it: {command('check', layout.root, '--repair')}"
     try:
         document: dict[str, Any] = json.loads(layout.config.read_text("utf-8"))
         version, checksum = document["format"], document.pop("checksum", None)
@@ -222,7 +223,7 @@ def read_config(layout: Layout) -> IndexConfig:
     except ValueError as error:
         raise IndexFolderError(
             f"{layout.config} is not of this version of gentus ({error}). "
-            f"Build the index again: gentus index {lake or 'LAKE'} -o {layout.root}"
+            f"Build the index again: {command('index', lake or 'LAKE', '-o', layout.root)}"
         ) from error
 
 
@@ -231,7 +232,7 @@ def check_format(layout: Layout, version: object, lake: object) -> None:
     if version != FORMAT:
         raise IndexFolderError(
             f"{layout.root} has index format {version}, this version of gentus reads {FORMAT}. "
-            f"Build the index again: gentus index {lake or 'LAKE'} -o {layout.root}"
+            f"Build the index again: {command('index', lake or 'LAKE', '-o', layout.root)}"
         )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from gentus.index.catalogue import Catalogue
 from gentus.index.config import IndexConfig
 from gentus.index.folder import IndexFolderError, Layout, read_config
+from gentus.shell import command
 
 # When a refit is advised:
 FEW = 20  # of so few new tables nothing can be said
@@ -95,5 +96,5 @@ def skipped(path: str | os.PathLike[str]) -> list[tuple[str, str]]:
     except sqlite3.Error as error:
         raise IndexFolderError(
             f"{layout.catalogue} is missing or damaged: {error}. "
-            f"Build the index again: gentus index LAKE -o {layout.root}"
+            f"Build the index again: {command('index', 'LAKE', '-o', layout.root)}"
         ) from error

@@ -32,6 +32,7 @@ from gentus.index.index import Index
 from gentus.lake import Unreadable
 from gentus.metrics import load_groundtruth
 from gentus.settings import RecordSettings
+from gentus.shell import command
 
 
 def inspect(
@@ -123,7 +124,7 @@ def _features(
     if not all(layout.chunk(chunk).is_file() for chunk in {chunk for _, chunk, _ in tables}):
         raise IndexFolderError(
             f"Cached features are missing from {layout.cache}. "
-            f"Make them again: gentus index {index.config.lake} -o {layout.root}"
+            f"Make them again: {command('index', index.config.lake, '-o', layout.root)}"
         )
     for features in stream_features(tables, layout):
         widths.append(np.diff(features.tables))

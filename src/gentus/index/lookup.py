@@ -7,7 +7,6 @@ import heapq
 import logging
 import os
 import re
-import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,6 +30,7 @@ from gentus.lake import (
 )
 from gentus.lake.formats.detect import folder_format
 from gentus.lake.location import identity
+from gentus.shell import command
 from gentus.table import Table
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class Lookup:
         if isinstance(source.path, Path) and not source.path.exists():
             raise Unreadable(
                 f"it is in the index, but its file {source.path} is no longer there; "
-                f"bring it back, or run: gentus sync {shlex.quote(str(self.layout.root))}"
+                f"bring it back, or run: {command('sync', self.layout.root)}"
             )
 
     def source(self, name: str) -> Source | None:

@@ -14,6 +14,7 @@ from gentus.index.model_file import load_model
 from gentus.search.beam import Decoder
 from gentus.search.overlay import apply_delta
 from gentus.search.trie import Trie, build_trie
+from gentus.shell import command
 
 ATTEMPTS = 6  # to load files that a writer may replace meanwhile
 
@@ -70,7 +71,7 @@ def _read_current(layout: Layout, catalogue: Catalogue) -> _Current:
         if config is None:
             raise IndexFolderError(
                 f"{layout.catalogue} does not say which files are current. "
-                f"Build the index again: gentus index LAKE -o {layout.root}"
+                f"Build the index again: {command('index', 'LAKE', '-o', layout.root)}"
             )
         check_format(layout, config.format, config.lake)
         identifiers = catalogue.identifiers

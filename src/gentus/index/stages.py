@@ -43,6 +43,7 @@ from gentus.neighbours.graph import Neighbours, find_neighbours, mutual_neighbou
 from gentus.progress import Progress
 from gentus.search.trie import Trie, build_trie
 from gentus.settings import BuildSettings
+from gentus.shell import command
 from gentus.table import evenly_spaced
 from gentus.threads import one_blas_thread
 
@@ -155,7 +156,7 @@ def draw_sample(run: Run) -> Sample:
     if not len(tables):
         skipped = run.catalogue.tables.skipped()
         why = f" ({len(skipped)} skipped, such as {skipped[0][0]}: {skipped[0][1]})" if skipped else ""
-        hint = f" See why: gentus info {run.layout.root} --skipped" if skipped else ""
+        hint = f" See why: {command('info', run.layout.root, '--skipped')}" if skipped else ""
         raise IndexFolderError(f"No table could be read in {run.lake}{why}.{hint}")
     widths = np.minimum(widths, settings.fit_width)
     order = np.random.default_rng(settings.seed).permutation(len(tables))

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from gentus.app.cli.common import AsJson, IndexPath, TimeBudget, emit, one_of, say
+from gentus.shell import command
 
 
 def index(
@@ -132,7 +133,7 @@ def index(
     except KeyboardInterrupt:
         say(
             "\nStopped. The tables read so far are kept; run the same command to resume: "
-            f"gentus index {lake} -o {out}"
+            + command("index", lake, "-o", out)
         )
         raise typer.Exit(130) from None
     seconds = time.perf_counter() - started
@@ -167,8 +168,8 @@ def _summary(info: dict[str, Any], seconds: float, out: Path) -> Iterator[str]:
         outside = labels["pairs_outside_the_lake"]
         yield f"{outside:,} labelled pairs name tables that are not in the lake; they were left out."
     if info["skipped"]:
-        yield f"{info['skipped']:,} skipped: see gentus info {out} --skipped"
-    yield f"Search it: gentus search {out} YOUR_TABLE"
+        yield f"{info['skipped']:,} skipped: see {command('info', out, '--skipped')}"
+    yield f"Search it: {command('search', out, 'YOUR_TABLE')}"
 
 
 def refit(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gentus.app.cli.common import AsJson, IndexPath, emit, open_index, say
+from gentus.shell import command
 
 if TYPE_CHECKING:
     from gentus.index.updater import Changes
@@ -74,7 +75,7 @@ def sync(
         drift = opened.info()["drift"]
     _print_changes(changes, time.perf_counter() - started, as_json, dry_run)
     if drift["refit_advised"] and not dry_run:
-        say(f"A refit is advised: {'; '.join(drift['reasons'])}. Run: gentus refit {index}")
+        say(f"A refit is advised: {'; '.join(drift['reasons'])}. Run: {command('refit', index)}")
 
 
 def compact(index: IndexPath, as_json: AsJson = False) -> None:

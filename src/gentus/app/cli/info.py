@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from gentus.app.cli.common import AsJson, Beam, Count, IndexPath, emit, open_index, say
+from gentus.shell import command
 
 
 def info(
@@ -79,7 +80,7 @@ def _drift_line(drift: dict[str, Any], statistics: dict[str, Any], index: Path) 
             f"{drift['collision_rate']:.1%} share their codes (largest bucket {drift['largest_bucket']})"
         )
     if drift["refit_advised"]:
-        return f"{line}. A refit is advised: {'; '.join(drift['reasons'])}. Run: gentus refit {index}"
+        return f"{line}. A refit is advised: {'; '.join(drift['reasons'])}. Run: {command('refit', index)}"
     return f"{line}. No refit is needed"
 
 
