@@ -8,23 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from gentus.arrays import I64
+from gentus.arrays import I64, U64
 from gentus.index.catalogue import Catalogue, TableShape
 from gentus.index.row_overlap import (
     CONTAINS,
     KINDS,
     MIN_SHARE,
+    NO_ROW,
     NONE,
     Kind,
     SketchMatrix,
     rows_in_words,
     shared_values,
 )
-from gentus.table import RowSketch
+from gentus.lake.row_sketch import KEPT
 
 _KEYS = 32  # of a table's smallest hashes: near duplicates have most of them in common
 _NEAREST = 8  # tables with the same hash that a table is compared with
@@ -90,11 +93,22 @@ class Duplicates:
 
 @dataclass(frozen=True, slots=True)
 class _Link:
-    """A table and the one whose rows it has."""
+    """A table and the one whose rows it has, by their places."""
 
     other: int
     kind: Kind
     share: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    """The row sketches of n tables, in the order of names."""
+
+    ids: I64  # (n,)
+    rows: I64  # (n,) distinct ones
+    complete: NDArray[np.bool_]  # (n,)
+    first: I64  # (n,) the first table with the same digest
+    matrix: SketchMatrix
 
 
 def find_duplicates(catalogue: Catalogue, min_share: float = MIN_SHARE) -> Duplicates:
@@ -103,94 +117,89 @@ def find_duplicates(catalogue: Catalogue, min_share: float = MIN_SHARE) -> Dupli
         raise ValueError(f"the least share is {min_share:g}; give one from 0.5 to 1")
     with catalogue.transaction(read=True):
         loaded = _load(catalogue)
-        links = loaded.copies | _near(loaded, min_share)
-        shapes = catalogue.tables.shapes({*links, *(link.other for link in links.values())})
-    copies = [table for table, link in links.items() if link.kind == "exact"]
-    return Duplicates(loaded.tables, _groups(links, shapes, loaded.partial), _bytes(copies, links, shapes))
-
-
-@dataclass(frozen=True, slots=True)
-class _Loaded:
-    """The sketches of a lake: exact copies, and one table of each."""
-
-    tables: int
-    ids: I64  # (n,) of distinct tables, those with most rows first
-    matrix: SketchMatrix  # of the same
-    copies: dict[int, _Link]
-    partial: set[int]  # ids of tables of which only the first rows were compared
+        copies = np.flatnonzero(loaded.first != np.arange(len(loaded.ids)))
+        links = {at: _Link(int(loaded.first[at]), "exact", 1.0) for at in copies.tolist()}
+        links |= _near(loaded, min_share)
+        places = sorted({*links, *(link.other for link in links.values())})
+        ids = dict(zip(places, loaded.ids[places].tolist(), strict=True))
+        found = catalogue.tables.shapes(ids.values())
+    shapes = {place: found[table] for place, table in ids.items()}
+    taken = _bytes(copies.tolist(), links, shapes)
+    return Duplicates(len(loaded.ids), _groups(links, shapes, loaded.complete), taken)
 
 
 def _load(catalogue: Catalogue) -> _Loaded:
-    first: dict[bytes, int] = {}  # by digest
-    copies: dict[int, _Link] = {}
-    partial: set[int] = set()
-    ids: list[int] = []
-    rows: list[int] = []
-    parts: list[SketchMatrix] = []
-    waiting: list[RowSketch] = []
-    count = 0
-    for table, sketch in catalogue.row_sketches.each():
-        count += 1
-        if not sketch.complete:
-            partial.add(table)
-        if (original := first.setdefault(sketch.digest, table)) != table:
-            copies[table] = _Link(original, "exact", 1.0)
-            continue
-        ids.append(table)
-        rows.append(sketch.rows)
-        waiting.append(sketch)
-        if len(waiting) == _AT_ONCE:
-            parts.append(SketchMatrix.of(waiting))
-            waiting = []
-    parts.append(SketchMatrix.of(waiting))
-    order = np.argsort(-np.array(rows, np.int64), kind="stable")
-    smallest = np.concatenate([part.smallest for part in parts])[order]
-    last = np.concatenate([part.last for part in parts])[order]
-    return _Loaded(count, np.array(ids, np.int64)[order], SketchMatrix(smallest, last), copies, partial)
+    count = catalogue.row_sketches.count()
+    numbers = np.zeros((count, 3), np.int64)  # id, rows, complete
+    digests = np.zeros(count, np.uint64)
+    smallest, last = np.zeros((count, KEPT), np.uint32), np.zeros(count, np.uint32)
+    left, end = catalogue.row_sketches.each(), 0
+    while some := list(islice(left, _AT_ONCE)):
+        begin, end = end, end + len(some)
+        numbers[begin:end] = [(table, one.rows, one.complete) for table, one in some]
+        digests[begin:end] = np.frombuffer(b"".join(one.digest for _, one in some), "<u8")
+        part = SketchMatrix.of([one for _, one in some])
+        smallest[begin:end], last[begin:end] = part.smallest, part.last
+    ids, rows, complete = numbers[:end].T
+    _, firsts, of = np.unique(digests[:end], return_index=True, return_inverse=True)
+    matrix = SketchMatrix(smallest[:end], last[:end])
+    return _Loaded(ids, rows, complete.astype(bool), firsts[of], matrix)
 
 
 def _near(loaded: _Loaded, min_share: float) -> dict[int, _Link]:
     """For every distinct table the longer one, or the one before it, that has most of its rows."""
+    distinct = np.unique(loaded.first)
+    distinct = distinct[np.argsort(-loaded.rows[distinct], kind="stable")]  # the longest first
     best = np.zeros(len(loaded.ids))
     links: dict[int, _Link] = {}
-    for ours, others in _candidates(loaded.matrix):
+    for ours, others in _candidates(loaded.matrix, distinct):
         kinds, shares = loaded.matrix.compare(ours, others, min_share)
-        for at in np.flatnonzero((kinds != NONE) & (kinds != CONTAINS) & (shares > best[ours])):
-            our, share = ours[at], float(shares[at])
+        better = (kinds != NONE) & (kinds != CONTAINS) & (shares > best[ours])
+        for our, other, kind, share in zip(
+            *(some[better].tolist() for some in (ours, others, kinds, shares)), strict=True
+        ):
             if share > best[our]:
                 best[our] = share
-                other = int(loaded.ids[others[at]])
-                links[int(loaded.ids[our])] = _Link(other, KINDS[kinds[at]], round(share, 2))
+                links[our] = _Link(other, KINDS[kind], round(share, 2))
     return links
 
 
-def _candidates(matrix: SketchMatrix) -> Iterator[tuple[I64, I64]]:
-    """Pairs of tables with a common hash, the longer table second, some thousand at a time."""
-    keys = matrix.smallest[:, :_KEYS]
-    slices = 1 + keys.size // _SLICE
+def _candidates(matrix: SketchMatrix, distinct: I64) -> Iterator[tuple[I64, I64]]:
+    """Pairs of tables with a common hash, the later one of the list first, some thousand at a time."""
+    slices = 1 + len(distinct) * _KEYS // _SLICE
     for number in range(slices):
-        # Hashes are small numbers here, so their last bits tell the slices.
-        some = keys if slices == 1 else np.where(keys % slices == number, keys, keys.dtype.type(0xFFFFFFFF))
-        owners, values = shared_values(some, np.arange(len(keys), dtype=np.uint64))
+        owners, values = shared_values(*_keys(matrix, distinct, slices, number))
         pairs = [np.zeros(0, np.int64)]
         for step in range(1, _NEAREST + 1):
             same = np.flatnonzero(values[step:] == values[:-step])
-            pairs.append(owners[same + step] * len(keys) + owners[same])
+            pairs.append(owners[same + step] * len(distinct) + owners[same])
         found = np.unique(np.concatenate(pairs))
         for begin in range(0, len(found), _AT_ONCE):
-            yield np.divmod(found[begin : begin + _AT_ONCE], len(keys))
+            ours, others = np.divmod(found[begin : begin + _AT_ONCE], len(distinct))
+            yield distinct[ours], distinct[others]
+
+
+def _keys(matrix: SketchMatrix, distinct: I64, slices: int, number: int) -> tuple[U64, U64]:
+    """(m,) owners and hashes of one slice of all smallest hashes; the last bits tell the slice."""
+    owners, values = [np.zeros(0, np.uint64)], [np.zeros(0, np.uint64)]
+    for begin in range(0, len(distinct), _AT_ONCE):
+        some = matrix.smallest[distinct[begin : begin + _AT_ONCE], :_KEYS]
+        at, place = np.nonzero((some % slices == number) & (some != NO_ROW))
+        owners.append((at + begin).astype(np.uint64))
+        values.append(some[at, place].astype(np.uint64))
+    return np.concatenate(owners), np.concatenate(values)
 
 
 def _groups(
-    links: dict[int, _Link], shapes: dict[int, TableShape], partial: set[int]
+    links: dict[int, _Link], shapes: dict[int, TableShape], complete: NDArray[np.bool_]
 ) -> list[DuplicateGroup]:
     members: dict[int, list[Duplicate]] = {}
     for table, link in links.items():
         top = table
         while top in links:  # a link leads to a longer table, or to one before
             top = links[top].other
-        shape, complete = shapes[table], not {table, link.other} & partial
-        told = (link.kind, link.share, shapes[link.other].name, shape.rows, shape.columns, complete)
+        shape, whole = shapes[table], bool(complete[table] and complete[link.other])
+        told = (link.kind, link.share, shapes[link.other].name, shape.rows, shape.columns, whole)
         members.setdefault(top, []).append(Duplicate(shape.name, *told))
     groups = [
         DuplicateGroup(shapes[top].name, shapes[top].rows, shapes[top].columns, sorted(some, key=_order))

@@ -19,7 +19,7 @@ EXACT, NEAR, CONTAINED, CONTAINS = range(4)
 NONE = -1
 MIN_SHARE = 0.8  # of the rows, for tables to be called near duplicates
 FEWEST_COMPARED = 8  # rows, unless all are the same
-_NO_ROW = np.uint32(0xFFFFFFFF)  # fills a row of the matrix
+NO_ROW = np.uint32(0xFFFFFFFF)  # fills a row of the matrix
 _OWNER_BITS = np.uint64(24)
 
 
@@ -66,8 +66,8 @@ class SketchMatrix:
         filled = b"".join(one.smallest[: 4 * KEPT].ljust(4 * KEPT, b"\xff") for one in sketches)
         smallest = np.frombuffer(filled, "<u4").reshape(-1, KEPT).astype(np.uint32, copy=False)
         more = np.array([one.rows * 4 > len(one.smallest) for one in sketches], bool)
-        largest = np.where(smallest == _NO_ROW, 0, smallest).max(1, initial=0)
-        return cls(smallest, np.where(more, largest, _NO_ROW - np.uint32(1)))
+        largest = np.where(smallest == NO_ROW, 0, smallest).max(1, initial=0)
+        return cls(smallest, np.where(more, largest, NO_ROW - np.uint32(1)))
 
     def overlaps(self, ours: I64, others: I64) -> tuple[I64, I64, I64]:
         """(p,) rows in common, our rows and the others', of p pairs of tables, as far as sketches tell.
@@ -126,7 +126,11 @@ def tell_duplicates(
 
 def _candidates(smallest: NDArray[np.uint32], query: bool, fewest: float) -> tuple[I64, I64]:
     """Pairs of tables with common hashes: each with the query, which is the first, and the best before it."""
-    owners, values = shared_values(smallest, np.arange(len(smallest), dtype=np.uint64))
+    flat = smallest.ravel().astype(np.uint64)
+    used = flat != NO_ROW
+    owners, values = shared_values(
+        np.repeat(np.arange(len(smallest), dtype=np.uint64), KEPT)[used], flat[used]
+    )
     if not len(owners):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     runs = np.cumsum(np.append(False, values[1:] != values[:-1]))
@@ -139,9 +143,9 @@ def _candidates(smallest: NDArray[np.uint32], query: bool, fewest: float) -> tup
     return np.append(like_query, ours), np.append(np.zeros_like(like_query), best[ours])
 
 
-def shared_values(smallest: NDArray[np.uint32], owners: U64) -> tuple[I64, U64]:
-    """(m,) owners and values of the hashes that several rows of a matrix have, ordered by value and owner."""
-    keys = ((smallest.astype(np.uint64) << _OWNER_BITS) | owners[:, None])[smallest != _NO_ROW]
+def shared_values(owners: U64, values: U64) -> tuple[I64, U64]:
+    """(m,) owners and values of the hashes that several owners have, ordered by value and owner."""
+    keys = (values << _OWNER_BITS) | owners
     keys.sort()
     values = keys >> _OWNER_BITS
     same = values[1:] == values[:-1]

@@ -38,6 +38,10 @@ class RowSketchStore:
         found = self._database.select_in(f"SELECT {SKETCH_ROW} FROM row_sketches WHERE id IN", ids)
         return dict(map(_sketch, verified(found)))
 
+    def count(self) -> int:
+        """How many sketches there are, also of tables that cannot be found."""
+        return int(self._database.db.execute("SELECT count(*) FROM row_sketches").fetchone()[0])
+
     def each(self) -> Iterator[tuple[int, RowSketch]]:
         """The ids and sketches of all tables that can be found, in the order of names."""
         found = self._database.db.execute(

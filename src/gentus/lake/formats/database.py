@@ -55,7 +55,8 @@ def _read_local(path: Path, part: str, name: str, limits: Limits) -> Table:
         if rows > limits.rows:
             try:
                 spread = windows("rowid", rows, limits.rows)
-                chosen = Chosen(spread, top=relation, complete=rows <= limits.head)
+                top = f"{relation} WHERE rowid < {limits.head}"
+                chosen = Chosen(spread, top=top, complete=rows <= limits.head)
                 return relation_table(relation, name, limits, chosen)
             except Unreadable:
                 pass  # the sampled rows were deleted: take the first ones

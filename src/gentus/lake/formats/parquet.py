@@ -40,10 +40,11 @@ def read_parquet(path: Location, name: str, limits: Limits) -> Table:
         else:
             where = windows(ROW_NUMBER, total, wanted)
         relation = f"read_parquet({file}, {ROW_NUMBER} = true, hive_partitioning = false)"
-        # At a URL, the first rows may be more to fetch than the sample.
-        first = wanted if total <= wanted or isinstance(path, Remote) else 2 * wanted
-        top = f"(FROM {relation} LIMIT {first})" if first > wanted else None
-        return relation_table(relation, name, limits, Chosen(where, ROW_NUMBER, top, total <= first))
+        # At a URL, or of large cells, the first rows may be more to read than the sample.
+        sampled = isinstance(path, Remote) or wanted < limits.rows or total <= wanted
+        top = None if sampled else f"{relation} WHERE {ROW_NUMBER} < {limits.head}"
+        complete = total <= (wanted if top is None else limits.head)
+        return relation_table(relation, name, limits, Chosen(where, ROW_NUMBER, top, complete))
 
 
 @contextmanager

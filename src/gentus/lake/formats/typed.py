@@ -66,7 +66,7 @@ class Chosen:
 
     where: str = "true"  # the sampled ones
     hidden: str | None = None  # a column that is no part of the table
-    top: str | None = None  # an SQL relation that has the first rows; None: the sampled ones are those
+    top: str | None = None  # an SQL relation of the first rows; None: the sampled ones are those
     complete: bool = True  # there are no others
 
 
@@ -92,10 +92,13 @@ def relation_table(
         rows = duck.execute(
             f"SELECT {texts} FROM {relation} WHERE {chosen.where} LIMIT {limits.rows}"
         ).fetchall()
-        top = rows
-        if chosen.top is not None:
-            top = duck.execute(f"SELECT {texts} FROM {chosen.top} LIMIT {limits.head}").fetchall()
-    return table_from_rows(name, names, rows, limits, Head(top, chosen.complete))
+        head = Head(rows, chosen.complete and chosen.top is None)
+        # Nested values can be large, and DuckDB makes the text of all rows at once.
+        if chosen.top is not None and not any(_is_nested(sql_type) for _, sql_type in columns):
+            # Not with LIMIT, which DuckDB applies to the values before they are clipped.
+            top = duck.execute(f"SELECT {texts} FROM {chosen.top}").fetchall()
+            head = Head(top, chosen.complete) if top else head
+    return table_from_rows(name, names, rows, limits, head)
 
 
 def windows(row_number: str, total: int, wanted: int) -> str:
@@ -164,10 +167,15 @@ def text_of(value: str, sql_type: str, longest_blob: int | None = None) -> str:
         # Old writers store text as bytes; what is no text, or long, is a picture or the like.
         text = f"TRY(decode({value}))"
         return f"CASE WHEN octet_length({value}) <= {longest_blob} THEN {text} END" if longest_blob else text
-    if sql_type.endswith("]") or sql_type.startswith(("STRUCT", "MAP", "UNION")):
+    if _is_nested(sql_type):
         return f"CAST(to_json({value}) AS VARCHAR)"
     return text
 
 
+def _is_nested(sql_type: str) -> bool:
+    return sql_type.endswith("]") or sql_type.startswith(("STRUCT", "MAP", "UNION"))
+
+
 def _clipped(column: str, sql_type: str, chars: int) -> str:
-    return f"left(trim({text_of(quoted(column), sql_type, 4 * chars)}), {chars})"
+    # Clipped first, lest the trimmed copies of long cells fill the memory.
+    return f"left(trim(left({text_of(quoted(column), sql_type, 4 * chars)}, {4 * chars})), {chars})"
