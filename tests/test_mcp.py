@@ -69,6 +69,7 @@ def test_search_in_every_way(ask: Ask, tmp_path: Path) -> None:
 def test_look_and_align(ask: Ask, tmp_path: Path) -> None:
     write_table(tmp_path / "mine.csv", rows_of("fish", 77))
     assert ask("list_tables", words="fish parquet")["tables"][0]["name"] == "typed/fish_3.parquet"
+    assert ask("find_duplicates")["total"] == 0
     told = ask("describe_table", table="typed/fish_3.parquet", rows=2)
     assert told["sample"] == rows_of("fish", 3)[1:3]
     assert ask("describe_table", path="mine.csv", rows=2)["sid"] is None

@@ -136,6 +136,20 @@ def test_map_and_tree(api: Served, index_path: Path) -> None:
     assert api.get("/api/tree", params={"prefix": "a"}).status_code == 422
 
 
+def test_duplicates(own: Served) -> None:
+    assert own.get("/duplicates.json").json()["groups"] == []
+    rows = rows_of("fish", 0)
+    turned = "".join(",".join(reversed(row)) + "\n" for row in rows).encode()
+    assert own.post("/api/tables", files={"file": ("copy.csv", turned)}, headers=bearer()).status_code == 201
+    told = own.get("/api/duplicates", params={"limit": 1}).json()
+    (group,) = told["groups"]
+    (copy,) = group["duplicates"]
+    assert (group["table"], copy["table"], copy["kind"]) == ("added/copy.csv", "fish_0.csv", "exact")
+    assert (copy["rows"], copy["columns"], told["tables"]) == (12, 4, 7)
+    assert told["exact_bytes"] > 0
+    assert own.get("/api/duplicates", params={"min_share": 0.1}).status_code == 422
+
+
 def test_overview_while_the_index_is_being_refreshed(small: Path) -> None:
     handle = IndexHandle(small)
     with handle.index.catalogue.transaction(read=True):  # as a refresh in another thread has it open

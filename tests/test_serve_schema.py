@@ -30,6 +30,7 @@ ROUTES = (
     "GET /api/table",
     "GET /api/map",
     "GET /api/tree",
+    "GET /api/duplicates",
     "POST /api/upload",
     "POST /api/search",
     "GET /api/search",

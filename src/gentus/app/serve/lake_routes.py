@@ -11,10 +11,11 @@ from fastapi.responses import Response
 from gentus import __version__
 from gentus.app.serve import schema
 from gentus.app.serve.errors import ERROR_RESPONSES, ApiError
+from gentus.app.serve.fair_queue import Cancellation
 from gentus.app.serve.query_input import resolve_query
 from gentus.app.serve.responses import json_response
 from gentus.app.serve.server import CurrentServer, client_of
-from gentus.app.serve.table_preview import describe_table
+from gentus.app.serve.table_preview import describe_table, duplicates_page
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -86,6 +87,22 @@ async def table(
             return describe_table(server, found, rows)
 
     return json_response(await server.quick(request, work))
+
+
+@_get("/api/duplicates", "/duplicates.json", schema.DuplicatesAnswer)
+async def duplicates(
+    request: Request,
+    server: CurrentServer,
+    min_share: Annotated[float, Query(ge=0.5, le=1, description="The least share of common rows.")] = 0.8,
+    offset: Annotated[int, Query(ge=0, le=2**53)] = 0,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> Response:
+    """Tables with the same rows as another, or nearly, in groups."""
+
+    def work(cancel: Cancellation) -> dict[str, Any]:
+        return duplicates_page(server.handle.index, min_share, offset, limit)
+
+    return json_response(await server.slow(request, work))
 
 
 @_get("/api/map", "/map.json", schema.MapAnswer)

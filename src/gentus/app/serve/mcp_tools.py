@@ -105,6 +105,16 @@ class Tools:
             described = table_preview.describe_table(self.service, resolved, rows)
         return schema.TableAnswer.model_validate(described)
 
+    def find_duplicates(
+        self,
+        min_share: Annotated[float, Field(ge=0.5, le=1, description="The least share of common rows.")] = 0.8,
+        offset: Annotated[int, Field(ge=0)] = 0,
+        limit: Annotated[int, Field(ge=1, le=500)] = 50,
+    ) -> schema.DuplicatesAnswer:
+        """Find tables of the lake with the same rows as another, or nearly."""
+        page = table_preview.duplicates_page(self.service.handle.index, min_share, offset, limit)
+        return schema.DuplicatesAnswer.model_validate(page)
+
     def plan_union(
         self,
         query: OpenQuery,
@@ -193,7 +203,7 @@ def make_tools(service: Service, folders: Sequence[Path]) -> MCPServer[Any]:
         log_level="WARNING",
     )
     reading = (tools.search_tables, tools.align_columns, tools.list_tables, tools.describe_table)
-    for method in (*reading, tools.plan_union, tools.preview_union):
+    for method in (*reading, tools.find_duplicates, tools.plan_union, tools.preview_union):
         server.tool(annotations=_READS)(_as_tool(tools, method))
     server.tool(annotations=_WRITES)(_as_tool(tools, tools.run_union))
     return server

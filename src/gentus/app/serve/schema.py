@@ -176,6 +176,37 @@ class SearchAnswer(BaseModel):
     results: list[ResultAnswer]
 
 
+class DuplicateAnswer(BaseModel):
+    """A table whose rows are those of another; `complete`: all rows were compared, else the first ones."""
+
+    table: str
+    kind: Literal["exact", "near", "contained"]
+    share: float
+    of: str
+    rows: int
+    columns: int
+    complete: bool
+
+
+class DuplicateGroupAnswer(BaseModel):
+    """A table, and those whose rows are in it or in each other."""
+
+    table: str
+    rows: int
+    columns: int
+    duplicates: list[DuplicateAnswer]
+
+
+class DuplicatesAnswer(BaseModel):
+    """A page of the groups of duplicates; `exact_bytes` is what the files of exact copies take."""
+
+    tables: int
+    total: int
+    offset: int
+    exact_bytes: int
+    groups: list[DuplicateGroupAnswer]
+
+
 class MapAnswer(BaseModel):
     """Every table as a point: x, y and the first code of its identifier."""
 

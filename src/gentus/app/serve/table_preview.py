@@ -17,6 +17,7 @@ from gentus.lake.full.rows import Tally
 from gentus.table import EMPTY
 
 if TYPE_CHECKING:
+    from gentus.index.index import Index
     from gentus.lake.full.rows import FullTable
 
 _MOST_CELLS = 100_000  # per response
@@ -81,3 +82,15 @@ def _shown(cell: str | None) -> str | None:
         return None
     text = cell.strip()
     return None if text.lower() in EMPTY else text
+
+
+def duplicates_page(index: Index, min_share: float, offset: int, limit: int) -> dict[str, Any]:
+    """A page of the groups of tables with the same rows."""
+    found = index.duplicates(min_share)
+    return {
+        "tables": found.tables,
+        "total": len(found.groups),
+        "offset": offset,
+        "exact_bytes": found.exact_bytes,
+        "groups": [group.to_dict() for group in found.groups[offset : offset + limit]],
+    }
