@@ -367,6 +367,7 @@ def test_an_index_of_another_format(run: Run, copied: Path, lake: Path) -> None:
     assert f"{copied} has index format 99" in ran.err
     assert shlex.join(["gentus", "index", config["lake"], "-o", str(copied)]) in ran.err
     assert run("info", copied, "--skipped").code == 1
+    assert "has index format 99" in run("duplicates", copied).err
     assert "has index format 99" in run("add", copied, lake / "fish_0.csv").err
     assert run("index", lake, "-o", copied).code == 0  # what the message says helps
     assert run("search", copied, lake / "fish_0.csv").code == 0

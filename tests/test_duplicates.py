@@ -233,6 +233,8 @@ def test_duplicates_of_a_lake(
     lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     index = tmp_path / "index"
+    write(lake / "long.csv", people(3000, 7))
+    write(lake / "longer.csv", [*people(3000, 7), *people(100, 8)])
     run(capsys, monkeypatch, "index", lake, "-o", index)
     lake.rename(tmp_path / "gone")  # no file of it is needed
     printed = run(capsys, monkeypatch, "duplicates", index)
@@ -240,15 +242,16 @@ def test_duplicates_of_a_lake(
     assert {"b.parquet has the same rows as a.csv", "c.csv has the same rows as a.csv"} <= lines
     assert any(line.startswith("a.csv shares ") and line.endswith(" rows with d.csv") for line in lines)
     assert any(line.startswith("f.csv: ") and "are in e.csv" in line for line in lines)
+    assert "longer.csv shares nearly all of its rows with long.csv (the first rows were compared)" in lines
     assert "one_to_ten" not in printed
     assert "other_" not in printed
     found = json.loads(run(capsys, monkeypatch, "duplicates", index, "--json").split("\n}")[0] + "\n}")
-    assert found["tables"] == 9
-    assert [group["table"] for group in found["groups"]] == ["d.csv", "e.csv"]
+    assert found["tables"] == 11
+    assert [group["table"] for group in found["groups"]] == ["d.csv", "e.csv", "long.csv"]
     assert [one["kind"] for one in found["groups"][0]["duplicates"]] == ["exact", "exact", "near"]
     gone = tmp_path / "gone"
     assert found["exact_bytes"] == sum((gone / name).stat().st_size for name in ("b.parquet", "c.csv"))
-    assert f"2 exact copies ({found['exact_bytes']:,} bytes), 1 near duplicates and 1" in printed
+    assert f"2 exact copies ({found['exact_bytes']:,} bytes), 2 near duplicates and 1" in printed
 
 
 def test_duplicates_follow_the_lake(lake: Path, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from gentus.arrays import I64, U64
 from gentus.index.catalogue import Catalogue, TableShape
 from gentus.index.row_overlap import (
     CONTAINS,
+    KEYS,
     KINDS,
     MIN_SHARE,
     NO_ROW,
@@ -29,7 +30,6 @@ from gentus.index.row_overlap import (
 )
 from gentus.lake.row_sketch import KEPT
 
-_KEYS = 32  # of a table's smallest hashes: near duplicates have most of them in common
 _NEAREST = 8  # tables with the same hash that a table is compared with
 _AT_ONCE = 4096  # pairs compared together
 _SLICE = 1 << 22  # hashes sorted together
@@ -53,11 +53,15 @@ class Duplicate:
 
     def __str__(self) -> str:
         """In words."""
-        verb = "" if self.kind != "exact" else "has the "
         told = rows_in_words(self.kind, self.share, self.of)
-        if self.kind == "contained":
-            return f"{self.table}: {told}"
-        return f"{self.table} {verb}{told}"
+        if not self.complete:
+            told += " (the first rows were compared)"
+        match self.kind:
+            case "exact":
+                return f"{self.table} has the {told}"
+            case "near":
+                return f"{self.table} {told}"
+        return f"{self.table}: {told}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +170,7 @@ def _near(loaded: _Loaded, min_share: float) -> dict[int, _Link]:
 
 def _candidates(matrix: SketchMatrix, distinct: I64) -> Iterator[tuple[I64, I64]]:
     """Pairs of tables with a common hash, the later one of the list first, some thousand at a time."""
-    slices = 1 + len(distinct) * _KEYS // _SLICE
+    slices = 1 + len(distinct) * KEYS // _SLICE
     for number in range(slices):
         owners, values = shared_values(*_keys(matrix, distinct, slices, number))
         pairs = [np.zeros(0, np.int64)]
@@ -183,7 +187,7 @@ def _keys(matrix: SketchMatrix, distinct: I64, slices: int, number: int) -> tupl
     """(m,) owners and hashes of one slice of all smallest hashes; the last bits tell the slice."""
     owners, values = [np.zeros(0, np.uint64)], [np.zeros(0, np.uint64)]
     for begin in range(0, len(distinct), _AT_ONCE):
-        some = matrix.smallest[distinct[begin : begin + _AT_ONCE], :_KEYS]
+        some = matrix.smallest[distinct[begin : begin + _AT_ONCE], :KEYS]
         at, place = np.nonzero((some % slices == number) & (some != NO_ROW))
         owners.append((at + begin).astype(np.uint64))
         values.append(some[at, place].astype(np.uint64))

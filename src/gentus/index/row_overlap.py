@@ -18,6 +18,7 @@ KINDS: tuple[Kind, ...] = ("exact", "near", "contained", "contains")
 EXACT, NEAR, CONTAINED, CONTAINS = range(4)
 NONE = -1
 MIN_SHARE = 0.8  # of the rows, for tables to be called near duplicates
+KEYS = 32  # of a table's smallest hashes are looked up: near duplicates have most of them in common
 FEWEST_COMPARED = 8  # rows, unless all are the same
 NO_ROW = np.uint32(0xFFFFFFFF)  # fills a row of the matrix
 _OWNER_BITS = np.uint64(24)
@@ -115,7 +116,7 @@ def tell_duplicates(
         else:
             distinct.append((rank, sketch))
     matrix = SketchMatrix.of([sketch for _, sketch in distinct])
-    ours, others = _candidates(matrix.smallest, query is not None, FEWEST_COMPARED * min_share)
+    ours, others = _candidates(matrix.smallest, query is not None, FEWEST_COMPARED * min_share / 2)
     kinds, shares = matrix.compare(ours, others, min_share)
     for our, other, kind, share in zip(*(x.tolist() for x in (ours, others, kinds, shares)), strict=True):
         rank = distinct[our][0]
@@ -126,21 +127,20 @@ def tell_duplicates(
 
 def _candidates(smallest: NDArray[np.uint32], query: bool, fewest: float) -> tuple[I64, I64]:
     """Pairs of tables with common hashes: each with the query, which is the first, and the best before it."""
-    flat = smallest.ravel().astype(np.uint64)
-    used = flat != NO_ROW
-    owners, values = shared_values(
-        np.repeat(np.arange(len(smallest), dtype=np.uint64), KEPT)[used], flat[used]
-    )
+    keys = smallest[:, :KEYS].astype(np.uint64).ravel()
+    places = np.repeat(np.arange(len(smallest), dtype=np.uint64), KEYS)
+    owners, values = shared_values(places[keys != NO_ROW], keys[keys != NO_ROW])
+    none = np.zeros(0, np.int64)
     if not len(owners):
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        return none, none
     runs = np.cumsum(np.append(False, values[1:] != values[:-1]))
     has = np.zeros((len(smallest), runs[-1] + 1), np.float32)
     has[owners, runs] = 1
     counts = np.tril(has @ has.T, -1)  # (n, n) common hashes with every table before
-    best, ours = counts.argmax(1), np.flatnonzero(counts.max(1) >= fewest)
-    like_query = np.flatnonzero(counts[:, 0] >= fewest) if query else np.zeros(0, np.int64)
-    ours = ours[(best[ours] > 0) | (not query)]
-    return np.append(like_query, ours), np.append(np.zeros_like(like_query), best[ours])
+    best, enough = counts.argmax(1), counts.max(1) >= fewest
+    like_query = np.flatnonzero(counts[:, 0] >= fewest) if query else none
+    like_other = np.flatnonzero(enough & (best > 0) if query else enough)
+    return np.append(like_query, like_other), np.append(np.zeros_like(like_query), best[like_other])
 
 
 def shared_values(owners: U64, values: U64) -> tuple[I64, U64]:
