@@ -180,6 +180,7 @@ def test_excel(tmp_path: Path) -> None:
     assert by_name(read(sources[1])) == {"name": ["x", "two"], "when": ["2020-01-02"], "n": ["1", "2.5"]}
     with pytest.raises(Unreadable, match=r"2 tables \(one, two\)"):
         read_path(tmp_path / "a.xlsx")
+    assert read_path(tmp_path / "a.xlsx" / "two").columns == read(sources[1]).columns
     workbook(tmp_path / "b.xlsx", "only")
     assert read_path(tmp_path / "b.xlsx").rows == 2
 

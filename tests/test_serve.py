@@ -17,6 +17,7 @@ from typing import Any
 
 import httpx
 import numpy as np
+import openpyxl
 import pyarrow.parquet as pq
 import pytest
 from conftest import QUICK, make_lake, rows_of, subject_of, write_table
@@ -272,6 +273,20 @@ def test_files_that_are_no_tables(api: Served, name: str, content: bytes, words:
         assert str(api.server.uploads.folder) not in answer.text
     assert len(api.server.uploads) == before
     assert not list(api.server.uploads.folder.glob("*.exe"))
+
+
+def test_a_workbook_of_several_sheets(api: Served) -> None:
+    book = openpyxl.Workbook()
+    for title in ("one; two", "other"):
+        sheet = book.create_sheet(title)
+        for row in rows_of("fish", 1):
+            sheet.append(row)
+    content = io.BytesIO()
+    book.save(content)
+    answer = api.send_file("/api/upload", "book.xlsx", content.getvalue())
+    assert answer.status_code == 422
+    words = "book.xlsx: it holds 3 tables (Sheet, one; two, other); save the one you mean as its own file"
+    assert answer.json() == {"error": words}
 
 
 def test_k_in_the_body_and_in_the_query_string(api: Served) -> None:

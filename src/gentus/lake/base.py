@@ -65,6 +65,11 @@ class Unreadable(Exception):  # noqa: N818 - the name says it of the table
 class SeveralTables(Unreadable):
     """A file that holds several tables, of which none was named."""
 
+    def __init__(self, found: str, hint: str) -> None:
+        super().__init__(f"{found}; {hint}")
+        self.args = found, hint  # what another process needs to unpickle it
+        self.found = found  # without the hint, which does not hold for every caller
+
 
 @contextmanager
 def name_in_errors(table: object) -> Iterator[None]:

@@ -51,7 +51,7 @@ def only_table(path: str | os.PathLike[str] | Remote, limits: Limits | None = No
         raise Unreadable(f"there is no table {part} in {path}; {holds}")
     if part is None and len(parts) > 1:
         hint = f"name one of them behind its path: {shlex.quote(f'{path}/{parts[0]}')}"
-        raise SeveralTables(f"it holds {len(parts)} tables ({listed}); {hint}")
+        raise SeveralTables(f"it holds {len(parts)} tables ({listed})", hint)
     if not parts:
         raise Unreadable("there are no tables in it")
     name = path.name if part is None else f"{path.name}/{part}"

@@ -70,8 +70,7 @@ def _read_stdin(folder: Path) -> Source:
     try:
         return replace(only_table(path), name=STDIN_NAME)
     except SeveralTables as error:
-        several = error.reason.partition(";")[0]
-        raise Unreadable(f"{several}; save it as a file and name one of them: FILE/TABLE") from error
+        raise Unreadable(f"{error.found}; save it as a file and name one of them: FILE/TABLE") from error
 
 
 def _copy(source: BinaryIO, target: BinaryIO) -> None:

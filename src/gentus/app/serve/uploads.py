@@ -170,8 +170,7 @@ def read_upload(path: Path, name: str, limits: Limits, settings: Settings) -> tu
     try:
         source = replace(only_table(path, limits), name=name)
     except SeveralTables as error:
-        several = error.reason.partition(";")[0]
-        raise Unreadable(f"{several}; save the one you mean as its own file") from error
+        raise Unreadable(f"{error.found}; save the one you mean as its own file") from error
     table = read(source, limits)
     check_columns(table, settings)
     return source, table
