@@ -16,7 +16,7 @@ from conftest import QUICK, make_lake, rows_of, subject_of, write_table
 from test_cli import Run, run
 
 import gentus
-from gentus.lake import Unreadable
+from gentus.lake import Unreadable, name_in_errors
 from gentus.lake.formats.detect import guess_ending
 
 __all__ = ["run"]
@@ -157,6 +157,13 @@ def test_names_that_lead_nowhere(here: Path, run: Run, monkeypatch: pytest.Monke
         (here / "hidden.csv").rename(file)
 
 
+def test_a_password_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGPASSWORD", "")  # where the password goes
+    with pytest.raises(Unreadable) as refused, name_in_errors("postgresql://me:secret@host/db/fish"):
+        raise Unreadable("it is empty")
+    assert refused.value.reason == "postgresql://me@host/db/fish: it is empty"
+
+
 # --- standard input ------------------------------------------------------------------------------------
 
 
@@ -211,7 +218,7 @@ def test_standard_input_that_is_no_table(
     ):
         feed(content)
         ran = run("search", here / "my.index", "-", here / "lake" / "fish_0.csv", "-k", 1)
-        assert (ran.code, "1 tables in" in ran.out, words in ran.err) == (1, True, True), ran.err
+        assert (ran.code, "1 table in" in ran.out, words in ran.err) == (1, True, True), ran.err
     feed(b"")
     assert "stdin: it is empty" in run("align", here / "my.index", "-", "fish_0.csv").err
     assert run("search", here / "my.index", "-", "-").code == 2

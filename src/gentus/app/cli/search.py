@@ -102,7 +102,8 @@ def _show_hits(query: str, hits: list[Hit], milliseconds: float, explain: bool) 
         parts = [_part(prior), _part(hit.generator), short_sid(hit.sid)] if explain else []
         grid.add_row(str(hit.rank), escape(hit.table), f"{hit.score:.3f}", *parts)
     page = console()
-    title = f"{escape(query)}  [dim]{len(hits)} tables in {milliseconds:.0f} ms[/dim]"
+    found = "1 table" if len(hits) == 1 else f"{len(hits)} tables"
+    title = f"{escape(query)}  [dim]{found} in {milliseconds:.0f} ms[/dim]"
     page.print(title, highlight=False, soft_wrap=True)  # the grid would wrap it to its own width
     page.print(grid)
     for hit in hits:
