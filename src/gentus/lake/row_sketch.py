@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from itertools import chain
 
 import numpy as np
@@ -27,8 +27,9 @@ FEWEST_BYTES = 64  # ... and so is less content than this
 FEWEST_VALUES = 16  # of a table of one column, which must not be numbers only: 1, 2, 3 .. is in many tables
 _END = "\x1f"  # of a cell
 _BLOCK = 4096  # cells that are hashed together ...
-_USUAL = 17  # ... and the bits of their length in bytes, seldom more
+_USUAL = 17  # ... if they have at most so many bits of bytes
 _CLOCK = re.compile(rb"t(?=\d\d:\d\d)")
+_ADDED = (b"z\x1f", b"+00\x1f", b"+00:00\x1f", b".000\x1f", b".000000\x1f")
 _UTC = re.compile(rb"(:\d\d)(?:\.0+)?(?:z|\+00|\+00:00)?(?=\x1f)")
 _LETTER = re.compile(rb"[a-z\x80-\xff]")
 _BASE = 0x9E3779B97F4A7C15
@@ -80,7 +81,8 @@ def _has_content(hashed: _Hashed, distinct: int) -> bool:
 
 def hash_rows(rows: Rows, limits: Limits) -> _Hashed:
     """A hash of every row that has a filled cell."""
-    parts = [_hash_block(block, limits.cell_chars) for block in _blocks(rows)]
+    blocks = _blocks(rows, limits.columns)
+    parts = [part for block in blocks for part in _hash_block(block, limits.cell_chars)]
     if len(parts) == 1:
         return parts[0]
     found = np.concatenate([np.zeros(0, np.uint64), *(part.rows for part in parts)])
@@ -92,17 +94,23 @@ def hash_rows(rows: Rows, limits: Limits) -> _Hashed:
     )
 
 
-def _blocks(rows: Rows) -> Iterator[Rows]:
-    """The rows that have cells, some thousand cells at a time."""
-    if not all(map(len, rows)):
-        rows = [row for row in rows if row]
-    step = max(1, _BLOCK // max(map(len, rows), default=1))
+def _blocks(rows: Rows, most: int) -> Iterator[Rows]:
+    """The rows that have cells, some thousand cells at a time; of a row, `most` of them."""
+    widths = list(map(len, rows))
+    widest = max(widths, default=1)
+    if widest > most or not all(widths):
+        rows = [row[:most] for row in rows if row]
+    step = max(1, _BLOCK // max(widest, 1))
     return (rows[begin : begin + step] for begin in range(0, len(rows), step))
 
 
-def _hash_block(rows: Rows, clip: int) -> _Hashed:
+def _hash_block(rows: Rows, clip: int) -> list[_Hashed]:
+    """Hashes of some rows, in parts where cells are long."""
     cells = list(chain.from_iterable(rows))
     text = _joined(cells)
+    if len(text) >> _USUAL and len(rows) > 1:
+        half = len(rows) // 2
+        return [*_hash_block(rows[:half], clip), *_hash_block(rows[half:], clip)]
     data, starts, ends = _split(text)
     if len(ends) != len(cells) or _is_untidy(data, starts, ends, clip):
         text = _joined([(cell or "").replace(_END, " ").strip()[:clip].rstrip() for cell in cells])
@@ -114,7 +122,7 @@ def _hash_block(rows: Rows, clip: int) -> _Hashed:
     widest = int(filled.max())
     letters = widest > 1 or _LETTER.search(text) is not None
     hashes = _mixed(np.add.reduceat(hashed, firsts))
-    return _Hashed(hashes[filled > 0], len(data) - len(ends), widest, letters)
+    return [_Hashed(hashes[filled > 0], len(data) - len(ends), widest, letters)]
 
 
 def _joined(cells: list[str | None]) -> bytes:
@@ -124,12 +132,15 @@ def _joined(cells: list[str | None]) -> bytes:
     except TypeError:
         text = _END.join([cell or "" for cell in cells]) + _END
     data = text.encode("utf-8", "surrogatepass").lower()  # of truth values; other alphabets keep their case
+    data = data.replace(b".0\x1f", b"\x1f")  # most of what `_decimal_zeros` would find
     return _plain_times(data) if b":00" in data else data
 
 
 def _plain_times(text: bytes) -> bytes:
     """Times without the signs that formats add: `2020-01-01T10:00:00Z`, `2020-01-01 00:00:00+00`."""
-    text = _UTC.sub(rb"\1", _CLOCK.sub(b" ", text))
+    text = _CLOCK.sub(b" ", text)
+    if any(sign in text for sign in _ADDED):
+        text = _UTC.sub(rb"\1", text)
     return text.replace(b" 00:00:00\x1f", b"\x1f")
 
 
@@ -137,8 +148,8 @@ def _split(text: bytes) -> tuple[U8, I64, I64]:
     """The bytes, and where cells start and end."""
     data = np.frombuffer(text, np.uint8)
     ends = np.flatnonzero(data == ord(_END))
-    starts = ends + 1
-    starts[1:], starts[0] = starts[:-1].copy(), 0
+    starts = np.zeros_like(ends)
+    starts[1:] = ends[:-1] + 1
     return data, starts, ends
 
 
@@ -180,16 +191,9 @@ def _decimal_zeros(data: U8, starts: I64, ends: I64) -> Iterator[tuple[int, int]
             yield point + 1 + kept if kept else point, end
 
 
+@lru_cache(maxsize=4)  # of both bases, those for the usual length and for another
 def _powers(base: int, size: int) -> U64:
-    return _usual_powers(base) if size == 1 << _USUAL else _all_powers(base, size)
-
-
-@cache
-def _usual_powers(base: int) -> U64:
-    return _all_powers(base, 1 << _USUAL)
-
-
-def _all_powers(base: int, size: int) -> U64:
+    """(size,) powers of a number, modulo 2^64."""
     powers = np.full(size, base, np.uint64)
     powers[0] = 1
     return np.multiply.accumulate(powers)
@@ -205,7 +209,7 @@ def _same_as() -> tuple[tuple[np.uint64, np.uint64], ...]:
 
 def _polynomial(text: str) -> U64:
     data = np.frombuffer(text.encode(), np.uint8)
-    found: U64 = (data * _usual_powers(_BASE)[: len(data)]).sum(dtype=np.uint64, keepdims=True)
+    found: U64 = (data * _powers(_BASE, 1 << _USUAL)[: len(data)]).sum(dtype=np.uint64, keepdims=True)
     return found
 
 
