@@ -262,6 +262,12 @@ def test_duplicates_follow_the_lake(lake: Path, tmp_path: Path) -> None:
 
         before = copies()
         assert before == {"b.parquet": "a.csv", "c.csv": "a.csv", "a.csv": "d.csv", "f.csv": "e.csv"}
+        frame = pl.DataFrame(people(200), schema=["x", "y", "z"], orient="row")  # a query that is no file
+        ids = [index.catalogue.tables.ids()[name] for name in ("e.csv", "b.parquet", "one_to_ten_0.csv")]
+        sketches = index.catalogue.row_sketches.of(ids)
+        assert len(sketches) == 2
+        hits = tell_duplicates(index.read(frame).row_sketch, ids, sketches)
+        assert hits == [None, SameRows("exact", 1.0, 0), None]
         index.remove("a.csv")
         assert copies() == {"b.parquet": "d.csv", "c.csv": "b.parquet", "f.csv": "e.csv"}
         write(lake / "g.csv", people(30, 10) + people(3))
