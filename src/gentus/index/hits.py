@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gentus.align.alignment import Alignment
+from gentus.align.verdict import FITS, Fit
 from gentus.arrays import I64
 from gentus.identifiers.semantic_ids import format_sids
 from gentus.index.catalogue import AlteredError, Catalogue, TableName
 from gentus.index.queries import Query
-from gentus.index.ranker import RankedRow
+from gentus.index.ranker import rank
+from gentus.index.row_overlap import SameRows
+from gentus.index.second_look import ChosenOptions, Judged, MatchedColumns, look_at
 from gentus.index.snapshot import Snapshot
 from gentus.search.trie import Tree
+
+if TYPE_CHECKING:
+    from gentus.generator.model import Generator
 
 MOST_NAMES = 50_000  # that are kept in memory: a few hundred bytes each
 
@@ -27,16 +32,23 @@ class Hit:
 
     rank: int
     table: str  # its name in the lake
-    score: float  # 1 for the same content, 0 for unrelated
+    score: float  # the probability that a person would append its rows
+    fit: Fit  # full, partial or none
+    columns: MatchedColumns
     sid: str  # its identifier
     path: str
-    prior: float | None = None  # the part of the score that the latent space gives; with a generator only
+    generated: float  # what it was ranked by before the second look: 1 for the same content
+    prior: float | None = None  # the part of it that the latent space gives; with a generator only
     generator: float | None = None  # and the part that the generator gives
+    same_rows: SameRows | None = None  # as the query, or as a hit before it
     alignment: Alignment | None = None  # which columns belong together; with `explain` only
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         document = {name: value for name, value in asdict(self).items() if value is not None}
+        document["columns"]["pairs"] = list(map(list, self.columns.pairs))
+        if self.same_rows is not None:
+            document["same_rows"] |= {"words": str(self.same_rows)}
         if self.alignment is not None:
             document["alignment"] = self.alignment.to_dict()
         return document
@@ -63,34 +75,35 @@ class NameCache:
         return names | {table: known[table] for table in tables if table in known}
 
 
+def answer(
+    snapshot: Snapshot,
+    generator: Generator | None,
+    queries: Sequence[Query],
+    options: ChosenOptions,
+    cache: NameCache,
+) -> list[list[Hit]]:
+    """The whole search of some queries: rank, look at the first tables once more, and name them."""
+    ranked = rank(snapshot, generator, queries, options.looked_at, options.beam)
+    judged = [
+        look_at(snapshot, cache.catalogue, query, rows, options)
+        for query, rows in zip(queries, ranked, strict=True)
+    ]
+    return resolve(snapshot, queries, judged, cache)
+
+
 def resolve(
     snapshot: Snapshot,
     queries: Sequence[Query],
-    ranked: Sequence[Sequence[RankedRow]],
-    k: int,
+    found: Sequence[Sequence[Judged]],
     cache: NameCache,
 ) -> list[list[Hit]]:
-    """The `k` best tables of every query as hits, without the query itself."""
-    trie = snapshot.decoder.trie
-    tables = iter(trie.table(_rows(ranked)).tolist())
-    found: list[list[RankedRow]] = []
-    owners: list[list[int]] = []
-    for query, rows in zip(queries, ranked, strict=True):
-        pairs = zip(rows, islice(tables, len(rows)), strict=True)
-        best = [(row, table) for row, table in pairs if table not in query.self_ids][:k]
-        found.append([row for row, _ in best])
-        owners.append([table for _, table in best])
-    sids = iter(sids_of(trie, _rows(found)))
+    """The tables of every query as hits."""
+    rows = np.array([one.ranked.row for some in found for one in some], np.int64)
+    sids = iter(sids_of(snapshot.decoder.trie, rows))
+    owners = [[one.table for one in some] for some in found]
     names = cache.find({table for some in owners for table in some})
     _verify_names(names, owners, queries, snapshot.change_sequence, cache.catalogue)
-    return [
-        _hits((row, names.get(table), next(sids)) for row, table in zip(rows, some, strict=True))
-        for rows, some in zip(found, owners, strict=True)
-    ]
-
-
-def _rows(ranked: Sequence[Sequence[RankedRow]]) -> I64:
-    return np.array([one.row for rows in ranked for one in rows], np.int64)
+    return [_hits((one, names.get(one.table), next(sids)) for one in some) for some in found]
 
 
 def sids_of(trie: Tree, rows: I64) -> list[str]:
@@ -121,14 +134,31 @@ def _verify_names(
                 raise AlteredError(f"its list of files does not lead to {name.name}")
 
 
-def _hits(found: Iterable[tuple[RankedRow, TableName | None, str]]) -> list[Hit]:
+def _hits(found: Iterable[tuple[Judged, TableName | None, str]]) -> list[Hit]:
     """Hits with ranks; a table without a name was removed just now."""
-    named = [(row, name, sid) for row, name, sid in found if name is not None]
-    return [
-        Hit(rank, name, round(row.score, 6), sid, path, _rounded(row.prior), _rounded(row.generator))
-        for rank, (row, (name, path, *_), sid) in enumerate(named, 1)
-    ]
+    named = [(one, name, sid) for one, name, sid in found if name is not None]
+    return [_hit(rank, one, name, sid) for rank, (one, name, sid) in enumerate(named, 1)]
 
 
-def _rounded(part: float | None) -> float | None:
-    return None if part is None else round(part, 6)
+def _hit(rank: int, one: Judged, name: TableName, sid: str) -> Hit:
+    prior, generator = (
+        None if part is None else round(part, 6) for part in (one.ranked.prior, one.ranked.generator)
+    )
+    return Hit(
+        rank,
+        name.name,
+        one.score,
+        one.fit,
+        one.columns,
+        sid,
+        name.path,
+        round(one.ranked.score, 6),
+        prior,
+        generator,
+        one.same_rows,
+    )
+
+
+def best_fit(hits: Sequence[Hit]) -> Fit:
+    """How far the best of some hits fits: `none` if no table does."""
+    return min((hit.fit for hit in hits), key=FITS.index, default="none")

@@ -21,12 +21,20 @@ from gentus.index.catalogue import Catalogue, explain_errors
 from gentus.index.compactor import Compactor, compact
 from gentus.index.config import IndexConfig
 from gentus.index.folder import Layout, damaged, read_config, verify_files
-from gentus.index.hits import Hit, NameCache, resolve
+from gentus.index.hits import Hit, NameCache, answer
 from gentus.index.info import index_facts
 from gentus.index.listing import TableEntry, TableList
 from gentus.index.lookup import Lookup
-from gentus.index.queries import Content, NamedQuery, QueryInput, locate_query, read_many
-from gentus.index.ranker import rank
+from gentus.index.queries import (
+    Content,
+    NamedQuery,
+    QueryInput,
+    encoded,
+    locate_query,
+    read_many,
+    sampled,
+)
+from gentus.index.second_look import ChosenOptions, SearchOptions
 from gentus.index.snapshot import Snapshot
 from gentus.lake import Limits, Remote, Skipped, Source, as_location
 from gentus.progress import Progress
@@ -73,14 +81,15 @@ class Index:
         self,
         query: QueryInput | Sequence[QueryInput],
         k: int = 10,
-        beam: int | None = None,
         explain: bool = False,
+        **options: Unpack[SearchOptions],
     ) -> Any:
         """Tables whose rows could be appended to the query's, best first.
 
         A query is a path or URL, the name of a table of the index, or a polars, pandas or Arrow table. A list
-        of queries gives a list of answers. A table of the index is never its own hit. With `explain`, every
-        hit says which of its columns belong to which of the query's.
+        of queries gives a list of answers. A table of the index is never its own hit. Every hit says how far
+        it fits; with `explain`, also which of its columns belong to which of the query's, and why. Other
+        options are those of `SearchOptions`.
         """
         several = isinstance(query, list | tuple)
         queries = list(query) if several else [query]
@@ -88,36 +97,41 @@ class Index:
         for begin in range(0, len(queries), QUERY_BATCH):
             some = [self._lookup.resolve(one) for one in queries[begin : begin + QUERY_BATCH]]
             tables = [self.read(one) for one in some]
-            hits = self.search_as(some, tables, k, beam)
+            hits = self.search_as(some, tables, k, **options)
             answers += map(self._lookup.explain, tables, hits) if explain else hits
         return answers if several else answers[0]
 
     def search_as(
-        self, queries: Sequence[QueryInput], tables: Sequence[Table], k: int = 10, beam: int | None = None
+        self,
+        queries: Sequence[QueryInput],
+        tables: Sequence[Table],
+        k: int = 10,
+        **options: Unpack[SearchOptions],
     ) -> list[list[Hit]]:
         """The same for queries that were read before, all at once."""
-        return self._search(self._current(), queries, tables, k, beam)
+        snapshot = self._current()
+        contents = sampled(tables) if self._reads_cells(snapshot) else encoded(tables, snapshot.encoder)
+        return self._search(snapshot, queries, contents, k, options)
 
     def search_many(
         self,
         queries: Iterable[NamedQuery],
         k: int = 10,
-        beam: int | None = None,
         workers: int | None = None,
+        **options: Unpack[SearchOptions],
     ) -> Iterator[tuple[str, list[Hit] | Skipped]]:
         """Search with very many tables: read in several processes, some at a time; answers in order.
 
         One that cannot be read gives why, and the others go on.
         """
         snapshot = self._current()
-        samples = snapshot.encoder.states is not None or self._generator_of(snapshot) is not None
-        encoder = None if samples else snapshot.encoder
+        encoder = None if self._reads_cells(snapshot) else snapshot.encoder
         find = partial(self._lookup.find, suggest=False)
         found = read_many(queries, find, encoder, workers or os.cpu_count() or 1, self.limits)
         while some := list(islice(found, QUERY_BATCH)):
             read = [result for _, result in some if not isinstance(result, Skipped)]
             sources, contents = zip(*read, strict=True) if read else ((), ())
-            hits = iter(self._search(snapshot, sources, contents, k, beam))
+            hits = iter(self._search(snapshot, sources, contents, k, options))
             for name, result in some:
                 yield name, result if isinstance(result, Skipped) else next(hits)
 
@@ -127,19 +141,17 @@ class Index:
         inputs: Sequence[QueryInput],
         contents: Sequence[Content],
         k: int,
-        beam: int | None,
+        options: SearchOptions,
     ) -> list[list[Hit]]:
-        if k < 1:
-            raise ValueError(f"k is {k}; ask for at least one table")
+        chosen = ChosenOptions.of(k, options, labelled=snapshot.config.report.labels is not None)
         generator = self._generator_of(snapshot)
         with explain_errors(self.layout):
-            queries = [
-                locate_query(one, content, self.catalogue)
-                for one, content in zip(inputs, contents, strict=True)
-            ]
-        ranked = rank(snapshot, generator, queries, k, beam)
-        with explain_errors(self.layout):
-            return resolve(snapshot, queries, ranked, k, self._names)
+            queries = list(map(partial(locate_query, catalogue=self.catalogue), inputs, contents))
+            return answer(snapshot, generator, queries, chosen, self._names)
+
+    def _reads_cells(self, snapshot: Snapshot) -> bool:
+        """Whether a language model or a generator reads the cells of queries."""
+        return snapshot.encoder.states is not None or self._generator_of(snapshot) is not None
 
     def read(self, query: QueryInput) -> Table:
         """The sample of a query."""

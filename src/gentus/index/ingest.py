@@ -14,9 +14,10 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TypeAlias
 
+from gentus.align.signatures import hash_values, names_of, sign_tables
 from gentus.features.extract import VERSION as FEATURES
 from gentus.features.extract import Features, concatenate, featurize_all
-from gentus.index.catalogue import Catalogue, Entry
+from gentus.index.catalogue import Catalogue, Entry, SignedColumns
 from gentus.index.diff import DELETED, Workload, compare, effort
 from gentus.index.engine import Engine
 from gentus.index.feature_cache import CHUNK, damaged_chunks, write_chunk
@@ -40,6 +41,7 @@ class Examined:
     rows: int  # sampled
     columns: int
     row_sketch: RowSketch | None  # None: it has too little content
+    signed: SignedColumns
     hash: str | None  # of the file; None if it has changed meanwhile, so that it is read again next time
 
 
@@ -114,7 +116,7 @@ class Ingest:
         """Features first, then the rows that point to them: a crash between the two only repeats work."""
         entries: list[Entry] = []
         features: list[Features] = []
-        sketches: dict[str, RowSketch | None] = {}
+        read: dict[str, Examined] = {}
         for source, result in batch:
             entry = Entry(source.name, str(source.path), source.part, source.size, source.mtime_ns)
             if isinstance(result, Skipped):
@@ -123,23 +125,33 @@ class Ingest:
                 known = replace(entry, hash=result.hash, rows=result.rows, columns=result.columns)
                 entries.append(replace(known, chunk=number, slot=len(features)))
                 features.append(result.features)
-                sketches[source.name] = result.row_sketch
+                read[source.name] = result
         together = concatenate(features)
         crc = write_chunk(self.layout.chunk(number), together) if features else None
         with self.catalogue.transaction():
             if crc is not None:
                 self.catalogue.chunks.put(number, crc)
             self.catalogue.tables.put(entries)
-            ids = self.catalogue.tables.ids(sketches)
-            self.catalogue.row_sketches.put({ids[name]: sketch for name, sketch in sketches.items()})
+            ids = self.catalogue.tables.ids(read)
+            self.catalogue.row_sketches.put({ids[name]: one.row_sketch for name, one in read.items()})
+            self.catalogue.signatures.put({ids[name]: one.signed for name, one in read.items()})
             on_stored(entries, together)
 
 
 def examine(found: Sequence[tuple[Source, Table]]) -> list[Examined]:
     """What the index keeps of some tables. It runs in the process that has read them."""
-    features = featurize_all([table for _, table in found])
+    tables = [table for _, table in found]
+    features = featurize_all(tables)
+    signatures = sign_tables(tables, features, list(map(hash_values, tables)))
     return [
-        Examined(features.one(at), table.rows, len(table.columns), table.row_sketch, _hash_or_none(source))
+        Examined(
+            features.one(at),
+            table.rows,
+            len(table.columns),
+            table.row_sketch,
+            SignedColumns(names_of(table), signatures[at]),
+            _hash_or_none(source),
+        )
         for at, (source, table) in enumerate(found)
     ]
 

@@ -10,10 +10,12 @@ from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
 
+from gentus.align.second_look import QueryColumns
+from gentus.align.signatures import hash_values, sign_tables
 from gentus.arrays import F32
 from gentus.embed.closed_form import ClosedForm
 from gentus.embed.encoder import Encoder
-from gentus.features.extract import featurize_all
+from gentus.features.extract import Features, featurize_all
 from gentus.index.catalogue import Catalogue
 from gentus.index.engine import LocalEngine
 from gentus.index.model_file import restore_encoder
@@ -28,11 +30,19 @@ from gentus.lake import (
     read,
 )
 from gentus.settings import EncoderSettings
-from gentus.table import Table
+from gentus.table import RowSketch, Table
 
 NamedQuery: TypeAlias = str | os.PathLike[str] | Remote | Source  # a path, a URL, or a name in the index
 QueryInput: TypeAlias = Any  # one that is named, a Table, or a polars, pandas or Arrow table
-Content: TypeAlias = Table | F32  # of a query: its sample, or its latent (d,)
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a search needs of a query."""
+
+    identity: Table | F32  # what it is ranked by: its latent (d,), or for a generator its sample
+    columns: QueryColumns  # what it is aligned by
+    row_sketch: RowSketch | None  # what tells copies of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +82,7 @@ def read_many(
     workers: int,
     limits: Limits,
 ) -> Iterator[tuple[str, tuple[Source, Content] | Skipped]]:
-    """Read queries in several processes, in order: their latents, or without an encoder their samples."""
+    """Read queries in several processes, in order: as latents, or without an encoder as samples."""
     waiting: deque[tuple[str, Skipped | None]] = deque()  # all that were begun and not yielded yet
 
     def sources() -> Iterator[Source]:
@@ -87,7 +97,7 @@ def read_many(
             waiting.append((name, None))
             yield source
 
-    work = samples if encoder is None else Latents.by(encoder)
+    work = _sampled if encoder is None else Latents.by(encoder)
     engine = LocalEngine(0 if workers == 1 else workers, trusting=True)
     for source, content in engine.each(sources(), work, limits):
         yield from _skipped_first(waiting)
@@ -103,14 +113,37 @@ def _skipped_first(waiting: deque[tuple[str, Skipped | None]]) -> Iterator[tuple
         yield name, skipped
 
 
-def samples(found: Sequence[tuple[Source, Table]]) -> list[Content]:
+def sampled(tables: Sequence[Table]) -> list[Content]:
     """Queries for a generator, which reads cells."""
-    return [table for _, table in found]
+    return _contents(tables, tables, featurize_all(tables))
+
+
+def _sampled(found: Sequence[tuple[Source, Table]]) -> list[Content]:
+    return sampled([table for _, table in found])
+
+
+def encoded(tables: Sequence[Table], encoder: ClosedForm | Encoder) -> list[Content]:
+    """Queries for the prior, by an encoder that needs nothing but features."""
+    features = featurize_all(tables)
+    if isinstance(encoder, ClosedForm):
+        latents = list(encoder.encode(features))
+    else:  # in a larger product of the network the last digits would be others
+        latents = [encoder.encode(features.one(at))[0] for at in range(len(tables))]
+    return _contents(tables, latents, features)
+
+
+def _contents(
+    tables: Sequence[Table], identities: Sequence[Table | F32], features: Features
+) -> list[Content]:
+    values = list(map(hash_values, tables))
+    columns = map(QueryColumns.of, tables, sign_tables(tables, features, values), values)
+    sketches = (table.row_sketch for table in tables)
+    return list(map(Content, identities, columns, sketches))
 
 
 @dataclass(slots=True)
 class Latents:
-    """Queries for the prior, encoded in the process that read them: most of the work of a search."""
+    """Encodes queries in the process that read them: most of the work of a search."""
 
     arrays: Mapping[str, NDArray[Any]]  # of an encoder: it is sent to another process as these
     settings: EncoderSettings | None
@@ -122,11 +155,7 @@ class Latents:
         return cls(encoder.arrays(), getattr(encoder, "settings", None))
 
     def __call__(self, found: Sequence[tuple[Source, Table]]) -> list[Content]:
-        """(d,) of every table, the same as alone."""
+        """The content of every query, the same as alone."""
         if self._encoder is None:
             self._encoder = restore_encoder(self.arrays, self.settings)
-        features = featurize_all([table for _, table in found])
-        if isinstance(self._encoder, ClosedForm):
-            return list(self._encoder.encode(features))
-        # In a larger product of the network the last digits would be others.
-        return [self._encoder.encode(features.one(at))[0] for at in range(len(found))]
+        return encoded([table for _, table in found], self._encoder)

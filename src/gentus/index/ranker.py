@@ -39,8 +39,8 @@ def rank(
 
 
 def _by_prior(snapshot: Snapshot, query: Query, k: int, beam: int | None) -> list[RankedRow]:
-    content = query.content
-    latent = snapshot.encoder.read(content)[1] if isinstance(content, Table) else content
+    found = query.content.identity
+    latent = snapshot.encoder.read(found)[1] if isinstance(found, Table) else found
     width, best = beam or max(2 * k, LEAST_PRIOR_BEAM), slice(k + len(query.self_ids))
     rows, distances = snapshot.decoder.search_with_feedback(
         latent, width, snapshot.config.feedback, query.self_ids
@@ -54,7 +54,7 @@ def _by_generator(
     from gentus.generator.decoding import decode, query_inputs
     from gentus.search.generate import Decoding
 
-    table, shipped, decoder = query.content, snapshot.config.generator, snapshot.decoder
+    table, shipped, decoder = query.content.identity, snapshot.config.generator, snapshot.decoder
     assert isinstance(table, Table), "a generator reads cells, not latents"
     assert shipped is not None
     inputs = query_inputs(generator, table, *snapshot.encoder.read(table))

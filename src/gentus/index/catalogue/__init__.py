@@ -8,6 +8,7 @@ from gentus.index.catalogue.catalogue import Catalogue, Listed, explain_errors
 from gentus.index.catalogue.chunks import FeatureSlots
 from gentus.index.catalogue.identifiers import Identified
 from gentus.index.catalogue.row_checksums import AlteredError
+from gentus.index.catalogue.signatures import SignedColumns
 from gentus.index.catalogue.tables import Entry, TableName, TableShape
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "FeatureSlots",
     "Identified",
     "Listed",
+    "SignedColumns",
     "TableName",
     "TableShape",
     "explain_errors",

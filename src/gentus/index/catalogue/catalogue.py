@@ -18,6 +18,7 @@ from gentus.index.catalogue.database import Database
 from gentus.index.catalogue.identifiers import IdentifierStore
 from gentus.index.catalogue.row_checksums import LABEL_ROW, AlteredError, verified
 from gentus.index.catalogue.row_sketches import RowSketchStore
+from gentus.index.catalogue.signatures import SignatureStore
 from gentus.index.catalogue.tables import TableStore
 from gentus.index.config import IndexConfig, from_document, to_document
 from gentus.index.folder import IndexFolderError, Layout, damaged
@@ -62,6 +63,7 @@ class Catalogue:
         self.identifiers = IdentifierStore(database)
         self.chunks = ChunkStore(database)
         self.row_sketches = RowSketchStore(database)
+        self.signatures = SignatureStore(database)
 
     @property
     def db(self) -> sqlite3.Connection:

@@ -54,11 +54,17 @@ CREATE TABLE row_sketches (  -- hashes of the rows of a table, unless it has too
     rows INTEGER NOT NULL, complete INTEGER NOT NULL, digest BLOB NOT NULL, smallest BLOB NOT NULL,
     checksum INTEGER
 );
+CREATE TABLE signatures (  -- of the columns of a table that have cells
+    id INTEGER PRIMARY KEY,         -- of the table
+    names TEXT NOT NULL,            -- a JSON list
+    columns BLOB NOT NULL,          -- one signature after the other
+    checksum INTEGER
+);
 CREATE TABLE labels (query TEXT NOT NULL, candidate TEXT NOT NULL, checksum INTEGER);  -- for a refit
 CREATE TABLE meta (key TEXT PRIMARY KEY, value NOT NULL, checksum INTEGER);
 """
 _STATEMENTS = tuple(re.sub(r"\s+", " ", one).strip() for one in re.sub("--.*", "", _SCHEMA).split(";")[:-1])
-_TABLES = ("tables", "removed", "chunks", "row_sketches", "labels", "meta")
+_TABLES = ("tables", "removed", "chunks", "row_sketches", "signatures", "labels", "meta")
 _NO_SHARED_MEMORY = (
     "its file system has no memory that processes can share, as those over a network have none: "
     "keep the index on a disk of this machine"

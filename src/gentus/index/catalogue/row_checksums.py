@@ -23,17 +23,19 @@ _CHECKED: dict[str, dict[str, tuple[str, ...]]] = {  # by table and checksum, th
     "removed": {"checksum": ("codes", "suffix", "assigned_in", "removed_in")},
     "chunks": {"checksum": ("number", "crc")},
     "row_sketches": {"checksum": ("id", "rows", "complete", "digest", "smallest")},
+    "signatures": {"checksum": ("id", "names", "columns")},
     "labels": {"checksum": ("query", "candidate")},
     "meta": {"checksum": ("key", "value")},
 }
 
+_LONG = 64  # bytes
 
 # By table or checksum, the columns to select for `verified`: those that a checksum covers, then the checksum.
 NAME_ROW = ", ".join((*NAME_COLUMNS, "name_checksum"))
 ID_ROW = ", ".join((*ID_COLUMNS, "id_checksum"))
-REMOVED_ROW, CHUNK_ROW, SKETCH_ROW, LABEL_ROW, META_ROW = (
+REMOVED_ROW, CHUNK_ROW, SKETCH_ROW, SIGNATURE_ROW, LABEL_ROW, META_ROW = (
     ", ".join((*_CHECKED[table]["checksum"], "checksum"))
-    for table in ("removed", "chunks", "row_sketches", "labels", "meta")
+    for table in ("removed", "chunks", "row_sketches", "signatures", "labels", "meta")
 )
 
 
@@ -43,13 +45,20 @@ class AlteredError(sqlite3.DatabaseError):
 
 def row_checksum(*values: Any) -> int:
     """The CRC of some values. The same on every machine and in every version of Python."""
-    return zlib.crc32(ascii(values).encode())
+    return zlib.crc32(ascii(_shortened(values)).encode())
+
+
+def _shortened(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Long bytes as their CRC: written out they would take longer to check than to read."""
+    return tuple(
+        zlib.crc32(value) if isinstance(value, bytes) and len(value) > _LONG else value for value in values
+    )
 
 
 def verified(rows: Iterable[tuple[Any, ...]], begin: int = 0) -> Iterator[tuple[Any, ...]]:
     """The same rows, each compared with its checksum: the last column, of the columns from `begin` on."""
     for row in rows:
-        if zlib.crc32(ascii(row[begin:-1]).encode()) != row[-1]:
+        if zlib.crc32(ascii(_shortened(row[begin:-1])).encode()) != row[-1]:
             raise AlteredError(_altered(row[begin:-1]))
         yield row
 
@@ -96,7 +105,7 @@ def add_checksum_triggers(db: sqlite3.Connection) -> None:
     )
     db.execute(
         "CREATE TEMP TRIGGER tables_forgotten AFTER DELETE ON main.tables"
-        " BEGIN DELETE FROM row_sketches WHERE id = old.id; END"
+        " BEGIN DELETE FROM row_sketches WHERE id = old.id; DELETE FROM signatures WHERE id = old.id; END"
     )
 
 

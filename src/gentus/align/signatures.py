@@ -1,0 +1,141 @@
+"""Column signatures: what the index keeps of a column, so that search can align tables without opening files.
+
+A signature has the numeric profile of its column, a bottom-k sketch of its values (all of them, if they are
+few), and hashed sketches of its n-grams, words, cell shapes, token vectors and name, four bits a number. It
+depends on the column alone: neither on the lake nor on what was learnt from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate, chain
+from typing import Any, TypeAlias
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gentus.arrays import F32, I64, U8
+from gentus.features.extract import KINDS, NAME, PROFILE, TOKEN, Features
+from gentus.features.weights import load_vectors
+from gentus.table import Table
+
+VALUES = 16  # hashes of values that are kept of a column
+WIDTHS = {"grams": 80, "words": 32, "shapes": 24, "tokens": 64, "names": 32}  # of the sketches
+SKETCHES: dict[str, slice] = {
+    kind: slice(end - width, end)
+    for (kind, width), end in zip(WIDTHS.items(), accumulate(WIDTHS.values()), strict=True)
+}
+WIDTH = sum(WIDTHS.values())
+SIGNATURE = np.dtype(
+    [
+        ("distinct", "<u2"),  # values
+        ("cells", "<u2"),
+        ("position", "<u2"),  # from the left, empty columns included
+        ("values", "<u2", (VALUES,)),  # the smallest hashes of values; those beyond `distinct` are zero
+        ("profile", "<f2", (PROFILE,)),
+        ("sketches", "u1", (WIDTH // 2,)),
+    ]
+)
+Signatures: TypeAlias = NDArray[np.void]  # (C,) of `SIGNATURE`
+ValueHashes: TypeAlias = list[NDArray[np.uint32]]  # of every column: its distinct values, ascending
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+_SALT = {"grams": 1, "words": 2, "shapes": 3, "names": 4}
+
+
+def hash_values(table: Table) -> ValueHashes:
+    """The values of the non-empty columns of a table."""
+    return [value_hashes(column.cells) for column in table.columns if column.cells]
+
+
+def sign_tables(
+    tables: Sequence[Table], features: Features, values: Sequence[ValueHashes]
+) -> list[Signatures]:
+    """The signatures of the non-empty columns of some tables, which have these features and values."""
+    signed = np.zeros(len(features.starts) - 1, SIGNATURE)
+    for at, hashes in enumerate(chain.from_iterable(values)):
+        signed["values"][at, : min(len(hashes), VALUES)] = hashes[:VALUES] & 0xFFFF
+        signed["distinct"][at] = len(hashes)
+    signed["cells"] = [len(column.cells) for table in tables for column in table.columns if column.cells]
+    signed["profile"] = np.clip(features.profile, -60_000, 60_000)
+    signed["position"] = features.positions[:, 0]
+    signed["sketches"] = packed(sketches_of(features))
+    ends = features.tables[1:-1].tolist()
+    return np.split(signed, ends) if len(tables) > 1 else [signed]
+
+
+def value_hashes(cells: Sequence[str]) -> NDArray[np.uint32]:
+    """(n,) hashes of the distinct values of a column, ascending; 1 and 1.0 are one value, Yes and yes too."""
+    plain = {cell.casefold().removesuffix(".0") for cell in cells}
+    return np.sort(np.fromiter((crc32(cell.encode("utf-8", "replace")) for cell in plain), np.uint32))
+
+
+def sketches_of(features: Features) -> F32:
+    """(C, WIDTH) sketches of all columns; each kind is a random projection by hashed signs, of any length."""
+    total = len(features.starts) - 1
+    owners = np.repeat(np.arange(total), np.diff(features.starts))
+    ids, weights = features.ids, 1 + np.log(np.maximum(features.counts, 1)).astype(np.float32)
+    sketches = np.zeros((total, WIDTH), np.float32)
+    for kind, (first, last) in _RANGES.items():
+        of_kind = (ids >= first) & (ids < last)
+        owner, some, weight = owners[of_kind], ids[of_kind], weights[of_kind]
+        if kind == "tokens":
+            sketches[:, SKETCHES[kind]] = _token_means(owner, some - TOKEN, weight, total)
+            continue
+        hashed = ((some.astype(np.uint64) + np.uint64(_SALT[kind] << 32)) * _MIX) >> np.uint64(33)
+        at = owner * WIDTHS[kind] + (hashed % np.uint64(WIDTHS[kind])).astype(np.int64)
+        signs = np.where((hashed >> np.uint64(20)) & np.uint64(1), weight, -weight)
+        sums = np.bincount(at, signs, total * WIDTHS[kind])
+        sketches[:, SKETCHES[kind]] = sums.reshape(total, WIDTHS[kind])
+    return sketches
+
+
+_RANGES = {kind: KINDS[kind] for kind in ("grams", "words", "shapes", "tokens")} | {
+    "names": (NAME, KINDS["name grams"][1])
+}
+
+
+def _token_means(owner: I64, tokens: NDArray[np.integer[Any]], weight: F32, total: int) -> F32:
+    """(C, 64) sums of static vectors, rare tokens more; the first numbers of a vector say most."""
+    sums = np.zeros((total, WIDTHS["tokens"]), np.float32)
+    if len(tokens):
+        rare = np.log1p(tokens + 10.0).astype(np.float32)  # tokens are numbered by frequency
+        vectors = load_vectors()[tokens, : WIDTHS["tokens"]].astype(np.float32)
+        vectors *= (weight * rare)[:, None]
+        starts = np.flatnonzero(np.diff(owner, prepend=-1))
+        sums[owner[starts]] = np.add.reduceat(vectors, starts)
+    return sums
+
+
+def packed(sketches: F32) -> U8:
+    """(C, WIDTH / 2) sketches with four bits a number; the largest of each kind is 7, and 0 is 0."""
+    codes = np.empty(sketches.shape, np.uint8)
+    for part in SKETCHES.values():
+        some = sketches[:, part]
+        largest = np.abs(some).max(1, keepdims=True, initial=0)
+        codes[:, part] = np.rint(some / np.maximum(largest, 1e-9) * 7).astype(np.int8) + 8
+    return np.asarray(codes[:, ::2] << 4 | codes[:, 1::2], np.uint8)
+
+
+def unpacked(sketches: U8) -> F32:
+    """(C, WIDTH) what was packed, every kind of length one, or zero."""
+    codes = np.empty((len(sketches), WIDTH), np.uint8)
+    codes[:, ::2], codes[:, 1::2] = sketches >> 4, sketches & 15
+    numbers = codes.astype(np.float32) - 8
+    lengths = np.sqrt(np.add.reduceat(numbers * numbers, _BEGINS, axis=1))  # (C, kinds)
+    numbers /= np.maximum(lengths, 1e-9).repeat(_WIDTHS, axis=1)
+    return numbers
+
+
+_WIDTHS = list(WIDTHS.values())
+_BEGINS = [part.start for part in SKETCHES.values()]
+
+
+def joined(parts: Sequence[Signatures]) -> Signatures:
+    """Signatures of several tables as one array."""
+    return np.concatenate([np.zeros(0, SIGNATURE), *parts])
+
+
+def names_of(table: Table) -> list[str]:
+    """Names of the columns that have signatures."""
+    return [column.name for column in table.columns if column.cells]

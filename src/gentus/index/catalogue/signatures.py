@@ -1,0 +1,60 @@
+"""The column signatures of the tables: what search aligns a query with, without opening a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gentus.align.signatures import SIGNATURE, Signatures
+from gentus.index.catalogue.database import Database
+from gentus.index.catalogue.row_checksums import SIGNATURE_ROW, AlteredError, verified
+
+
+class SignedColumns(NamedTuple):
+    """The columns of a table that have cells."""
+
+    names: list[str]
+    signatures: Signatures
+
+
+@dataclass(frozen=True, slots=True)
+class SignatureStore:
+    """One row per table. A row goes with its table."""
+
+    _database: Database
+
+    def put(self, columns: Mapping[int, SignedColumns]) -> None:
+        """Store the columns of tables by id."""
+        self._database.db.executemany(
+            "INSERT OR REPLACE INTO signatures (id, names, columns) VALUES (?, ?, ?)",
+            (
+                (table, json.dumps(one.names, separators=(",", ":")), one.signatures.tobytes())
+                for table, one in columns.items()
+            ),
+        )
+
+    def of(self, ids: Iterable[int]) -> dict[int, SignedColumns]:
+        """The columns of some tables, by id; one that was removed has none."""
+        found = self._database.select_in(f"SELECT {SIGNATURE_ROW} FROM signatures WHERE id IN", ids)
+        return dict(map(_columns, verified(found)))
+
+    def bytes(self) -> tuple[int, int]:
+        """(columns, bytes) that all rows have."""
+        columns, size = self._database.db.execute(
+            "SELECT sum(length(columns)), sum(length(columns) + length(names)) FROM signatures"
+        ).fetchone()
+        return (columns or 0) // SIGNATURE.itemsize, size or 0
+
+
+def _columns(row: tuple[Any, ...]) -> tuple[int, SignedColumns]:
+    table, written, packed, _ = row
+    if not isinstance(written, str) or not isinstance(packed, bytes) or len(packed) % SIGNATURE.itemsize:
+        raise AlteredError(f"the columns of table {table} are not what was written")
+    names, signatures = json.loads(written), np.frombuffer(packed, SIGNATURE)
+    if len(names) != len(signatures):
+        raise AlteredError(f"table {table} has {len(signatures)} columns and {len(names)} names")
+    return int(table), SignedColumns(names, signatures)
