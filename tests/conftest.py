@@ -71,6 +71,20 @@ def rows_of(subject: str, seed: int, count: int = 12) -> Rows:
     ]
 
 
+def genes(count: int = 20) -> Rows:
+    """Rows that fit no subject."""
+    return [["gene", "locus", "strand", "transcript"]] + [
+        [f"BRCA{i}", f"chr{i % 9}:1{i}0332-1{i}9921", "+-"[i % 2], f"ENST0000{i * 7919 % 9999:04}"]
+        for i in range(count)
+    ]
+
+
+def half_fish() -> Rows:
+    """Names and years of fish, and two columns that fit no subject."""
+    both = zip(rows_of("fish", 78), genes(12), strict=True)
+    return [[name, year, locus, transcript] for (name, _, _, year), (_, locus, _, transcript) in both]
+
+
 def write_table(path: Path, rows: Sequence[Sequence[str]]) -> Path:
     """Write rows in the format that the name asks for; `.semicolon.csv` has `;` between its cells."""
     path.parent.mkdir(parents=True, exist_ok=True)

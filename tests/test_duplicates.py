@@ -188,7 +188,8 @@ def test_what_is_said_of_hits_beside_each_other() -> None:
     ]
     assert str(found[2]) == "same rows as #1"
     assert found[1] is not None
-    assert found[1].to_dict() == {"kind": "exact", "share": 1.0, "rank": 0}
+    words = {"words": "same rows as your table"}
+    assert found[1].to_dict() == {"kind": "exact", "share": 1.0, "rank": 0} | words
     alone = tell_duplicates(None, [1, 2, 3, 4, 5, 6], sketches)
     assert [one and one.rank for one in alone] == [None, None, 1, 1, None, None]
     assert tell_duplicates(None, [], {}) == []

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import rows_of, subject_of, write_table
+from conftest import genes, rows_of, subject_of, write_table
 from mcp import Client, StdioServerParameters
 
 from gentus.app.serve.index_handle import IndexHandle
@@ -64,6 +64,20 @@ def test_search_in_every_way(ask: Ask, tmp_path: Path) -> None:
     by_name = ask("search_tables", table="fish_0.csv", k=2, explain=True)
     assert by_name["results"][0]["alignment"]["pairs"]
     assert "fish_0.csv" not in [hit["table"] for hit in by_name["results"]]
+
+
+def test_what_fits_and_that_nothing_does(ask: Ask) -> None:
+    header, *rows = genes()
+    query = [dict(zip(header, row, strict=True)) for row in rows]
+    nothing = ask("search_tables", rows=query, k=2)
+    assert (nothing["fit"], nothing["verdict"]) == ("none", "No table in this lake fits yours.")
+    assert [hit["why"] for hit in nothing["results"]] == ["no column matches"] * 2
+    assert not ask("search_tables", rows=query, fit="partial")["results"]
+    found = ask("search_tables", table="fish_0.csv", k=5, min_score=0.9, order="generated")
+    assert {(hit["fit"], subject_of(hit["table"])) for hit in found["results"]} == {("full", "fish")}
+    for wrong, words in (({"fit": "good"}, "'any', 'partial' or 'full'"), ({"min_score": 2}, "less than or")):
+        with pytest.raises(ToolFailedError, match=words):
+            ask("search_tables", table="fish_0.csv", **wrong)
 
 
 def test_look_and_align(ask: Ask, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ import numpy as np
 import openpyxl
 import pyarrow.parquet as pq
 import pytest
-from conftest import QUICK, make_lake, rows_of, subject_of, write_table
+from conftest import QUICK, Rows, genes, half_fish, make_lake, rows_of, subject_of, write_table
 from served import TOKEN, Served, served
 
 import gentus
@@ -52,7 +52,11 @@ def own(small: Path, tmp_path: Path) -> Iterator[Served]:
 
 
 def as_csv(subject: str, seed: int = 77) -> bytes:
-    return "".join(",".join(row) + "\n" for row in rows_of(subject, seed)).encode()
+    return as_bytes(rows_of(subject, seed))
+
+
+def as_bytes(rows: Rows) -> bytes:
+    return "".join(",".join(row) + "\n" for row in rows).encode()
 
 
 def upload(api: Served, subject: str = "fish") -> str:
@@ -183,8 +187,13 @@ def test_search_in_every_way(api: Served, index_path: Path) -> None:
     assert by_upload["results"] == by_file["results"] == by_rows["results"]
     assert [hit["rank"] for hit in by_file["results"]] == [1, 2, 3, 4, 5]
     assert {subject_of(hit["table"]) for hit in by_file["results"]} == {"fish"}
-    assert set(by_file["results"][0]) == {"rank", "table", "score", "sid", "rows", "more_rows", "columns"}
-    assert by_file["results"][0]["columns"] == 4
+    always = {"rank", "table", "score", "fit", "columns", "why", "sid", "generated", "rows", "more_rows"}
+    assert set(by_file["results"][0]) == always
+    assert by_file["results"][0]["columns"] == {
+        **{"matched": 4, "query": 4, "table": 4, "missing": []},
+        "pairs": [[name, name] for name in rows[0]],
+    }
+    assert (by_file["fit"], by_file["verdict"]) == ("full", "5 of 5 tables fit yours fully.")
 
     by_name = api.get("/api/search", params={"table": "fish_0.csv", "k": 3}).json()
     assert by_name["upload"] is None
@@ -196,6 +205,44 @@ def test_search_in_every_way(api: Served, index_path: Path) -> None:
         expected = index.search(index.source("fish_0.csv"), k=3)
     assert [hit["table"] for hit in by_name["results"]] == [hit.table for hit in expected]
     assert [hit["score"] for hit in by_name["results"]] == [hit.score for hit in expected]
+
+
+def test_what_fits_and_that_nothing_does(api: Served) -> None:
+    """In the form, the body and the query string alike."""
+    unlike = as_bytes(genes())
+    nothing = api.send_file("/api/search", "genes.csv", unlike, k="3").json()
+    assert (nothing["fit"], nothing["verdict"]) == ("none", "No table in this lake fits yours.")
+    assert [(hit["fit"], hit["why"]) for hit in nothing["results"]] == [("none", "no column matches")] * 3
+    for filtered in (
+        api.send_file("/api/search", "genes.csv", unlike, fit="partial"),
+        api.send_file("/api/search?fit=partial", "genes.csv", unlike),
+        api.post_json("/api/search", {"query": {"upload": nothing["upload"]}, "fit": "partial"}),
+        api.post_json("/api/search", {"query": {"upload": nothing["upload"]}, "min_score": 0.5}),
+    ):
+        assert (filtered.json()["results"], filtered.json()["fit"]) == ([], "none"), filtered.text
+    partly = api.send_file("/api/search", "half.csv", as_bytes(half_fish()), k="2").json()
+    assert (partly["fit"], partly["verdict"]) == ("partial", "2 of 2 tables fit yours partly.")
+    first = partly["results"][0]
+    assert first["why"] == "`name` and `year` match; `locus` and `transcript` do not"
+    assert (first["columns"]["matched"], first["columns"]["missing"]) == (2, ["locus", "transcript"])
+    by_name: dict[str, Any] = {"table": "fish_0.csv", "k": 35}
+    rest = api.get("/api/search", params=by_name).json()["results"]
+    assert len({hit["fit"] for hit in rest}) > 1
+    fitting = api.get("/api/search", params={**by_name, "fit": "full"}).json()["results"]
+    assert [hit["table"] for hit in fitting] == [hit["table"] for hit in rest if hit["fit"] == "full"]
+    least = rest[4]["score"]
+    likely = api.get("/api/search", params={**by_name, "min_score": least}).json()["results"]
+    assert [hit["table"] for hit in likely] == [hit["table"] for hit in rest if hit["score"] >= least]
+    assert 0 < len(likely) < len(rest)
+    pure = api.get("/api/search", params={**by_name, "order": "generated"}).json()["results"]
+    assert [hit["generated"] for hit in pure] == sorted((hit["generated"] for hit in pure), reverse=True)
+
+
+def test_the_same_rows_are_said(api: Served, lake: Path) -> None:
+    copy = (lake / "fish_0.csv").read_bytes()
+    (hit,) = api.send_file("/api/search", "copy.csv", copy, k="1").json()["results"]
+    assert hit["table"] == "fish_0.csv"
+    assert hit["same_rows"] == {"kind": "exact", "share": 1.0, "rank": 0, "words": "same rows as your table"}
 
 
 def test_search_explains(api: Served) -> None:
@@ -239,6 +286,14 @@ def test_align(api: Served) -> None:
         ({"query": {"rows": [{"a": ""}]}}, 422, "rows.jsonl: "),
         ({"query": {"table": "fish_0.csv"}, "k": 0}, 422, "the field 'k' has to be at least 1"),
         ({"query": {"table": "fish_0.csv"}, "k": 101}, 422, "the field 'k' has to be at most 100"),
+        (
+            {"query": {"table": "a.csv"}, "fit": "good"},
+            422,
+            "the field 'fit' has to be one of 'any', 'partial'",
+        ),
+        ({"query": {"table": "a.csv"}, "order": "x"}, 422, "the field 'order' has to be one of 'aligned' or"),
+        ({"query": {"table": "a.csv"}, "min_score": 90}, 422, "the field 'min_score' has to be at most 1"),
+        ({"query": {"table": "a.csv"}, "min_score": "x"}, 422, "the field 'min_score' has to be a number"),
     ],
 )
 def test_searches_that_cannot_be(api: Served, body: Any, status: int, words: str) -> None:
@@ -312,6 +367,9 @@ def test_k_in_the_body_and_in_the_query_string(api: Served) -> None:
     for path, words in (
         ("/api/search?k=0", "the parameter 'k' has to be at least 1"),
         ("/api/search?k=x", "the parameter 'k' has to be a whole number"),
+        ("/api/search?min_score=nan", "the parameter 'min_score' has to be a finite number"),
+        ("/api/search?fit=no", "the parameter 'fit' has to be one of 'any', 'partial' or 'full'"),
+        ("/api/search?minscore=0.5", "the parameter 'minscore' is not known here"),
     ):
         answer = api.post_json(path, by_name)
         assert (answer.status_code, answer.json()) == (422, {"error": words})

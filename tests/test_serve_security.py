@@ -378,21 +378,24 @@ def test_searches_that_wait_are_done_together(index_path: Path, monkeypatch: pyt
     gate = threading.Event()
     with served(index_path) as api:
 
-        def ask(name: str) -> Any:
-            told = api.get("/api/search", params={"table": name}).json()
+        def ask(name: str, least: float = 0.0) -> Any:
+            told = api.get("/api/search", params={"table": name, "k": 30, "min_score": least}).json()
             told.pop("ms", None)
             return told
 
         alone = [ask(name) for name in names]
+        least = alone[0]["results"][4]["score"]
+        likely = ask(names[0], least)
+        assert 0 < len(likely["results"]) < len(alone[0]["results"])
         with gentus.open(index_path) as index:  # not only alike: to the last digit
-            hits = index.search(index.sources()[names[0]].path)
+            hits = index.search(index.sources()[names[0]].path, k=30)
         told = [(hit["table"], hit["score"]) for hit in alone[0]["results"]]
         assert told == [(hit.table, hit.score) for hit in hits]
         usual, find = Index.search_as, api.server.handle.source
 
-        def counted(self: Index, queries: Any, tables: Any, k: int) -> Any:
+        def counted(self: Index, queries: Any, tables: Any, k: int, **options: Any) -> Any:
             sizes.append(len(queries))
-            return usual(self, queries, tables, k)
+            return usual(self, queries, tables, k, **options)
 
         monkeypatch.setattr(Index, "search_as", counted)
         monkeypatch.setattr(
@@ -406,10 +409,12 @@ def test_searches_that_wait_are_done_together(index_path: Path, monkeypatch: pyt
             while api.server.queues["quick"].busy() < 2:  # as many as one client can have
                 time.sleep(0.01)
             waiting = [pool.submit(ask, name) for name in names]
-            while api.server.queues["quick"].depth() < len(names):
+            other = pool.submit(ask, names[0], least)  # its options are its own
+            while api.server.queues["quick"].depth() < len(names) + 1:
                 time.sleep(0.01)
             gate.set()
             assert [one.result() for one in waiting] == alone
+            assert other.result() == likely
             assert [one.result() for one in blocking]
     assert max(sizes) >= len(names) - 2
     assert "no table" in alone[2]["error"]

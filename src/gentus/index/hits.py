@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,10 +13,11 @@ from gentus.align.verdict import FITS, Fit
 from gentus.arrays import I64
 from gentus.identifiers.semantic_ids import format_sids
 from gentus.index.catalogue import AlteredError, Catalogue, TableName
+from gentus.index.matched_columns import MatchedColumns
 from gentus.index.queries import Query
 from gentus.index.ranker import rank
 from gentus.index.row_overlap import SameRows
-from gentus.index.second_look import ChosenOptions, Judged, MatchedColumns, look_at
+from gentus.index.second_look import AtLeast, ChosenOptions, Judged, look_at
 from gentus.index.snapshot import Snapshot
 from gentus.search.trie import Tree
 
@@ -43,14 +44,20 @@ class Hit:
     same_rows: SameRows | None = None  # as the query, or as a hit before it
     alignment: Alignment | None = None  # which columns belong together; with `explain` only
 
+    @property
+    def why(self) -> str:
+        """Why it fits, fits partly, or does not, in words."""
+        return self.columns.why(self.fit)
+
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        document = {name: value for name, value in asdict(self).items() if value is not None}
-        document["columns"]["pairs"] = list(map(list, self.columns.pairs))
-        if self.same_rows is not None:
-            document["same_rows"] |= {"words": str(self.same_rows)}
-        if self.alignment is not None:
-            document["alignment"] = self.alignment.to_dict()
+        document: dict[str, Any] = {}
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if value is not None:
+                document[one.name] = value.to_dict() if hasattr(value, "to_dict") else value
+            if one.name == "columns":
+                document["why"] = self.why
         return document
 
 
@@ -162,3 +169,15 @@ def _hit(rank: int, one: Judged, name: TableName, sid: str) -> Hit:
 def best_fit(hits: Sequence[Hit]) -> Fit:
     """How far the best of some hits fits: `none` if no table does."""
     return min((hit.fit for hit in hits), key=FITS.index, default="none")
+
+
+def verdict(hits: Sequence[Hit], fit: AtLeast = "any", min_score: float = 0.0) -> str:
+    """What a search found, in words: how many tables fit, of those that were to fit so far."""
+    fitting = sum(hit.fit != "none" for hit in hits)
+    if not fitting:
+        least = f" with a score of at least {min_score:g}" if min_score and not hits else ""
+        return f"No table in this lake fits yours{' fully' if fit == 'full' else ''}{least}."
+    full = sum(hit.fit == "full" for hit in hits)
+    how = " fully" if full == fitting else f", {full} of them fully" if full else " partly"
+    tables = "table" if len(hits) == 1 else "tables"
+    return f"{fitting} of {len(hits)} {tables} {'fits' if fitting == 1 else 'fit'} yours{how}."

@@ -34,7 +34,7 @@ class SameRows:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return asdict(self)
+        return asdict(self) | {"words": str(self)}
 
     def __str__(self) -> str:
         """In words."""

@@ -6,15 +6,16 @@ The beam decides which tables are looked at; no file of the lake is opened.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, Literal, TypeAlias, TypedDict, get_args
+from typing import Literal, TypeAlias, TypedDict, get_args
 
 import numpy as np
 
 from gentus.align.verdict import FITS, Fit, Verdict, fit_of, judge
 from gentus.arrays import F64, I64
 from gentus.index.catalogue import AlteredError, Catalogue, SignedColumns
+from gentus.index.matched_columns import MatchedColumns
 from gentus.index.queries import Query
 from gentus.index.ranker import RankedRow
 from gentus.index.row_overlap import SameRows, tell_duplicates
@@ -71,20 +72,6 @@ class ChosenOptions:
         return one.score >= self.min_score and (
             self.fit == "any" or FITS.index(one.fit) <= FITS.index(self.fit)
         )
-
-
-@dataclass(frozen=True, slots=True)
-class MatchedColumns:
-    """How many columns with cells match, one to one, and which."""
-
-    matched: int
-    query: int  # columns of the query
-    table: int  # columns of the table
-    pairs: list[tuple[str, str]]  # names of the query's and of the table's columns
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +147,6 @@ def _judged(
     ours: Sequence[str],
     theirs: Sequence[str],
 ) -> Judged:
-    pairs = [(ours[i], theirs[j]) for i, j in verdict.pairs()]
-    columns = MatchedColumns(len(pairs), len(ours), len(theirs), pairs)
+    columns = MatchedColumns.of(ours, theirs, verdict.pairs())
     score = round(verdict.score, 4)
-    return Judged(ranked, table, score, fit_of(score, len(pairs), len(ours)), columns)
+    return Judged(ranked, table, score, fit_of(score, columns.matched, columns.query), columns)

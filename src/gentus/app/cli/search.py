@@ -34,6 +34,8 @@ def search(
     as_json: AsJson = False,
 ) -> None:
     """Find the tables whose rows can be appended to yours, best first."""
+    from gentus.index.hits import best_fit, verdict
+
     if queries.count(STDIN) > 1:
         raise typer.BadParameter("stdin can be read once: give - once", param_hint="QUERY")
     shown = [shown_query(query) for query in queries]
@@ -47,7 +49,13 @@ def search(
             answers.append({"query": query, "error": hits, "results": []})
             continue
         answers.append(
-            {"query": query, "ms": round(milliseconds, 2), "results": [hit.to_dict() for hit in hits]}
+            {
+                "query": query,
+                "ms": round(milliseconds, 2),
+                "fit": best_fit(hits),
+                "verdict": verdict(hits),
+                "results": [hit.to_dict() for hit in hits],
+            }
         )
         if not as_json:
             _show_hits(query, hits, milliseconds, explain)
@@ -69,7 +77,7 @@ def _search_each(
 
     started = time.perf_counter()
     if len(queries) >= FEW and not explain and STDIN not in queries:
-        for _, found in opened.search_many(queries, k, beam):
+        for _, found in opened.search_many(queries, k, beam=beam):
             now = time.perf_counter()
             yield found.reason if isinstance(found, Skipped) else found, (now - started) * 1000
             started = now

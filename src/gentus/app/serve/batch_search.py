@@ -10,29 +10,30 @@ from typing import TYPE_CHECKING, Any
 
 from gentus.app.serve.errors import ApiError
 from gentus.app.serve.query_input import ResolvedQuery
+from gentus.app.serve.schema import SearchOptions
 from gentus.app.serve.service import Service
+from gentus.index.hits import Hit, best_fit, verdict
 from gentus.lake import Unreadable
 
 if TYPE_CHECKING:
     from gentus.index.catalogue import Entry
-    from gentus.index.hits import Hit
     from gentus.table import Table
 
 OpenQuery = Callable[[], AbstractContextManager[ResolvedQuery]]  # opens the query, in a thread
 
 
-def search(service: Service, k: int, open_query: OpenQuery, explain: bool = False) -> dict[str, Any]:
+def search(service: Service, options: SearchOptions, open_query: OpenQuery) -> dict[str, Any]:
     """One search: a `SearchAnswer`."""
-    (answer,) = search_batch(service, k, [open_query], explain)
+    (answer,) = search_batch(service, options, [open_query])
     if isinstance(answer, Exception):
         raise answer
     return answer
 
 
 def search_batch(
-    service: Service, k: int, openers: Sequence[OpenQuery], explain: bool = False
+    service: Service, options: SearchOptions, openers: Sequence[OpenQuery]
 ) -> list[dict[str, Any] | Exception]:
-    """Several searches; one that fails gives its exception and does not affect the others."""
+    """Several searches with the same options; one that fails gives its exception, the others go on."""
     started = time.perf_counter()
     index = service.handle.index
     with ExitStack() as stack:
@@ -44,8 +45,9 @@ def search_batch(
             except Exception as error:
                 queries.append(error)
         read = [query for query in queries if not isinstance(query, Exception)]
-        hits = index.search_as([query.source for query, _ in read], [table for _, table in read], k)
-        if explain:
+        sources, tables = [query.source for query, _ in read], [table for _, table in read]
+        hits = index.search_as(sources, tables, options.k, **options.of_index())
+        if options.explain:
             hits = [_explain(service, table, found) for (_, table), found in zip(read, hits, strict=True)]
         known = index.catalogue.tables.entries({hit.table for found in hits for hit in found})
         milliseconds = round((time.perf_counter() - started) * 1000, 2)
@@ -55,6 +57,8 @@ def search_batch(
                 "query_columns": [column.name for column in table.columns],
                 "upload": query.upload,
                 "ms": milliseconds,
+                "fit": best_fit(found),
+                "verdict": verdict(found, options.fit, options.min_score),
                 "results": [_result(hit, known.get(hit.table), index.limits.rows) for hit in found],
             }
             for (query, table), found in zip(read, hits, strict=True)
@@ -63,17 +67,11 @@ def search_batch(
 
 
 def _result(hit: Hit, entry: Entry | None, sample_rows: int) -> dict[str, Any]:
+    """The same words as on the command line, without the path, and with the rows that were sampled."""
     rows = entry.rows if entry else None
-    answer = {
-        "rank": hit.rank,
-        "table": hit.table,
-        "score": hit.score,
-        "sid": hit.sid,
-        "rows": rows,
-        "more_rows": (rows or 0) >= sample_rows,
-        "columns": entry.columns if entry else None,
-    }
-    return answer if hit.alignment is None else {**answer, "alignment": hit.alignment.to_dict()}
+    answer = hit.to_dict() | {"rows": rows, "more_rows": (rows or 0) >= sample_rows}
+    del answer["path"]
+    return answer
 
 
 def _explain(service: Service, query: Table, hits: list[Hit]) -> list[Hit]:

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 _CLIENT = "agent"
 _INSTRUCTIONS = """\
 GenTUS finds, in a data lake of {tables:,} tables, those whose rows can be appended to a given table.
-Begin with search_tables. align_columns says which columns match and why; describe_table shows a table.
+Begin with search_tables: it says which tables fit, and when none does. align_columns says which columns match
+and why; describe_table shows a table.
 plan_union plans a union, preview_union shows rows of it, run_union writes it to a file. A plan can be edited
 in between: drop or change entries of a table's "columns".
 The query is exactly one of: table (a name in the lake), path (a file in {folders}), rows (a list of objects).
@@ -65,11 +66,20 @@ class Tools:
     def search_tables(
         self,
         query: OpenQuery,
-        k: Annotated[int, Field(ge=1, le=100, description="How many tables.")] = 10,
-        explain: Annotated[bool, Field(description="Also say which columns match.")] = False,
+        k: schema.HowMany = 10,
+        explain: schema.Explain = False,
+        fit: schema.LeastFit = "any",
+        min_score: schema.LeastScore = 0.0,
+        order: schema.ResultOrder = None,
     ) -> schema.SearchAnswer:
-        """Find the tables of the lake whose rows can be appended to the query's, best first."""
-        found = search(self.service, k, query, explain)
+        """Find the tables of the lake whose rows can be appended to the query's, best first.
+
+        `verdict` says in words how many fit. The `fit` of a result is full if it fits and every column of the
+        query has a match in it, partial if only some have, none if it does not fit: do not append that one.
+        `score` is the probability that a person would append it. `why` says which columns match.
+        """
+        options = schema.SearchOptions(k=k, explain=explain, fit=fit, min_score=min_score, order=order)
+        found = search(self.service, options, query)
         found["upload"] = None
         return schema.SearchAnswer.model_validate(found)
 

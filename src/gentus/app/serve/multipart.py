@@ -17,7 +17,7 @@ _FILE = {"type": "string", "format": "binary", "description": "CSV, TSV, JSON, P
 @asynccontextmanager
 async def receive_form(request: Request, *fields: str) -> AsyncIterator[tuple[UploadFile, dict[str, str]]]:
     """The file of a form, open inside the context, and its other fields; only those named are accepted."""
-    async with request.form(max_files=1, max_fields=5, max_part_size=1000) as form:
+    async with request.form(max_files=1, max_fields=10, max_part_size=1000) as form:
         unknown = [name for name in form if name not in ("file", *fields)]
         file = form.get("file")
         if not isinstance(file, UploadFile):

@@ -49,6 +49,8 @@ def _words(error: Any) -> str:
 # What a field has to be, by the beginning of the type of a Pydantic error.
 _WANTED = {
     "int_": "a whole number",
+    "float_": "a number",
+    "finite_number": "a finite number",
     "bool_": "true or false",
     "string_type": "text",
     "string_too_short": "at least {min_length} characters long",

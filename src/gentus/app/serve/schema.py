@@ -6,7 +6,27 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from gentus.align.verdict import Fit
+from gentus.index import second_look as index_options
+
 Name = Annotated[str, Field(min_length=1, max_length=4096)]
+HowMany = Annotated[int, Field(ge=1, le=100, description="How many tables.")]
+Explain = Annotated[bool, Field(description="Open the files too: which columns match, and why.")]
+LeastFit = Annotated[
+    index_options.AtLeast,
+    Field(description="Only tables that fit: full or partial. any: the nearest, whether they fit or not."),
+]
+LeastScore = Annotated[
+    float,
+    Field(ge=0, le=1, allow_inf_nan=False, description="Only tables with at least this score."),
+]
+ResultOrder = Annotated[
+    index_options.Order | None,
+    Field(
+        description="aligned: by generated score and matched columns; generated: by generated score alone. "
+        "Default: aligned, or generated if the index has labels."
+    ),
+]
 
 
 class Strict(BaseModel):
@@ -30,10 +50,25 @@ class QueryRef(Strict):
 
 
 class SearchOptions(Strict):
-    """How many tables are wanted, and whether with their alignments."""
+    """How many tables are wanted, which, and in which order."""
 
-    k: Annotated[int, Field(ge=1, le=100)] = 10
-    explain: bool = False
+    model_config = ConfigDict(frozen=True)
+
+    k: HowMany = 10
+    explain: Explain = False
+    fit: LeastFit = "any"
+    min_score: LeastScore = 0.0
+    order: ResultOrder = None
+
+    def of_index(self) -> index_options.SearchOptions:
+        """As the index takes them."""
+        return {"fit": self.fit, "min_score": self.min_score, "order": self.order}
+
+
+class NamedSearch(SearchOptions):
+    """A search with a table of the lake."""
+
+    table: Name
 
 
 class SearchRequest(SearchOptions):
@@ -153,26 +188,56 @@ class AlignAnswer(AlignmentAnswer):
     table_columns: list[str]
 
 
+class MatchedColumnsAnswer(BaseModel):
+    """How many columns with cells match, of how many of the query and of the table, and which."""
+
+    matched: int
+    query: int
+    table: int
+    pairs: list[tuple[str, str]]
+    missing: list[str]
+
+
+class SameRowsAnswer(BaseModel):
+    """A table with the rows of a result before it, by its rank, or of the query (0)."""
+
+    kind: Literal["exact", "near", "contained", "contains"]
+    share: float
+    rank: int
+    words: str
+
+
 class ResultAnswer(BaseModel):
-    """A table that was found."""
+    """A table that was found: how likely a person would append it (`score`), how far it fits, and why."""
 
     rank: int
     table: str
     score: float
+    fit: Fit
+    columns: MatchedColumnsAnswer
+    why: str
     sid: str
+    generated: float
+    prior: float | None = None
+    generator: float | None = None
+    same_rows: SameRowsAnswer | None = None
     rows: int | None
     more_rows: bool
-    columns: int | None
     alignment: AlignmentAnswer | None = None
 
 
 class SearchAnswer(BaseModel):
-    """The tables found, best first; `upload` is the id of the query if it was sent as a file or as rows."""
+    """The tables found, best first; `fit` is the best of theirs, none if no table fits; `verdict` says it.
+
+    `upload` is the id of the query if it was sent as a file or as rows.
+    """
 
     query: str
     query_columns: list[str]
     upload: str | None
     ms: float
+    fit: Fit
+    verdict: str
     results: list[ResultAnswer]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, BinaryIO
 
@@ -22,9 +21,7 @@ from gentus.app.serve.server import CurrentServer, Server, client_of
 from gentus.app.serve.table_preview import align_table
 from gentus.app.serve.uploads import copy_writer
 
-_MOST = 100
-_K = {"type": "integer", "minimum": 1, "maximum": _MOST, "default": 10}
-_EXPLAIN = {"type": "boolean", "default": False}
+_FIELDS = schema.SearchOptions.model_json_schema()["properties"]  # of a form, beside the file
 
 router = APIRouter(tags=["search"], responses=ERROR_RESPONSES, default_response_class=Response)
 
@@ -56,43 +53,38 @@ async def upload(request: Request, server: CurrentServer) -> Response:
 @router.post(
     "/api/search",
     responses={200: {"model": schema.SearchAnswer}},
-    openapi_extra={"requestBody": form_schema(schema.SearchRequest, k=_K, explain=_EXPLAIN)},
+    openapi_extra={"requestBody": form_schema(schema.SearchRequest, **_FIELDS)},
 )
 async def search(
-    request: Request,
-    server: CurrentServer,
-    k: Annotated[int | None, Query(ge=1, le=_MOST)] = None,
-    explain: bool | None = None,
+    request: Request, server: CurrentServer, in_address: Annotated[schema.SearchOptions, Query()]
 ) -> Response:
     """Find tables whose rows can be appended to a query's: a file, an upload, a table, or rows.
 
-    `k` and `explain` may stand in the body or in the query string.
+    Options may stand in the body or in the query string. The score of a table is the probability that a
+    person would append it. Its fit is full if it fits and every column of the query has a match in it,
+    partial if only some have, and none if it does not fit; why says it in words, verdict of the whole answer.
     """
     client = client_of(request)
     if require_type(request, "multipart/form-data", "application/json") == "application/json":
         body = await request.body()
         wanted = _parse_search(body)
-        given = wanted.model_dump(include=wanted.model_fields_set - {"query"})
-        options = _Options.of({"k": k, "explain": explain}, given)
+        options = _merged(in_address, wanted.model_dump(include=wanted.model_fields_set - {"query"}))
         opener = partial(resolve_query, server, client, wanted.query)
         return await _search(request, server, options, len(body), opener)
-    async with receive_form(request, "k", "explain") as (file, fields):
-        options = _Options.of({"k": k, "explain": explain}, _parse_fields(fields))
+    async with receive_form(request, *_FIELDS) as (file, fields):
+        options = _merged(in_address, _parse_fields(fields))
         opener = partial(store_query, server, client, file.filename or "", copy_writer(file.file))
         return await _search(request, server, options, file.size or 0, opener)
 
 
 @router.get("/api/search", responses={200: {"model": schema.SearchAnswer}})
 async def search_by_name(
-    request: Request,
-    server: CurrentServer,
-    table: Annotated[str, Query(min_length=1, max_length=4096)],
-    k: Annotated[int, Query(ge=1, le=_MOST)] = 10,
-    explain: bool = False,
+    request: Request, server: CurrentServer, wanted: Annotated[schema.NamedSearch, Query()]
 ) -> Response:
     """Find tables whose rows can be appended to a table of the lake."""
-    opener = partial(resolve_query, server, client_of(request), schema.QueryRef(table=table))
-    return await _search(request, server, _Options(k, explain), 0, opener)
+    opener = partial(resolve_query, server, client_of(request), schema.QueryRef(table=wanted.table))
+    options = schema.SearchOptions.model_validate(wanted.model_dump(exclude={"table"}))
+    return await _search(request, server, options, 0, opener)
 
 
 @router.post("/api/align", responses={200: {"model": schema.AlignAnswer}})
@@ -106,34 +98,25 @@ async def align(request: Request, server: CurrentServer, wanted: schema.AlignReq
     return json_response(await server.quick(request, work))
 
 
-@dataclass(frozen=True, slots=True)
-class _Options:
-    """How many tables are wanted, and whether with their alignments."""
-
-    k: int = 10
-    explain: bool = False
-
-    @classmethod
-    def of(cls, in_address: dict[str, Any], in_body: dict[str, Any]) -> _Options:
-        """Options from the query string and from the body; an error if they contradict each other."""
-        chosen = {name: value for name, value in in_address.items() if value is not None}
-        for name, value in in_body.items():
-            if chosen.setdefault(name, value) != value:
-                raise ApiError(
-                    422, f"{name} is {chosen[name]} in the query string and {value} in the body; give it once"
-                )
-        return cls(**chosen)
+def _merged(in_address: schema.SearchOptions, in_body: dict[str, Any]) -> schema.SearchOptions:
+    """Options from the query string and from the body; an error if they contradict each other."""
+    chosen = in_address.model_dump(exclude_unset=True)
+    for name, value in in_body.items():
+        if chosen.setdefault(name, value) != value:
+            raise ApiError(
+                422, f"{name} is {chosen[name]} in the query string and {value} in the body; give it once"
+            )
+    return schema.SearchOptions.model_validate(chosen)
 
 
 async def _search(
-    request: Request, server: Server, options: _Options, size: int, opener: OpenQuery
+    request: Request, server: Server, options: schema.SearchOptions, size: int, opener: OpenQuery
 ) -> Response:
-    k = options.k
     if options.explain:
-        return json_response(await server.slow(request, lambda cancel: search_one(server, k, opener, True)))
+        return json_response(await server.slow(request, lambda cancel: search_one(server, options, opener)))
     if size > server.settings.batch_bytes:  # it would make the others of its batch wait
-        return json_response(await server.quick(request, lambda: search_one(server, k, opener)))
-    batchable = Batchable(opener, ("search", k), partial(search_batch, server, k))
+        return json_response(await server.quick(request, lambda: search_one(server, options, opener)))
+    batchable = Batchable(opener, ("search", options), partial(search_batch, server, options))
     return json_response(await server.quick(request, batchable))
 
 
