@@ -14,19 +14,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gentus.align.signatures import (
+    SIGNATURE,
     SKETCHES,
     VALUES,
     Signatures,
+    Sketches,
     ValueHashes,
     joined,
     names_of,
     unpacked,
 )
-from gentus.arrays import F32, I64
+from gentus.arrays import F32, I64, U8
 from gentus.features.extract import PROFILE
 from gentus.table import Table
 
 MOST_COLUMNS = 256  # of a table that are looked at, from the left
+_NO_HASHES = np.zeros(0, np.uint16)
+_EMPTY = np.zeros(1, SIGNATURE)
 _MOST_PAIRS = 1 << 18  # of columns that are compared at once: what bounds memory
 PAIR_FEATURES = (
     "n-gram cosine, text",
@@ -85,12 +89,14 @@ class QueryColumns:
         short = [hashes.astype(np.uint16) for hashes in values[:MOST_COLUMNS]]
         return cls(names_of(table)[:MOST_COLUMNS], signatures[:MOST_COLUMNS], short)
 
-    def lookup(self) -> NDArray[np.bool_]:
-        """(65536, q) whether a column has a value with this hash."""
-        contains = np.zeros((1 << 16, len(self.values)), bool)
-        for at, hashes in enumerate(self.values):
-            contains[hashes, at] = True
-        return contains
+    def lookup(self) -> tuple[NDArray[np.int32], U8]:
+        """(65536,) rows of hashes, 0 for those of no column, and (rows, q) 1 where a column has the hash."""
+        hashes = np.concatenate([_NO_HASHES, *self.values])
+        rows = np.zeros(1 << 16, np.int32)
+        rows[hashes] = np.arange(1, len(hashes) + 1)
+        contains = np.zeros((len(hashes) + 1, len(self.values)), np.uint8)
+        contains[rows[hashes], np.repeat(np.arange(len(self.values)), list(map(len, self.values)))] = 1
+        return rows, contains
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +110,12 @@ class Matches:
 def look(
     query: QueryColumns, tables: Sequence[Signatures], weights: LookWeights, names: bool
 ) -> Iterator[tuple[list[int], Matches]]:
-    """Matches of a query with tables, some at a time: their positions in the list, and the matches."""
+    """Matches of a query with tables, some at a time: their positions in the list, and the matches.
+
+    The last of the matches are those of a table with an empty column, so that there are always two.
+    """
     for some in _batches([len(table) for table in tables], len(query.signatures)):
-        pairs = PairLook.of(query, [tables[at][:MOST_COLUMNS] for at in some], names)
+        pairs = PairLook.of(query, [*(tables[at][:MOST_COLUMNS] for at in some), _EMPTY], names)
         yield some, pairs.matches(weights)
 
 
@@ -117,7 +126,7 @@ def _batches(widths: Sequence[int], query: int) -> Iterator[list[int]]:
     for at in order:
         width = min(widths[at], MOST_COLUMNS)
         first = max(widths[batch[0]], 1) if batch else width
-        if batch and ((len(batch) + 1) * width * query > _MOST_PAIRS or width > 2 * first + 8):
+        if batch and ((len(batch) + 1) * width * query > _MOST_PAIRS or width > 2 * first + 32):
             yield batch
             batch = []
         batch.append(at)
@@ -127,11 +136,16 @@ def _batches(widths: Sequence[int], query: int) -> Iterator[list[int]]:
 
 @dataclass(frozen=True, slots=True)
 class PairLook:
-    """Features of the column pairs of a query and some tables."""
+    """Features of the column pairs of a query and some tables.
 
-    pair: F32  # (q, n, PAIR_FEATURES)
+    A pair has the same numbers, to the last digit, whichever other tables are compared: products of
+    sketches are whole numbers, and all else is added up in the order of columns or features. NumPy does so
+    because n and T are the innermost axes in memory, if they are 2 at least.
+    """
+
+    pair: F32  # (q, n, PAIR_FEATURES), a view: feature by feature in memory
     names: F32  # (q, n, NAME_FEATURES) all zero if names are not used
-    columns: I64  # (T, W) positions among the n columns; n where a table has fewer
+    columns: I64  # (T, W), W >= 1: positions among the n columns; n where a table has fewer
     widths: I64  # (T,)
 
     @classmethod
@@ -139,16 +153,17 @@ class PairLook:
         """Compare all columns of a query with all columns of some tables."""
         widths = np.array([len(table) for table in tables], np.int64)
         ends = np.cumsum(widths)
-        places = np.arange(int(widths.max(initial=0)))
+        places = np.arange(int(widths.max(initial=1)))
         columns = np.where(places < widths[:, None], (ends - widths)[:, None] + places, ends[-1])
         return cls(*_pair_features(query, joined(tables), names), columns, widths)
 
     def matches(self, weights: LookWeights) -> Matches:
         """The matches by learnt weights."""
-        log_odds = self.pair @ weights.pair + np.float32(weights.pair_bias) + self.names @ weights.names
+        log_odds = np.einsum("qnf,f->qn", self.pair, weights.pair) + np.float32(weights.pair_bias)
+        log_odds += np.einsum("qnf,f->qn", self.names, weights.names)
         context = self.context(self.padded(log_odds))
-        scores = dual_softmax(context @ weights.context + np.float32(weights.context_bias), self.inside)
-        return Matches(scores, self.widths)
+        final = np.einsum("tqwf,f->tqw", context, weights.context) + np.float32(weights.context_bias)
+        return Matches(dual_softmax(final, self.inside), self.widths)
 
     @property
     def inside(self) -> NDArray[np.bool_]:
@@ -157,56 +172,75 @@ class PairLook:
 
     def padded(self, values: F32, beyond: float = -20.0) -> F32:
         """(T, q, W) values of the pairs (q, n), table by table."""
-        extended = np.concatenate([values, np.full((len(values), 1), beyond, np.float32)], axis=1)
-        return np.ascontiguousarray(extended[:, self.columns].transpose(1, 0, 2))
+        extended = np.full((len(values), values.shape[1] + 1), beyond, np.float32)
+        extended[:, :-1] = values
+        return extended.take(self.columns.T, 1).transpose(2, 0, 1)
 
     def context(self, log_odds: F32) -> F32:
-        """(T, q, W, CONTEXT_FEATURES) features of every pair given the other pairs of its table."""
+        """(T, q, W, CONTEXT_FEATURES) features of every pair given the other pairs of its table, a view."""
         scores = np.clip(log_odds, -8, 8)
         matches = dual_softmax(log_odds, self.inside)
-        local, overall = _order_agreement(matches**2)
+        local, overall = _order_agreement(matches * matches)
         rows, columns = (np.maximum(_best_other(scores, axis), -6) for axis in (2, 1))
         ordered = local * np.maximum(overall, 0)[:, None, None]
-        return np.stack([scores, scores - rows, scores - columns, matches, local, ordered], axis=3)
+        features = np.stack([scores, scores - rows, scores - columns, matches, local, ordered])
+        return features.transpose(1, 2, 3, 0)
 
 
 def _pair_features(query: QueryColumns, columns: Signatures, names: bool) -> tuple[F32, F32]:
     """(q, n, PAIR_FEATURES) and (q, n, NAME_FEATURES)."""
     ours = query.signatures
     left, right = unpacked(ours["sketches"]), unpacked(columns["sketches"])
-    cosines = {kind: left[:, part] @ right[:, part].T for kind, part in SKETCHES.items()}
+    cosines = {kind: _cosines(left, right, kind) for kind in SKETCHES if names or kind != "names"}
     mine, its = ours["distinct"].astype(np.float32)[:, None], columns["distinct"].astype(np.float32)[None]
-    profile, others = ours["profile"].astype(np.float32), columns["profile"].astype(np.float32)
-    numbers = np.outer(*(np.clip(side[:, 0] / 2, 0, 1) for side in (profile, others)))
-    text = np.outer(*(1 - np.clip(side[:, 0] / 2, 0, 1) for side in (profile, others)))
+    profile, others = (side["profile"].T.astype(np.float32) for side in (ours, columns))  # (PROFILE, q or n)
+    number, its_number = (np.clip(side[0] / 2, 0, 1) for side in (profile, others))
+    numbers, text = np.outer(number, its_number), np.outer(1 - number, 1 - its_number)
     common = np.minimum(_shared(query, columns) * its, mine)
     fewest = np.minimum(mine, its)
     containment = np.minimum(common / np.maximum(fewest, 1), 1)
     jaccard = common / np.maximum(mine + its - common, 1)
-    many = np.log1p(fewest) / 3
-    cells = np.minimum(ours["cells"][:, None], columns["cells"][None]).astype(np.float32)
+    many = np.minimum(*(np.log1p(side) / 3 for side in (mine, its)))
+    cells = np.minimum(*np.ix_(*(np.log1p(side["cells"].astype(np.float32)) / 4 for side in (ours, columns))))
     features = [
         *(cosines["grams"] * text, cosines["words"] * text, cosines["shapes"], cosines["tokens"] * text),
         *(containment, containment * numbers, containment * many, (containment == 0) * text * many),
-        *(jaccard, jaccard * numbers, numbers, text, many, np.log1p(cells) / 4),
-        ((mine == 1) != (its == 1)).astype(np.float32),
+        *(jaccard, jaccard * numbers, numbers, text, many, cells, (mine == 1) != (its == 1)),
     ]
-    differences = np.minimum(np.abs(profile[:, None] - others[None]), 4)
-    pair = np.concatenate([np.stack(features, 2), differences], 2, dtype=np.float32)
-    named = np.zeros((*numbers.shape, len(NAME_FEATURES)), np.float32)
+    pair = np.empty((len(PAIR_FEATURES), *numbers.shape), np.float32)
+    for at, feature in enumerate(features):
+        pair[at] = feature
+    differences = pair[len(features) :]
+    np.subtract(profile[:, :, None], others[:, None], out=differences)
+    np.minimum(np.abs(differences, out=differences), 4, out=differences)
+    named = np.zeros((len(NAME_FEATURES), *numbers.shape), np.float32)
     if names:
-        part = SKETCHES["names"]
-        both = np.outer(left[:, part].any(1), right[:, part].any(1))
-        named = np.stack([both, cosines["names"], cosines["names"] > 0.999], 2).astype(np.float32)
-    return pair, named
+        both = np.outer(*(side.lengths["names"] > 0 for side in (left, right)))
+        named[:] = both, cosines["names"], cosines["names"] > 0.999
+    return pair.transpose(1, 2, 0), named.transpose(1, 2, 0)
+
+
+def _cosines(left: Sketches, right: Sketches, kind: str) -> F32:
+    """(q, n) cosines of the sketches of a kind; 0 where one is empty."""
+    part = SKETCHES[kind]
+    products = left.numbers[:, part] @ right.numbers[:, part].T
+    products /= np.maximum(np.outer(left.lengths[kind], right.lengths[kind]), 1)
+    return products
 
 
 def _shared(query: QueryColumns, columns: Signatures) -> F32:
     """(q, n) the share of a column's kept values that a column of the query has."""
     kept = np.minimum(columns["distinct"], VALUES)  # (n,)
-    found = query.lookup()[columns["values"]]  # (n, VALUES, q)
-    found &= (np.arange(VALUES) < kept[:, None])[:, :, None]
-    return np.asarray(found.sum(1, dtype=np.float32).T / np.maximum(kept, 1), np.float32)
+    row_of, contains = query.lookup()
+    rows = row_of.take(columns["values"])  # (n, VALUES)
+    rows *= np.arange(VALUES) < kept[:, None]
+    at = np.flatnonzero(rows)
+    found = np.zeros((len(columns), contains.shape[1]), np.float32)
+    if len(at):
+        owners = at // VALUES
+        starts = np.flatnonzero(np.diff(owners, prepend=-1))
+        found[owners[starts]] = np.add.reduceat(contains[rows.ravel()[at]], starts, dtype=np.uint8)
+    return np.asarray((found / np.maximum(kept, 1)[:, None]).T, np.float32)
 
 
 def dual_softmax(log_odds: F32, inside: NDArray[np.bool_]) -> F32:
@@ -218,27 +252,35 @@ def dual_softmax(log_odds: F32, inside: NDArray[np.bool_]) -> F32:
 
 def _best_other(scores: F32, axis: int) -> F32:
     """(T, q, W) the best score of the other pairs along an axis; very low where there are none."""
-    best = scores.max(axis, keepdims=True)
+    best = scores.max(axis, keepdims=True, initial=-20)
     at_best = scores == best
-    others = np.where(at_best, np.float32(-20), scores).max(axis, keepdims=True)
+    others = np.where(at_best, np.float32(-20), scores).max(axis, keepdims=True, initial=-20)
     several = at_best.sum(axis, keepdims=True) > 1
     return np.asarray(np.where(at_best & ~several, others, best), np.float32)
 
 
 def _order_agreement(weights: F32) -> tuple[F32, F32]:
-    """(T, q, W) whether a pair has the same order to the other pairs in both tables; (T,) overall."""
-    left, right = (
-        np.sign(np.subtract.outer(np.arange(n), np.arange(n))).astype(np.float32) for n in weights.shape[1:]
-    )
-    agreeing = left @ weights @ right.T
-    compared = np.abs(left) @ weights @ np.abs(right).T
-    overall = (agreeing * weights).sum((1, 2)) / ((compared * weights).sum((1, 2)) + 0.5)
+    """(T, q, W) whether a pair has the same order to the other pairs in both tables; (T,) overall.
+
+    Of all pairs in other rows and columns: the weights of those before it in both or behind it in both, minus
+    those of the rest.
+    """
+    agreeing, compared = weights, weights
+    for axis in (1, 2):
+        agreeing = 2 * np.add.accumulate(agreeing, axis) - agreeing - agreeing.sum(axis, keepdims=True)
+        compared = compared.sum(axis, keepdims=True) - compared
+    overall = _total(agreeing * weights) / (_total(compared * weights) + np.float32(0.5))
     return agreeing / (compared + np.float32(0.5)), overall
+
+
+def _total(values: F32) -> F32:
+    """(T,) sums of all pairs of a table."""
+    return np.asarray(values.sum(2).sum(1))
 
 
 def table_features(matches: Matches) -> F32:
     """(T, TABLE_FEATURES) how much of the query and of each table matches."""
     query, widths = max(matches.scores.shape[1], 1), np.maximum(matches.widths, 1)
-    total = matches.scores.sum((1, 2))
+    total = _total(matches.scores)
     shares = [total / np.sqrt(query * widths), total / np.maximum(query, widths), np.log1p(total)]
     return np.stack(shares, 1).astype(np.float32)

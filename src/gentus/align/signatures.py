@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate, chain
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gentus.arrays import F32, I64, U8
-from gentus.features.extract import KINDS, NAME, PROFILE, TOKEN, Features
+from gentus.features.extract import HASH_BITS, KIND_NAMES, PROFILE, TOKEN, Features
 from gentus.features.weights import load_vectors
 from gentus.table import Table
 
@@ -39,6 +39,7 @@ SIGNATURE = np.dtype(
 )
 Signatures: TypeAlias = NDArray[np.void]  # (C,) of `SIGNATURE`
 ValueHashes: TypeAlias = list[NDArray[np.uint32]]  # of every column: its distinct values, ascending
+_MOST = 0xFFFF  # that a field counts
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _SALT = {"grams": 1, "words": 2, "shapes": 3, "names": 4}
 
@@ -55,8 +56,9 @@ def sign_tables(
     signed = np.zeros(len(features.starts) - 1, SIGNATURE)
     for at, hashes in enumerate(chain.from_iterable(values)):
         signed["values"][at, : min(len(hashes), VALUES)] = hashes[:VALUES] & 0xFFFF
-        signed["distinct"][at] = len(hashes)
-    signed["cells"] = [len(column.cells) for table in tables for column in table.columns if column.cells]
+        signed["distinct"][at] = min(len(hashes), _MOST)
+    cells = [len(column.cells) for table in tables for column in table.columns if column.cells]
+    signed["cells"] = np.minimum(cells, _MOST)
     signed["profile"] = np.clip(features.profile, -60_000, 60_000)
     signed["position"] = features.positions[:, 0]
     signed["sketches"] = packed(sketches_of(features))
@@ -66,33 +68,32 @@ def sign_tables(
 
 def value_hashes(cells: Sequence[str]) -> NDArray[np.uint32]:
     """(n,) hashes of the distinct values of a column, ascending; 1 and 1.0 are one value, Yes and yes too."""
-    plain = {cell.casefold().removesuffix(".0") for cell in cells}
+    plain = {cell.casefold().removesuffix(".0") for cell in set(cells)}
     return np.sort(np.fromiter((crc32(cell.encode("utf-8", "replace")) for cell in plain), np.uint32))
 
 
 def sketches_of(features: Features) -> F32:
     """(C, WIDTH) sketches of all columns; each kind is a random projection by hashed signs, of any length."""
     total = len(features.starts) - 1
-    owners = np.repeat(np.arange(total), np.diff(features.starts))
-    ids, weights = features.ids, 1 + np.log(np.maximum(features.counts, 1)).astype(np.float32)
-    sketches = np.zeros((total, WIDTH), np.float32)
-    for kind, (first, last) in _RANGES.items():
-        of_kind = (ids >= first) & (ids < last)
-        owner, some, weight = owners[of_kind], ids[of_kind], weights[of_kind]
-        if kind == "tokens":
-            sketches[:, SKETCHES[kind]] = _token_means(owner, some - TOKEN, weight, total)
-            continue
-        hashed = ((some.astype(np.uint64) + np.uint64(_SALT[kind] << 32)) * _MIX) >> np.uint64(33)
-        at = owner * WIDTHS[kind] + (hashed % np.uint64(WIDTHS[kind])).astype(np.int64)
-        signs = np.where((hashed >> np.uint64(20)) & np.uint64(1), weight, -weight)
-        sums = np.bincount(at, signs, total * WIDTHS[kind])
-        sketches[:, SKETCHES[kind]] = sums.reshape(total, WIDTHS[kind])
+    owner = np.repeat(np.arange(total), np.diff(features.starts))
+    ids, weight = features.ids, 1 + np.log(np.maximum(features.counts, 1)).astype(np.float32)
+    kind = ids >> np.uint32(HASH_BITS)
+    hashed = ((ids.astype(np.uint64) + _SALTS.take(kind)) * _MIX) >> np.uint64(33)
+    at = owner * WIDTH + _BEGIN_OF.take(kind) + (hashed % _WIDTH_OF.take(kind)).astype(np.int64)
+    signs = np.where((hashed >> np.uint64(20)) & np.uint64(1), weight, -weight)
+    tokens = kind == TOKEN >> HASH_BITS
+    signs[tokens] = 0
+    sketches = np.bincount(at, signs, total * WIDTH).reshape(total, WIDTH).astype(np.float32)
+    some = np.flatnonzero(tokens)
+    sketches[:, SKETCHES["tokens"]] = _token_means(owner[some], ids[some] - TOKEN, weight[some], total)
     return sketches
 
 
-_RANGES = {kind: KINDS[kind] for kind in ("grams", "words", "shapes", "tokens")} | {
-    "names": (NAME, KINDS["name grams"][1])
-}
+_SKETCH_OF = ("words", "grams", "shapes", "tokens", "names", "names")  # by kind of features
+assert len(_SKETCH_OF) == len(KIND_NAMES)
+_SALTS = np.array([_SALT.get(name, 0) << 32 for name in _SKETCH_OF], np.uint64)
+_WIDTH_OF = np.array([WIDTHS[name] for name in _SKETCH_OF], np.uint64)
+_BEGIN_OF = np.array([SKETCHES[name].start for name in _SKETCH_OF], np.int64)
 
 
 def _token_means(owner: I64, tokens: NDArray[np.integer[Any]], weight: F32, total: int) -> F32:
@@ -109,31 +110,34 @@ def _token_means(owner: I64, tokens: NDArray[np.integer[Any]], weight: F32, tota
 
 def packed(sketches: F32) -> U8:
     """(C, WIDTH / 2) sketches with four bits a number; the largest of each kind is 7, and 0 is 0."""
-    codes = np.empty(sketches.shape, np.uint8)
-    for part in SKETCHES.values():
-        some = sketches[:, part]
-        largest = np.abs(some).max(1, keepdims=True, initial=0)
-        codes[:, part] = np.rint(some / np.maximum(largest, 1e-9) * 7).astype(np.int8) + 8
+    largest = np.maximum.reduceat(np.abs(sketches), _BEGINS, axis=1).repeat(_WIDTHS, axis=1)
+    codes = (np.rint(sketches / np.maximum(largest, 1e-9) * 7) + 8).astype(np.uint8)
     return np.asarray(codes[:, ::2] << 4 | codes[:, 1::2], np.uint8)
 
 
-def unpacked(sketches: U8) -> F32:
-    """(C, WIDTH) what was packed, every kind of length one, or zero."""
-    codes = np.empty((len(sketches), WIDTH), np.uint8)
-    codes[:, ::2], codes[:, 1::2] = sketches >> 4, sketches & 15
-    numbers = codes.astype(np.float32) - 8
-    lengths = np.sqrt(np.add.reduceat(numbers * numbers, _BEGINS, axis=1))  # (C, kinds)
-    numbers /= np.maximum(lengths, 1e-9).repeat(_WIDTHS, axis=1)
-    return numbers
+class Sketches(NamedTuple):
+    """Sketches of C columns as they are kept."""
+
+    numbers: F32  # (C, WIDTH) whole numbers, -7 to 7
+    lengths: dict[str, F32]  # by kind, (C,) Euclidean
 
 
-_WIDTHS = list(WIDTHS.values())
-_BEGINS = [part.start for part in SKETCHES.values()]
+def unpacked(sketches: U8) -> Sketches:
+    """What was packed."""
+    numbers = _NUMBERS.take(sketches).view(np.float32)
+    squares = np.add.reduceat(numbers * numbers, _BEGINS, axis=1)
+    return Sketches(numbers, dict(zip(SKETCHES, np.sqrt(squares).T, strict=True)))
+
+
+_NUMBERS = np.array(
+    [complex((code >> 4) - 8, (code & 15) - 8) for code in range(256)], np.complex64
+)  # two each
+_WIDTHS, _BEGINS = list(WIDTHS.values()), [part.start for part in SKETCHES.values()]
 
 
 def joined(parts: Sequence[Signatures]) -> Signatures:
     """Signatures of several tables as one array."""
-    return np.concatenate([np.zeros(0, SIGNATURE), *parts])
+    return np.frombuffer(b"".join(part.tobytes() for part in parts), SIGNATURE)
 
 
 def names_of(table: Table) -> list[str]:

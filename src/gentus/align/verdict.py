@@ -95,11 +95,11 @@ def judge(query: QueryColumns, tables: Sequence[Signatures], names: bool) -> lis
     verdicts: list[Verdict | None] = [None] * len(tables)
     for some, matches in look(query, tables, weights, names):
         features = table_features(matches)
-        log_odds = features @ weights.table + np.float32(weights.table_bias)
+        log_odds = (features * weights.table).sum(1) + np.float32(weights.table_bias)
         scores = 1 / (1 + np.exp(-log_odds.astype(np.float64)))
-        for at, position in enumerate(some):
-            found = matches.scores[at, :, : matches.widths[at]]
-            verdicts[position] = Verdict(float(scores[at]), float(features[at, 0]), found)
+        shown = zip(some, scores.tolist(), features[:, 0].tolist(), matches.widths.tolist(), strict=False)
+        for at, (position, score, match, width) in enumerate(shown):
+            verdicts[position] = Verdict(score, match, matches.scores[at, :, :width])
     return [one for one in verdicts if one is not None]
 
 

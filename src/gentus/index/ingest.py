@@ -149,7 +149,7 @@ def examine(found: Sequence[tuple[Source, Table]]) -> list[Examined]:
             table.rows,
             len(table.columns),
             table.row_sketch,
-            SignedColumns(names_of(table), signatures[at]),
+            SignedColumns.of(names_of(table), signatures[at]),
             _hash_or_none(source),
         )
         for at, (source, table) in enumerate(found)

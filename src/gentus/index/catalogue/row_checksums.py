@@ -74,6 +74,9 @@ def altered_rows(db: sqlite3.Connection) -> Iterator[str]:
     ((count,),) = db.execute("SELECT value FROM meta WHERE key = 'identifier_count'").fetchall() or [(None,)]
     if found != count:
         yield f"{found} tables have an identifier, and {count} were written"
+    unsigned = "SELECT id FROM tables WHERE codes IS NOT NULL AND id NOT IN (SELECT id FROM signatures)"
+    for (table,) in db.execute(unsigned):
+        yield f"it lacks the columns of table {table}"
 
 
 def _altered(values: tuple[Any, ...]) -> str:

@@ -17,8 +17,21 @@ from gentus.index.catalogue.row_checksums import SIGNATURE_ROW, AlteredError, ve
 class SignedColumns(NamedTuple):
     """The columns of a table that have cells."""
 
-    names: list[str]
     signatures: Signatures
+    written: str  # names as JSON: most are never needed
+
+    @classmethod
+    def of(cls, names: list[str], signatures: Signatures) -> SignedColumns:
+        """Columns that are not stored yet."""
+        return cls(signatures, json.dumps(names, separators=(",", ":")))
+
+    @property
+    def names(self) -> list[str]:
+        """Of the columns."""
+        names: list[str] = json.loads(self.written)
+        if len(names) != len(self.signatures):
+            raise AlteredError(f"{len(self.signatures)} columns have {len(names)} names")
+        return names
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +44,7 @@ class SignatureStore:
         """Store the columns of tables by id."""
         self._database.db.executemany(
             "INSERT OR REPLACE INTO signatures (id, names, columns) VALUES (?, ?, ?)",
-            (
-                (table, json.dumps(one.names, separators=(",", ":")), one.signatures.tobytes())
-                for table, one in columns.items()
-            ),
+            ((table, one.written, one.signatures.tobytes()) for table, one in columns.items()),
         )
 
     def of(self, ids: Iterable[int]) -> dict[int, SignedColumns]:
@@ -54,7 +64,4 @@ def _columns(row: tuple[Any, ...]) -> tuple[int, SignedColumns]:
     table, written, packed, _ = row
     if not isinstance(written, str) or not isinstance(packed, bytes) or len(packed) % SIGNATURE.itemsize:
         raise AlteredError(f"the columns of table {table} are not what was written")
-    names, signatures = json.loads(written), np.frombuffer(packed, SIGNATURE)
-    if len(names) != len(signatures):
-        raise AlteredError(f"table {table} has {len(signatures)} columns and {len(names)} names")
-    return int(table), SignedColumns(names, signatures)
+    return int(table), SignedColumns(np.frombuffer(packed, SIGNATURE), written)
