@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import io
+import shutil
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from PIL import Image
 from playwright.sync_api import Browser, Page, expect
 from stress.page import chromium
 
+import gentus
 from gentus_bench.experiments.serving import served
 
 DESK: dict[str, Any] = {"viewport": {"width": 1280, "height": 800}}
 PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 800}, "is_mobile": True, "has_touch": True}
+LOW: dict[str, Any] = {"viewport": {"width": 1120, "height": 560}}
+RECIPES = """Rezept,Zutaten,Backzeit,Ofen
+Apfelkuchen,"Äpfel, Mehl, Butter",45 min,180 °C
+Käsespätzle,"Käse, Mehl, Eier, Zwiebeln",25 min,200 °C
+Linzer Torte,"Mandeln, Mehl, Johannisbeeren",50 min,175 °C
+Zwiebelkuchen,"Zwiebeln, Speck, Hefe",40 min,200 °C
+Brezeln,"Mehl, Hefe, Natron",15 min,230 °C
+Gugelhupf,"Mehl, Rosinen, Mandeln",60 min,170 °C
+"""
 SHARPNESS = 1.5  # pixels of a picture for one of the page
 
 
@@ -24,6 +36,22 @@ def main(index: Path, query: Path, out: Path) -> None:
         _desk(Camera(browser, address, out, DESK), query)
         _phone(Camera(browser, address, out, PHONE), query)
         _dark(Camera(browser, address, out, {**DESK, "color_scheme": "dark"}), query)
+        _verdicts(Camera(browser, address, out, LOW), query)
+        with TemporaryDirectory() as folder, served(_with_copies(index, query, Path(folder))) as copies:
+            camera = Camera(browser, copies, out, {"viewport": {"width": 1120, "height": 860}})
+            camera.drop(query)
+            camera.take("copies")
+
+
+def _with_copies(index: Path, query: Path, folder: Path) -> Path:
+    """An index of the same lake with copies of two tables and of the query."""
+    lake = Path(shutil.copytree(index.parent / "lake", folder / "lake"))
+    shutil.copy(query, lake / "archive" / query.name)
+    shutil.copy(lake / "finance/table-245.csv", lake / "web/table-245 (1).csv")
+    lines = (lake / "archive/table-051.csv").read_text().splitlines()
+    (lake / "intake/first-30.csv").write_text("\n".join(lines[:31]))
+    gentus.build(lake, folder / "index").close()
+    return folder / "index"
 
 
 class Camera:
@@ -59,8 +87,9 @@ def _desk(camera: Camera, query: Path) -> None:
     page.locator(".drawing .column.on").nth(1).hover()
     camera.take("alignment")
     page.mouse.move(0, 0)
-    for number in range(4):
-        page.locator(".hits input").nth(number if number < 3 else 4).check()
+    page.get_by_role("button", name="Clear").click()
+    for number in (0, 1, 4, 7):
+        page.locator(".hits input").nth(number).check()
     page.get_by_role("link", name="Preview the union").click()
     page.locator(".preview tbody tr").first.wait_for()
     page.locator(".matrix .link").nth(6).click()
@@ -90,9 +119,7 @@ def _hover_a_hit(page: Page) -> None:
 
 
 def _phone(camera: Camera, query: Path) -> None:
-    page = camera.drop(query)
-    page.locator(".hits input").nth(0).check()
-    page.locator(".hits input").nth(2).check()
+    camera.drop(query)
     camera.take("phone")
 
 
@@ -100,6 +127,21 @@ def _dark(camera: Camera, query: Path) -> None:
     page = camera.drop(query)
     page.locator("button.hit").nth(4).click()
     camera.take("dark")
+
+
+def _verdicts(camera: Camera, query: Path) -> None:
+    """Tables that fit in part, and a query that no table fits."""
+    page = camera.drop(query)
+    page.set_viewport_size({"width": 1120, "height": 860})
+    page.locator("[data-hit].partial button").nth(1).click()
+    page.mouse.move(0, 0)
+    camera.take("partial")
+    page.set_viewport_size(LOW["viewport"])
+    with TemporaryDirectory() as folder:
+        recipes = Path(folder, "Rezepte.csv")
+        recipes.write_text(RECIPES)
+        camera.drop(recipes)
+        camera.take("nothing-fits")
 
 
 if __name__ == "__main__":

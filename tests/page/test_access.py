@@ -23,9 +23,14 @@ def _compared(page: Page) -> None:
     page.locator(".stacked").wait_for()
 
 
+def _unrelated(page: Page) -> None:
+    rows = b"".join(b"BRCA%d,chr%d,%d\n" % (number, number, 1234 * number) for number in range(1, 15))
+    table = b"gene,chromosome,length bp\n" + rows
+    page.locator(".dropzone").drop({"files": {"name": "genes.csv", "mimeType": "", "buffer": table}})
+    page.get_by_text("No table in this lake fits yours", exact=True).wait_for()
+
+
 def _united(page: Page) -> None:
-    page.get_by_role("checkbox", name="Add films/b.parquet to the union").check()
-    page.get_by_role("checkbox", name="Add films/c.csv to the union").check()
     page.get_by_role("link", name="Preview the union").click()
     page.locator(".preview tbody tr").first.wait_for()
 
@@ -40,6 +45,7 @@ VIEWS: dict[str, tuple[str, View]] = {
     "proposals": ("/", lambda page: page.get_by_role("combobox").focus()),
     "results": ("/?table=films/a.csv", lambda page: page.locator("[data-hit]").first.wait_for()),
     "comparison": ("/?table=films/a.csv", _compared),
+    "nothing fits": ("/", _unrelated),
     "union": ("/?table=films/a.csv", _united),
     "tables": ("/tables", lambda page: page.locator(".listing").wait_for()),
     "table": ("/table?name=films/a.csv", lambda page: page.locator(".grid").wait_for()),
@@ -77,6 +83,7 @@ def test_a_journey_on_a_phone(window: Window, films: Path) -> None:
     expect(page.locator(".hits")).to_be_hidden()
     page.get_by_role("link", name="Results").tap()
     expect(page.locator(".hits")).to_be_visible()
+    page.get_by_role("button", name="Clear").tap()
     page.get_by_role("checkbox", name="Add films/a.csv to the union").tap()
     page.get_by_role("link", name="Preview the union").tap()
     expect(page.locator(".union .facts")).to_contain_text("24 rows")
@@ -125,6 +132,10 @@ def test_with_the_keyboard_alone(window: Window) -> None:
     second = page.locator("[data-hit]").nth(1).get_attribute("data-hit") or ""
     expect(page.locator(".comparison h2")).to_have_text(second)
     expect(page.locator("button.hit").nth(1)).to_have_attribute("aria-pressed", "true")
+    until(".basket button", 120)
+    page.keyboard.press("Enter")
+    expect(page.locator(".basket")).to_be_hidden()
+    expect(page.locator("main")).to_be_focused()
     until(".comparison input[data-tick]")
     page.keyboard.press("Space")
     expect(page.locator(".basket")).to_contain_text("1 table selected")
@@ -135,6 +146,7 @@ def test_with_the_keyboard_alone(window: Window) -> None:
     until(".basket .primary")
     page.keyboard.press("Enter")
     expect(page.locator(".union h1")).to_be_visible()
+    page.locator(".matrix button").first.wait_for()
     until(".matrix button")
     page.keyboard.press("Space")
     expect(page.locator(".matrix button").first).to_be_focused()
@@ -158,7 +170,7 @@ def test_what_a_screen_reader_hears(window: Window, films: Path) -> None:
     page = window.drop(films)
     live = page.get_by_role("status").and_(page.locator("#live"))
     expect(live).to_have_attribute("aria-live", "polite")
-    expect(live).to_contain_text("10 tables found. The best is films/")
+    expect(live).to_contain_text("8 tables fit yours, 2 more are near. The best is films/")
     page.locator("[data-hit='films/c.csv'] button").click()
     expect(live).to_have_text("Compared with films/c.csv")
     row = page.get_by_role("row", name=re.compile("Year released"))

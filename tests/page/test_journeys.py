@@ -9,7 +9,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from playwright.sync_api import Page, Route, expect
+from conftest import write_table
+from playwright.sync_api import Locator, Page, Route, expect
 
 from page.conftest import Window
 from page.lake import COLUMNS, EVIL_NAME, IMAGE, RENAMED, SCRIPT, film_rows
@@ -23,6 +24,22 @@ def hits(page: Page) -> list[str]:
 def open_hit(page: Page, table: str) -> None:
     page.locator(f'[data-hit="{table}"] button').click()
     expect(page.locator(".comparison h2")).to_have_text(table)
+
+
+def selected(page: Page) -> list[str]:
+    """Tables that are ticked for the union."""
+    return [str(box.get_attribute("data-tick")) for box in page.locator(".hits input:checked").all()]
+
+
+def select(page: Page, *tables: str) -> None:
+    """Tick these tables and no others."""
+    page.get_by_role("button", name="Clear").click()
+    for table in tables:
+        page.get_by_role("checkbox", name=f"Add {table} to the union").check()
+
+
+def verdict(page: Page, table: str) -> Locator:
+    return page.locator(f'[data-hit="{table}"]')
 
 
 def pair(page: Page, column: str) -> str:
@@ -50,9 +67,8 @@ def test_from_a_dropped_file_to_a_download(window: Window, films: Path, tmp_path
     found = hits(page)
     assert len(found) == 10
     assert sum(name.startswith("films/") for name in found[:8]) >= 7
-    scores = [float(text) for text in page.locator(".hit .score").locator("xpath=text()").all_inner_texts()]
-    assert scores == sorted(scores, reverse=True)
-    expect(page.locator("#live")).to_contain_text("10 tables found")
+    expect(page.locator(".headline")).to_contain_text("8 tables fit yours, 2 more are near")
+    expect(page.locator("#live")).to_contain_text("8 tables fit yours, 2 more are near. The best is films/")
     expect(page.get_by_role("region", name="Your table")).to_contain_text("10 rows, 5 columns")
     expect(page).to_have_url(re.compile(r"\?upload="))
 
@@ -80,8 +96,7 @@ def test_from_a_dropped_file_to_a_download(window: Window, films: Path, tmp_path
     expect(page.locator(".column.none", has_text="Runtime")).to_have_count(1)
     expect(page.locator(".stacked .table tr")).to_have_count(2 + 5)
 
-    for table in ("films/a.csv", "films/b.parquet", "films/c.csv"):
-        page.get_by_role("checkbox", name=f"Add {table} to the union").check()
+    select(page, "films/a.csv", "films/b.parquet", "films/c.csv")
     expect(page.locator(".basket")).to_contain_text("3 tables selected, 48 rows")
     page.get_by_role("link", name="Preview the union").click()
     expect(page.locator(".union .facts")).to_contain_text("58 rows and 7 columns")
@@ -115,7 +130,7 @@ def test_from_a_dropped_file_to_a_download(window: Window, films: Path, tmp_path
 
 def test_a_union_as_parquet_with_all_columns(window: Window, films: Path, tmp_path: Path) -> None:
     page = window.drop(films)
-    page.get_by_role("checkbox", name="Add films/b.parquet to the union").check()
+    select(page, "films/b.parquet")
     page.get_by_role("link", name="Preview the union").click()
     page.get_by_label("Keep columns you do not have").check()
     page.get_by_label("Add the source of each row").uncheck()
@@ -136,7 +151,7 @@ def test_a_pair_made_by_hand(window: Window, films: Path, tmp_path: Path) -> Non
     page.get_by_label("Column for Runtime").select_option("Budget")
     expect(page.locator(".curve.chosen")).to_have_count(1)
     expect(page.locator(".pairs tr.chosen")).to_contain_text("chosen by you")
-    page.locator(".comparison").get_by_label("Add to the union").check()
+    select(page, "films/b.parquet")
     page.get_by_role("link", name="Preview the union").click()
     expect(page.locator(".matrix")).to_contain_text("Budget")
     with page.expect_download() as download:
@@ -154,7 +169,7 @@ def test_a_pair_made_by_hand(window: Window, films: Path, tmp_path: Path) -> Non
 
 def test_nothing_left_to_union(window: Window, films: Path) -> None:
     page = window.drop(films)
-    page.get_by_role("checkbox", name="Add films/d.jsonl to the union").check()
+    select(page, "films/d.jsonl")
     page.get_by_role("link", name="Preview the union").click()
     expect(page.locator(".union .facts")).to_contain_text("22 rows")
     for button in page.locator(".matrix .link").all():
@@ -198,6 +213,91 @@ def test_another_file_may_be_dropped_or_pasted_anywhere(window: Window, films: P
     )
     expect(page.locator(".query h1")).to_contain_text("pasted.tsv")
     expect(page.locator("[data-hit] .name").first).to_contain_text("birds/")
+
+
+# --- verdicts --------------------------------------------------------------------------------------------
+
+
+def test_partial_fits_name_the_columns_they_lack(window: Window, films: Path) -> None:
+    page = window.drop(films)
+    full, partial = verdict(page, "films/c.csv"), verdict(page, "films/d.jsonl")
+    expect(full).to_contain_text("Full fit")
+    expect(full).to_contain_text("5 of 5 columns")
+    expect(full.locator(".dots i.on")).to_have_count(5)
+    expect(partial).to_contain_text("Partial fit")
+    expect(partial).to_contain_text("4 of 5 columns")
+    expect(partial.locator(".lacks")).to_have_text(["Genre"])
+    expect(partial.locator(".dots i")).to_have_class(["on", "on", "on", "", "on"])
+    for text in page.locator(".hit .score").all_inner_texts():
+        assert re.search(r"(\b[1-9]\d? %|> 99 %|< 1 %)$", text), text
+
+    # The comparison and the union say the same.
+    said = partial.locator(".score").inner_text().removeprefix("likely").strip()
+    open_hit(page, "films/d.jsonl")
+    expect(page.locator(".verdict")).to_contain_text("Partial fit")
+    expect(page.locator(".verdict")).to_contain_text(f"{said} likely that a person would append it")
+    expect(page.locator(".verdict .said")).to_contain_text("Genre does not")
+    expect(page.locator(".column.none", has_text="Genre")).to_have_count(1)
+    select(page, "films/d.jsonl")
+    page.get_by_role("link", name="Preview the union").click()
+    expect(page.locator(".matrix .judged")).to_have_text([f"Partial fit{said}"])
+
+    # Only tables that fit; the address has the choice.
+    page.get_by_role("link", name="Results").click()
+    shown = page.locator("[data-hit]").locator("visible=true")
+    expect(shown).to_have_count(10)
+    page.get_by_label("Only tables that fit").check()
+    expect(shown).to_have_count(8)
+    assert all(one.get_attribute("class") != "none" for one in shown.all())
+    page.reload()
+    expect(shown).to_have_count(8)
+    assert selected(page) == ["films/d.jsonl"]
+
+
+def test_copies_are_told_and_not_selected(window: Window, tmp_path: Path) -> None:
+    page = window.drop(write_table(tmp_path / "again.csv", film_rows(1, 14)))
+    expect(verdict(page, "films/a.csv")).to_contain_text("Same rows as your table")
+    six, seven = sorted((hits(page).index(name), name) for name in ("films/more/6.csv", "films/more/7.csv"))
+    expect(verdict(page, seven[1])).to_contain_text(f"Same rows as {six[1]}")
+    fitting = [name for name in hits(page) if name.startswith("films/")]
+    assert selected(page) == [name for name in fitting if name not in ("films/a.csv", seven[1])]
+    expect(page.locator(".basket")).to_contain_text("6 tables selected")
+
+    # They can be selected all the same, and the union says what that means.
+    open_hit(page, "films/a.csv")
+    expect(page.locator(".verdict")).to_contain_text("Same rows as your table")
+    page.locator(".comparison").get_by_label("Add to the union").check()
+    expect(page.locator(".basket")).to_contain_text("7 tables selected")
+    page.get_by_role("link", name="Preview the union").click()
+    expect(page.locator(".notes li")).to_contain_text(["films/a.csv: same rows as your table."])
+
+    # What was cleared stays so.
+    page.get_by_role("link", name="Results").click()
+    page.get_by_role("button", name="Clear").click()
+    expect(page.locator(".basket")).to_be_hidden()
+    page.reload()
+    page.locator("[data-hit]").first.wait_for()
+    assert selected(page) == []
+
+
+def test_nothing_fits(window: Window, tmp_path: Path) -> None:
+    genes = [[f"BRCA{number}", f"chr{number % 22 + 1}", str(1234 * number + 77)] for number in range(1, 15)]
+    page = window.drop(write_table(tmp_path / "genes.csv", [["gene", "chromosome", "length bp"], *genes]))
+    expect(page.locator(".headline")).to_contain_text("No table in this lake fits yours")
+    expect(page.locator("#live")).to_contain_text("No table in this lake fits yours. The nearest is ")
+    expect(page.locator(".results")).to_contain_text("Below are the nearest.")
+    assert page.locator(".hit .fit").all_inner_texts() == 10 * ["Not a fit"]
+    assert selected(page) == []
+    expect(page.locator(".basket")).to_be_hidden()
+    expect(page.get_by_label("Only tables that fit")).to_have_count(0)
+    expect(page.locator(".comparison .fit")).to_have_text("Not a fit")
+    expect(page.get_by_role("alert")).to_have_count(0)
+
+    # One can be selected all the same; if a union is possible, it says what speaks against it.
+    first = hits(page)[0]
+    page.locator(".comparison").get_by_label("Add to the union").check()
+    assert selected(page) == [first]
+    expect(page.locator(".basket")).to_contain_text("1 table selected")
 
 
 # --- tables of the lake ----------------------------------------------------------------------------------
@@ -248,6 +348,7 @@ def test_markup_in_cells_and_names_is_text(window: Window, films: Path) -> None:
     open_hit(page, EVIL_NAME)
     expect(page.locator(".stacked")).to_contain_text(SCRIPT)
     expect(page.locator(".stacked")).to_contain_text(IMAGE)
+    select(page)
     page.locator(".comparison").get_by_label("Add to the union").check()
     page.get_by_role("link", name="Preview the union").click()
     expect(page.locator(".preview")).to_contain_text(SCRIPT)
@@ -405,7 +506,7 @@ def test_an_upload_that_the_server_let_go(window: Window, films: Path) -> None:
             route.continue_()
 
     page.route("**/api/union/*", forgotten)
-    page.get_by_role("checkbox", name="Add films/a.csv to the union").check()
+    select(page, "films/a.csv")
     page.get_by_role("link", name="Preview the union").click()
     expect(page.locator(".union .facts")).to_contain_text("24 rows")
     window.forgive("404")

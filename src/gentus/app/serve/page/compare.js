@@ -1,12 +1,13 @@
 // Two tables side by side: which columns match and why, and rows of both.
 
-import { announce, bar, failure, h, shortSid, tableName, waiting } from "./dom.js";
+import { announce, bar, failure, h, some, tableName, waiting } from "./dom.js";
 import { drawing } from "./drawing.js";
 import { cell, numeric, scroller } from "./grid.js";
 import { preview } from "./lake.js";
 import { rowsOf } from "./picker.js";
 import { address } from "./route.js";
 import { leftOver, pairing } from "./session.js";
+import { badge, copyOf, likely, matched, sentence, spoken } from "./verdict.js";
 
 const ROWS = 5; // of each table
 
@@ -25,20 +26,10 @@ export function comparison(session, table, { ticked, tick }) {
       h("h2", {}, tableName(table)),
       h("label", { class: "button take" }, box, "Add to the union"),
     ),
+    hit ? verdict(session, hit) : null,
     h(
       "p",
       { class: "soft facts" },
-      hit ? h("span", {}, `score ${hit.score.toFixed(3)}`) : null,
-      hit
-        ? h(
-            "a",
-            {
-              href: address("/tree", { prefix: hit.sid.split("-").slice(0, 2).join("-") }),
-              title: `Its neighbours in the tree: ${hit.sid}`,
-            },
-            h("code", {}, shortSid(hit.sid)),
-          )
-        : null,
       h("a", { href: address("/table", { name: table }) }, "All columns"),
       h("a", { href: address("/", { table }) }, "Search with it"),
     ),
@@ -49,6 +40,18 @@ export function comparison(session, table, { ticked, tick }) {
     .then((alignment) => fill(body, session, table, alignment))
     .catch((error) => body.replaceChildren(failure(error)));
   return element;
+}
+
+/** How far the table fits, why not further, and whether its rows are known already. */
+function verdict(session, hit) {
+  const copy = copyOf(session, hit);
+  return h(
+    "div",
+    { class: "verdict" },
+    h("p", {}, badge(hit), h("span", {}, matched(hit)), likely(hit)),
+    hit.fit === "full" ? null : h("p", { class: "said" }, spoken(sentence(hit.why))),
+    copy ? h("p", { class: "said copy" }, sentence(copy)) : null,
+  );
 }
 
 function fill(body, session, table, alignment) {
@@ -72,7 +75,8 @@ function fill(body, session, table, alignment) {
     const reasons = pairList(rows, left, change, picture.light);
     body.replaceChildren(
       picture.element,
-      h("h3", {}, "Why they match"),
+      difference(session.hit(table), alignment),
+      h("h3", {}, alignment.pairs.length ? "Why they match" : "No column matches"),
       reasons,
       h("h3", {}, "Rows of both tables"),
       samples.query && samples.table ? stacked(session, table, rows, left, samples) : waiting(6),
@@ -90,6 +94,20 @@ function fill(body, session, table, alignment) {
       draw();
     })
     .catch((error) => body.lastElementChild.replaceWith(failure(error)));
+}
+
+/** A note where the rows of both tables match other columns than the index told. */
+function difference(hit, alignment) {
+  const told = new Set((hit?.columns.pairs ?? []).map((pair) => pair.join("\n")));
+  const found = alignment.pairs.map((pair) => `${pair.query.name}\n${pair.table.name}`);
+  if (!hit || (told.size === found.length && found.every((pair) => told.has(pair)))) return "";
+  const columns = some(alignment.query_columns.length, "column");
+  return h(
+    "p",
+    { class: "soft note" },
+    `With both tables open, ${found.length} of ${columns} match; a union uses these. `,
+    "The verdict was given without opening them.",
+  );
 }
 
 /** Every column of the query with its match, score and reason; the user can change it. */

@@ -1,33 +1,19 @@
-// The ranked tables. They are shown at once; the numbers of matching columns are filled in later.
+// The ranked tables, each with its verdict.
 
-import { bar, h, some, tableName } from "./dom.js";
-import { Queue } from "./lake.js";
+import { bar, h, tableName } from "./dom.js";
 import { rowsOf } from "./picker.js";
-import { pairing } from "./session.js";
+import { badge, copyOf, fits, lack, matched, percent, sentence } from "./verdict.js";
 
 const DRAWN = 12; // tables with more columns get no marks
-const queue = new Queue(2);
 
-/** The list, with functions that mark the compared table and set the checkboxes. */
+/** The list, with functions that mark the compared table, set the checkboxes and filter. */
 export function resultList(session, { open, tick }) {
-  queue.clear();
-  const items = new Map(
-    session.hits.map((hit) => [hit.table, item(hit, session.columns.length, open, tick)]),
-  );
+  const items = new Map(session.hits.map((hit) => [hit.table, item(session, hit, open, tick)]));
   const element = h(
     "ol",
     { class: "hits", onkeydown: byArrows },
     [...items.values()].map((one) => one.element),
   );
-  const seen = new IntersectionObserver((entries) => {
-    for (const entry of entries.reverse()) {
-      // the queue is last in, first out
-      if (!entry.isIntersecting) continue;
-      seen.unobserve(entry.target);
-      queue.add(() => fillIn(session, entry.target.dataset.hit, items));
-    }
-  });
-  for (const one of items.values()) seen.observe(one.element);
   return {
     element,
     mark(table) {
@@ -42,17 +28,20 @@ export function resultList(session, { open, tick }) {
         one.element.classList.toggle("ticked", one.box.checked);
       }
     },
+    filter(fitting) {
+      for (const hit of session.hits) items.get(hit.table).element.hidden = fitting && !fits(hit);
+    },
   };
 }
 
-function item(hit, wanted, open, tick) {
+function item(session, hit, open, tick) {
   const box = h("input", {
     type: "checkbox",
     "data-tick": hit.table,
     "aria-label": `Add ${hit.table} to the union`,
     onchange: () => tick(hit.table, box.checked),
   });
-  const columns = h("span", { class: "shared" }, shared(Array(wanted).fill("none"), "?"));
+  const copy = copyOf(session, hit);
   const button = h(
     "button",
     { type: "button", class: "hit", "aria-pressed": "false", onclick: () => open(hit.table) },
@@ -61,41 +50,40 @@ function item(hit, wanted, open, tick) {
       { class: "first" },
       h("span", { class: "rank" }, String(hit.rank)),
       tableName(hit.table),
-      h("span", { class: "score" }, h("span", { class: "unseen" }, "score "), hit.score.toFixed(3)),
+      h("span", { class: "score" }, h("span", { class: "unseen" }, "likely "), percent(hit.score)),
     ),
     bar(hit.score),
     h(
       "span",
       { class: "second" },
-      columns,
-      hit.rows === null ? null : h("span", {}, rowsOf(hit)),
-      h("code", { title: "identifier" }, h("span", { class: "unseen" }, "identifier "), hit.sid),
+      badge(hit),
+      h("span", { class: "shared" }, marks(session.columns, hit.columns), matched(hit)),
+      hit.rows === null ? null : h("span", { class: "size" }, rowsOf(hit)),
     ),
+    lack(hit),
+    copy ? h("span", { class: "said copy" }, sentence(copy)) : null,
   );
-  return { element: h("li", { "data-hit": hit.table }, box, button), box, button, columns };
+  return { element: h("li", { "data-hit": hit.table, class: hit.fit }, box, button), box, button };
 }
 
-/** How many columns of the query have a match, as a row of marks and in words. */
-function shared(states, paired) {
-  const marks = states.length > DRAWN ? [] : states.map((state) => h("i", { class: state }));
-  return [
-    h("span", { class: "dots", "aria-hidden": "true" }, marks),
-    h("span", {}, `${paired} of ${some(states.length, "column")}`),
-  ];
-}
-
-async function fillIn(session, table, items) {
-  const states = pairing(await session.align(table), session.chosen(table)).map((row) => row.state);
-  items
-    .get(table)
-    .columns.replaceChildren(
-      ...shared(states, states.filter((state) => state === "on" || state === "chosen").length),
-    );
+/** Which columns of the query have a match, as a row of marks. */
+function marks(names, { query, matched, pairs }) {
+  if (query > DRAWN) return null;
+  const ours = new Set(pairs.map(([name]) => name));
+  const states =
+    names.length === query // else some are empty, and were not compared
+      ? names.map((name) => ours.has(name))
+      : Array.from({ length: query }, (_, at) => at < matched);
+  return h(
+    "span",
+    { class: "dots", "aria-hidden": "true" },
+    states.map((on) => h("i", { class: on ? "on" : null })),
+  );
 }
 
 function byArrows(event) {
   if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
-  const buttons = [...event.currentTarget.querySelectorAll("button.hit")];
+  const buttons = [...event.currentTarget.querySelectorAll("li:not([hidden]) button.hit")];
   const at = buttons.indexOf(document.activeElement);
   if (at < 0) return;
   event.preventDefault();

@@ -5,6 +5,7 @@ import { checkFile, picker, shape } from "./picker.js";
 import { resultList } from "./results.js";
 import { address, go, title } from "./route.js";
 import { keyOf, searchFile, searchReference } from "./session.js";
+import { fits, suggested, summary } from "./verdict.js";
 
 const FIRST = 10; // tables shown at first
 const MOST = 100; // tables that the server returns at most
@@ -12,7 +13,8 @@ const wide = matchMedia("(min-width: 960px)"); // there is room for a list and a
 
 let main = null;
 let session = null;
-let ticked = []; // names of selected tables, in the order of selection
+let chosen = null; // names of the tables that the user selected, in this order; null: the suggested ones
+let fitting = false; // whether only tables that fit are listed
 let parts = null; // elements of the workspace
 let turn = 0; // counts searches, so that late answers to older ones are ignored
 let shown = null; // the table that is compared
@@ -53,6 +55,9 @@ export async function takeFile(file) {
 
 let pending = null; // a file that was dropped on another view
 
+const ticked = () => chosen ?? suggested(session.hits);
+const listed = () => session.hits.filter((hit) => !fitting || fits(hit));
+
 function reference(parameters) {
   if (parameters.get("upload")) return { upload: parameters.get("upload") };
   if (parameters.get("table")) return { table: parameters.get("table") };
@@ -90,20 +95,20 @@ async function follow(parameters) {
   } else if (session.hits.length < k && (session.asked ?? FIRST) < k) {
     await more(k);
   }
-  ticked = parameters.getAll("with");
+  chosen = parameters.has("with") ? parameters.getAll("with").filter(Boolean) : null;
+  fitting = parameters.has("fits") && session.hits.some(fits);
   arrange(parameters.get("open"), parameters.has("union"));
 }
 
 function begin(found) {
   session = found;
   session.asked = Math.max(FIRST, found.hits.length);
-  ticked = [];
+  chosen = null;
+  fitting = false;
   parts = null;
-  announce(
-    session.hits.length
-      ? `${some(session.hits.length, "table")} found. The best is ${session.hits[0].table}.`
-      : "No table was found.",
-  );
+  const [first] = session.hits;
+  const best = first ? ` The ${fits(first) ? "best" : "nearest"} is ${first.table}.` : "";
+  announce(`${summary(session.hits)}.${best}`);
 }
 
 /** The address of the current state. */
@@ -112,7 +117,8 @@ function here(changes = {}) {
     ...session.address,
     k: session.asked > FIRST ? session.asked : null,
     open: shown?.byUser ? shown.table : null,
-    with: ticked,
+    with: chosen?.length === 0 ? "" : chosen,
+    fits: fitting ? 1 : null,
     ...changes,
   });
 }
@@ -151,16 +157,20 @@ function fail(error) {
 /** Show results, the comparison with one of them, or the union. */
 function arrange(open, union) {
   title(session.name);
-  if (union && ticked.length) {
+  if (union && ticked().length) {
     parts = null;
     shown = null;
-    import("./union.js").then(({ unionView }) => main.replaceChildren(unionView(session, ticked, here())));
+    import("./union.js").then(({ unionView }) => {
+      main.replaceChildren(unionView(session, ticked(), here()));
+      scrollTo(0, 0);
+    });
     return;
   }
   if (parts === null) build();
-  parts.list.tick(ticked);
+  parts.list.tick(ticked());
+  parts.list.filter(fitting);
   basket();
-  const table = open ?? (wide.matches ? session.hits[0]?.table : null);
+  const table = open ?? (wide.matches ? listed()[0]?.table : null);
   parts.work.classList.toggle("opened", open !== null);
   if (table) compare(table, open !== null);
   else {
@@ -175,6 +185,16 @@ function build() {
   const query = h("section", { class: "query", "aria-label": "Your table" });
   const beside = h("section", { class: "beside", "aria-label": "Comparison" });
   const found = session.hits.length;
+  const anyFits = session.hits.some(fits);
+  const only = h("input", {
+    type: "checkbox",
+    onchange: () => {
+      fitting = only.checked;
+      go(here(), { replace: true });
+      announce(`${some(listed().length, "table")} listed.`);
+    },
+  });
+  only.checked = fitting;
   const another = h(
     "button",
     {
@@ -190,9 +210,19 @@ function build() {
     h(
       "div",
       { class: "headline" },
-      h("h2", {}, found ? `${some(found, "table")} to append` : "Nothing found"),
+      h("h2", {}, summary(session.hits)),
       h("span", { class: "soft" }, `${session.ms < 10 ? session.ms.toFixed(1) : Math.round(session.ms)} ms`),
     ),
+    anyFits
+      ? h(
+          "div",
+          { class: "above soft" },
+          session.hits.every(fits) ? null : h("label", {}, only, "Only tables that fit"),
+          h("span", {}, "likely to be appended"),
+        )
+      : found
+        ? h("p", { class: "soft" }, "Below are the nearest. None is selected for a union.")
+        : null,
     list.element,
     found >= session.asked && session.asked < MOST ? another : null,
   );
@@ -240,7 +270,7 @@ async function more(k) {
     if (now !== turn) return;
     session.asked = k;
     parts = null;
-    announce(`${some(session.hits.length, "table")} found.`);
+    announce(`${summary(session.hits)}.`);
   } catch (error) {
     parts?.list.element.after(failure(error));
   }
@@ -258,7 +288,7 @@ async function compare(table, byUser) {
   if (shown?.table !== table || parts === null) return;
   parts.beside.replaceChildren(
     h("a", { class: "back", href: here({ open: null }) }, icon("back"), "Results"),
-    comparison(session, table, { ticked: () => ticked.includes(table), tick: (on) => tick(table, on) }),
+    comparison(session, table, { ticked: () => ticked().includes(table), tick: (on) => tick(table, on) }),
   );
   if (byUser) {
     announce(`Compared with ${table}`);
@@ -267,26 +297,33 @@ async function compare(table, byUser) {
 }
 
 function tick(table, on) {
-  ticked = on ? [...ticked.filter((name) => name !== table), table] : ticked.filter((name) => name !== table);
+  const others = ticked().filter((name) => name !== table);
+  chosen = on ? [...others, table] : others;
   go(here(), { replace: true });
+  check();
+}
+
+/** Set the checkboxes of the list and of the comparison. */
+function check() {
   for (const box of document.querySelectorAll("input[data-tick]"))
-    box.checked = ticked.includes(box.dataset.tick);
+    box.checked = ticked().includes(box.dataset.tick);
 }
 
 /** The selected tables, and the link to their union. */
 function basket() {
-  parts.bottom.classList.toggle("filled", ticked.length > 0);
-  if (!ticked.length) {
+  const selected = ticked();
+  parts.bottom.classList.toggle("filled", selected.length > 0);
+  if (!selected.length) {
     parts.bottom.replaceChildren();
     return;
   }
-  const rows = ticked.map((name) => session.hit(name)?.rows);
+  const rows = selected.map((name) => session.hit(name)?.rows);
   const known = rows.every((number) => typeof number === "number");
   parts.bottom.replaceChildren(
     h(
       "span",
       {},
-      h("strong", {}, some(ticked.length, "table")),
+      h("strong", {}, some(selected.length, "table")),
       " selected",
       known
         ? h(
@@ -305,8 +342,10 @@ function basket() {
         type: "button",
         class: "quiet",
         onclick: () => {
-          ticked = [];
+          chosen = [];
           go(here(), { replace: true });
+          check();
+          main.focus({ preventScroll: true }); // the button goes away
         },
       },
       "Clear",

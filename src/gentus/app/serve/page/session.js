@@ -39,6 +39,11 @@ export class Session {
     return this.hits.find((one) => one.table === table) ?? null;
   }
 
+  /** The table before a hit that has its rows; undefined if it is the query. */
+  original(hit) {
+    return this.hits.find((one) => one.rank === hit.same_rows.rank);
+  }
+
   preview(rows = 20) {
     return this.ask((query) => preview(query, rows));
   }

@@ -4,6 +4,7 @@ import { fetchFile, post } from "./api.js";
 import { announce, bytes, failure, h, icon, some, tableName, waiting } from "./dom.js";
 import { grid, scroller } from "./grid.js";
 import { edited } from "./session.js";
+import { badge, copyOf, fits, percent, spoken } from "./verdict.js";
 
 const ROWS = 50; // of the preview
 const PAUSE = 120; // ms to wait for further clicks
@@ -109,7 +110,7 @@ export function unionView(session, tables, back) {
       rows.setAttribute("aria-busy", "false");
       const total = answer.total === null ? "" : `${some(answer.total, "row")} and `;
       size.textContent = `${total}${some(columns.length, "column")}. Below are ${some(answer.rows.length, "row")}, some of every table.`;
-      notes.replaceChildren(remarks([...(plan.notes ?? []), ...leftOut, ...answer.notes]));
+      notes.replaceChildren(remarks([...doubts(session, tables), ...(plan.notes ?? []), ...leftOut, ...answer.notes]));
       announce(size.textContent);
     } catch (error) {
       if (now === turn) fail(error);
@@ -247,6 +248,7 @@ function table(session, plan, current, change) {
               { scope: "col" },
               tableName(one.name),
               typeof one.rows === "number" ? h("small", {}, some(one.rows, "row")) : null,
+              judged(session.hit(one.name)),
             ),
           ),
         ),
@@ -258,6 +260,20 @@ function table(session, plan, current, change) {
       ),
     ),
   );
+}
+
+/** The verdict on a table, in the head of its column. */
+const judged = (hit) => (hit ? h("small", { class: "judged" }, badge(hit), percent(hit.score)) : null);
+
+/** What speaks against some of the tables. */
+function doubts(session, tables) {
+  const hits = tables.map((name) => session.hit(name)).filter(Boolean);
+  return [
+    ...hits.filter((hit) => !fits(hit)).map((hit) => [`${hit.table} is not a fit: `, spoken(hit.why), "."]),
+    ...hits
+      .filter((hit) => hit.same_rows && [undefined, ...tables].includes(session.original(hit)?.table))
+      .map((hit) => `${hit.table}: ${copyOf(session, hit)}.`),
+  ];
 }
 
 const KINDS = {
