@@ -21,7 +21,7 @@ from gentus.features.weights import load_vectors
 from gentus.table import Table
 
 VALUES = 16  # hashes of values that are kept of a column
-WIDTHS = {"grams": 80, "words": 32, "shapes": 24, "tokens": 64, "names": 32}  # of the sketches
+WIDTHS = {"grams": 76, "words": 32, "shapes": 24, "tokens": 64, "names": 32}  # of the sketches
 SKETCHES: dict[str, slice] = {
     kind: slice(end - width, end)
     for (kind, width), end in zip(WIDTHS.items(), accumulate(WIDTHS.values()), strict=True)
@@ -31,7 +31,6 @@ SIGNATURE = np.dtype(
     [
         ("distinct", "<u2"),  # values
         ("cells", "<u2"),
-        ("position", "<u2"),  # from the left, empty columns included
         ("values", "<u2", (VALUES,)),  # the smallest hashes of values; those beyond `distinct` are zero
         ("profile", "<f2", (PROFILE,)),
         ("sketches", "u1", (WIDTH // 2,)),
@@ -60,7 +59,6 @@ def sign_tables(
     cells = [len(column.cells) for table in tables for column in table.columns if column.cells]
     signed["cells"] = np.minimum(cells, _MOST)
     signed["profile"] = np.clip(features.profile, -60_000, 60_000)
-    signed["position"] = features.positions[:, 0]
     signed["sketches"] = packed(sketches_of(features))
     ends = features.tables[1:-1].tolist()
     return np.split(signed, ends) if len(tables) > 1 else [signed]

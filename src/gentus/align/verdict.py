@@ -1,6 +1,6 @@
 """The verdict on a table: the probability that a person would append its rows, and how far it fits.
 
-Learnt weights and thresholds are in `verdict.json`, made by `gentus-bench learn-verdict`.
+Learnt weights and thresholds are in `verdict.json`, made by `gentus-bench run verdict --set ship=FILE`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class VerdictWeights:
             TABLE_FEATURES: self.table,
         }
         if any(tuple(given) != features for features, given in learnt.items()):
-            raise ValueError(f"{FILE} was learnt for other features; run gentus-bench learn-verdict")
+            raise ValueError(f"{FILE} was learnt for other features; learn it anew: gentus-bench run verdict")
         pair, names, context, table = (np.array(list(one.values()), np.float32) for one in learnt.values())
         return LookWeights(pair, self.pair_bias, names, context, self.context_bias, table, self.table_bias)
 
@@ -76,12 +76,15 @@ def _shipped_look() -> LookWeights:
     return shipped_verdict().look_weights()
 
 
+MATCH = TABLE_FEATURES.index("matched, of the wider")
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What the second look says of one table."""
 
     score: float  # the probability that a person would append it
-    match: float  # 0 to 1: how much of the query and of the table match
+    match: float  # how much of the wider of the two tables matches
     matches: F32  # (q, t) of their columns
 
     def pairs(self) -> list[tuple[int, int]]:
@@ -97,7 +100,7 @@ def judge(query: QueryColumns, tables: Sequence[Signatures], names: bool) -> lis
         features = table_features(matches)
         log_odds = (features * weights.table).sum(1) + np.float32(weights.table_bias)
         scores = 1 / (1 + np.exp(-log_odds.astype(np.float64)))
-        shown = zip(some, scores.tolist(), features[:, 0].tolist(), matches.widths.tolist(), strict=False)
+        shown = zip(some, scores.tolist(), features[:, MATCH].tolist(), matches.widths.tolist(), strict=False)
         for at, (position, score, match, width) in enumerate(shown):
             verdicts[position] = Verdict(score, match, matches.scores[at, :, :width])
     return [one for one in verdicts if one is not None]

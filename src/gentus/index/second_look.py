@@ -104,7 +104,7 @@ def look_at(
     verdicts = judge(query.content.columns, signatures, snapshot.config.settings.names)
     best = np.arange(len(found))
     if options.order == "aligned":
-        best = _aligned_order([one.score for one, _ in found], [one.match for one in verdicts])
+        best = aligned_order([one.score for one, _ in found], [one.match for one in verdicts])
     judged = (
         _judged(*found[at], verdicts[at], query.content.columns.names, signed[found[at][1]].names)
         for at in best.tolist()
@@ -126,7 +126,7 @@ def _signatures(
     return signed
 
 
-def _aligned_order(scores: Sequence[float], matches: Sequence[float]) -> I64:
+def aligned_order(scores: Sequence[float], matches: Sequence[float]) -> I64:
     """(n,) positions, best first; of equals the first generated. Those beyond LOOKED_AT stay."""
     count = min(len(scores), LOOKED_AT)
     blend = _standardised(scores[:count]) + WEIGHT * _standardised(matches[:count])
