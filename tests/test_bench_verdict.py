@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from test_cli import Run, run
 
 from gentus.align.verdict import VerdictWeights
-from gentus_bench.experiments.learn_verdict import _context, balanced, learn, logistic, unnamed_matches
+from gentus_bench.experiments.learn_verdict import _context, balanced, learn, logistic, matches_of
 from gentus_bench.experiments.verdict import _ece, _reliability, auc
 from gentus_bench.experiments.verdict_pairs import BY_CHANCE, LakeLooks, Look, collect
 from gentus_bench.lakes.benchmarks import find
@@ -90,7 +90,7 @@ def test_gradients_are_of_the_same_numbers_as_a_search(looks: list[LakeLooks]) -
     found = _context(torch.from_numpy(log_odds), inside).numpy()
     there = np.broadcast_to(look.pairs.inside, log_odds.shape)
     np.testing.assert_allclose(found[there], look.pairs.context(log_odds)[there], atol=1e-4)
-    assert unnamed_matches(look, weights).scores.shape == log_odds.shape
+    assert matches_of(look, weights).scores.shape == log_odds.shape
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=2, max_size=30))

@@ -35,7 +35,6 @@ from gentus_bench.lakes.benchmarks import UNLISTED_MAY_FIT
 SHOWN = 10  # hits of a query that people see
 EPOCHS, RATE, TEACHER = 4, 0.01, 0.2  # of tuning; weight of the teacher beside the labels
 COLUMNS = 200_000  # column pairs that a regression sees
-NOTHING_FITS = 0.95  # share of queries without an answer that are to be told so
 THRESHOLDS = np.arange(0.05, 0.96, 0.05)
 
 
@@ -70,7 +69,11 @@ def _rounded(weights: F64) -> F32:
 
 
 def logistic(
-    features: NDArray[Any], target: NDArray[Any], share: F64 | None = None, offset: F64 | None = None
+    features: NDArray[Any],
+    target: NDArray[Any],
+    share: F64 | None = None,
+    offset: F64 | None = None,
+    ridge: float = 1e-4,
 ) -> tuple[F64, float]:
     """Weights and bias of a logistic regression by Newton's method; an `offset` takes the bias's place."""
     centre, spread = features.mean(0, dtype=np.float64), features.std(0, dtype=np.float64) + 1e-6
@@ -78,12 +81,12 @@ def logistic(
         centre = np.zeros_like(centre)
     design = np.concatenate([(features - centre) / spread, np.full((len(features), 1), offset is None)], 1)
     share = np.full(len(design), 1 / len(design)) if share is None else share / share.sum()
-    ridge = np.append(np.full(len(centre), 1e-4), 1e-9)
+    penalty = np.append(np.full(len(centre), ridge), 1e-9)
     found, fixed = np.zeros(design.shape[1]), 0.0 if offset is None else offset
     for _ in range(30):
         expected = 1 / (1 + np.exp(-np.clip(design @ found + fixed, -30, 30)))
-        slope = design.T @ (share * (expected - target)) + ridge * found
-        curvature = (design * (share * expected * (1 - expected))[:, None]).T @ design + np.diag(ridge)
+        slope = design.T @ (share * (expected - target)) + penalty * found
+        curvature = (design * (share * expected * (1 - expected))[:, None]).T @ design + np.diag(penalty)
         step = np.linalg.solve(curvature, slope)
         found = found - step
         if np.abs(step).max() < 1e-5:
@@ -138,7 +141,10 @@ def _names(looks: Sequence[Look], weights: LookWeights) -> F32:
         rows.append(look.pairs.names[:, places].transpose(1, 0, 2, 3)[asked])
         targets.append(look.named_teacher[asked])
         known.append(_log_odds(look, weights)[asked])
-    found, _ = logistic(np.concatenate(rows), np.concatenate(targets), None, np.concatenate(known))
+    # Equal names are nearly always right in a search's first hits; a strong ridge keeps cells in the game.
+    found, _ = logistic(
+        np.concatenate(rows), np.concatenate(targets), None, np.concatenate(known), ridge=3e-3
+    )
     return _rounded(found)
 
 
@@ -147,7 +153,7 @@ def _names(looks: Sequence[Look], weights: LookWeights) -> F32:
 
 def _tuned(weights: LookWeights, looks: Sequence[Look], seed: int) -> LookWeights:
     """Adjust all weights, so that tables that fit match more than others; the teacher keeps its say."""
-    features = np.concatenate([table_features(unnamed_matches(look, weights)) for look in looks])
+    features = np.concatenate([table_features(matches_of(look, weights)) for look in looks])
     share = np.concatenate(balanced(looks))
     table, bias = logistic(features, np.concatenate([look.answers for look in looks]), share)
     start = {
@@ -258,10 +264,10 @@ def balanced(looks: Sequence[Look]) -> list[F64]:
 # --- probabilities and thresholds --------------------------------------------------------------------
 
 
-def unnamed_matches(look: Look, weights: LookWeights) -> Matches:
-    """Matches by cells alone."""
-    hidden = replace(look.pairs, names=np.zeros_like(look.pairs.names))
-    return hidden.matches(weights)
+def matches_of(look: Look, weights: LookWeights, names: bool = False) -> Matches:
+    """Matches by cells, or by names too."""
+    shown = look.pairs if names else replace(look.pairs, names=np.zeros_like(look.pairs.names))
+    return shown.matches(weights)
 
 
 def shown_hits(looks: Sequence[Look], weights: LookWeights, all_hits: bool = False) -> tuple[F32, Any, F64]:
@@ -275,7 +281,7 @@ def shown_hits(looks: Sequence[Look], weights: LookWeights, all_hits: bool = Fal
         shown = look.ranks <= SHOWN
         if look.lake in UNLISTED_MAY_FIT and look.own and not all_hits:
             shown &= look.answers
-        features.append(table_features(unnamed_matches(look, weights))[shown])
+        features.append(table_features(matches_of(look, weights))[shown])
         answers.append(look.answers[shown])
         shares.append(np.full(int(shown.sum()), 1.0))
         key = look.lake, look.own
@@ -285,20 +291,24 @@ def shown_hits(looks: Sequence[Look], weights: LookWeights, all_hits: bool = Fal
     return np.concatenate(features), np.concatenate(answers), np.concatenate(shares)
 
 
-def probabilities(look: Look, weights: LookWeights) -> F64:
+def probabilities(look: Look, weights: LookWeights, names: bool = False) -> F64:
     """(T,) that a person would append the tables."""
-    log_odds = table_features(unnamed_matches(look, weights)) @ weights.table + weights.table_bias
+    log_odds = table_features(matches_of(look, weights, names)) @ weights.table + weights.table_bias
     return np.asarray(1 / (1 + np.exp(-log_odds)), np.float64)
 
 
 def _fits(looks: Sequence[Look], weights: LookWeights) -> float:
-    """The least probability by which nearly all queries without an answer are told so."""
-    best = [
-        float(probabilities(look, weights)[look.ranks <= SHOWN].max(initial=0))
-        for look in looks
-        if not look.own
-    ]
-    return round(float(np.quantile(best, NOTHING_FITS)), 2) if best else 0.5
+    """The probability that serves both best: queries without an answer, and those whose first hit is one."""
+    nothing, kept = [], []
+    for look in looks:
+        said = probabilities(look, weights)
+        if not look.own:
+            nothing.append(float(said[look.ranks <= SHOWN].max(initial=0)))
+        elif look.answers[0] and look.ranks[0] == 1:
+            kept.append(float(said[0]))
+    cuts = np.arange(0.3, 0.96, 0.01)
+    lesser = [min(np.mean(np.array(nothing) < cut), np.mean(np.array(kept) >= cut)) for cut in cuts]
+    return round(float(cuts[int(np.argmax(lesser))]), 2)
 
 
 def _matched(looks: Sequence[Look], weights: LookWeights) -> float:
@@ -306,7 +316,7 @@ def _matched(looks: Sequence[Look], weights: LookWeights) -> float:
     counts = np.zeros((len(THRESHOLDS), 3))
     least = shipped_weights().threshold
     for look in looks[::3]:
-        matches = unnamed_matches(look, weights)
+        matches = matches_of(look, weights)
         for at in np.flatnonzero(look.taught).tolist():
             true = set(zip(*(x.tolist() for x in np.nonzero(look.teacher[at] >= least)), strict=True))
             for row, threshold in enumerate(THRESHOLDS.tolist()):

@@ -21,7 +21,7 @@ from gentus.arrays import F64
 from gentus.index.second_look import aligned_order
 from gentus.metrics import score
 from gentus_bench.experiment import Request
-from gentus_bench.experiments.learn_verdict import SHOWN, learn, probabilities, shown_hits, unnamed_matches
+from gentus_bench.experiments.learn_verdict import SHOWN, learn, matches_of, probabilities, shown_hits
 from gentus_bench.experiments.verdict_pairs import BY_CHANCE, NOT_FOUND, LakeLooks, Look, collect
 from gentus_bench.lakes.benchmarks import UNLISTED_MAY_FIT, Benchmark
 from gentus_bench.plots import OURS, figure
@@ -73,15 +73,17 @@ def judged(benchmarks: Sequence[Benchmark]) -> list[Benchmark]:
 def _lake(lake: LakeLooks, learnt: VerdictWeights) -> Document:
     """What verdicts are worth on one lake."""
     weights, threshold, k = learnt.look_weights(), learnt.fits, lake.benchmark.k
-    kept, first, nothing = [], [], []
+    kept, first, nothing, named = [], [], [], []
     orders: dict[str, dict[str, list[str]]] = {"generated": {}, "aligned": {}}
     for look in lake.looks:
         said = probabilities(look, weights)
         found = np.flatnonzero(look.ranks < NOT_FOUND)
-        matches = table_features(unnamed_matches(look, weights))[found, MATCH]
+        matches = table_features(matches_of(look, weights))[found, MATCH]
         order = found[aligned_order(look.generated[found].tolist(), matches.tolist())]
         if not look.own:
             nothing.append(not bool((said[order[:SHOWN]] >= threshold).any()))
+            by_names = probabilities(look, weights, names=True)[order[:SHOWN]]
+            named.append(not bool((by_names >= threshold).any()))
             continue
         orders["generated"][look.query] = [look.tables[at] for at in found.tolist()]
         orders["aligned"][look.query] = [look.tables[at] for at in order.tolist()]
@@ -94,6 +96,7 @@ def _lake(lake: LakeLooks, learnt: VerdictWeights) -> Document:
         "queries": len(first),
         "foreign": len(nothing),
         "nothing_fits": float(np.mean(nothing)),
+        "nothing_fits_named": float(np.mean(named)),
         "first_is_answer": float(np.mean(first)),
         "kept": float(np.mean(kept)),
         **{f"map_{name}": score(found, truth, k).map for name, found in orders.items()},
@@ -106,6 +109,7 @@ def _together(every: Sequence[tuple[Look, LookWeights]], lakes: dict[str, Docume
     counts = list(lakes.values())
     return {
         "nothing_fits": _mean(counts, "nothing_fits", [one["foreign"] for one in counts]),
+        "nothing_fits_named": _mean(counts, "nothing_fits_named", [one["foreign"] for one in counts]),
         "kept": _mean(counts, "kept", [one["queries"] * one["first_is_answer"] for one in counts]),
         "map_gain": float(np.mean([one["map_aligned"] - one["map_generated"] for one in counts])),
         **_separation(every),
@@ -199,7 +203,8 @@ def tables(document: Document) -> list[Table]:
     rows.append(["all", *_figures(document["all"]), ""])
     orders.append(["mean", "", "", f"{document['all']['map_gain']:+.4f}", ""])
     what = document["what"]
-    columns = ["lake, left out of learning", "queries of other lakes: nothing fits", "true first hits kept"]
+    columns = ["lake, left out of learning", "queries of other lakes: nothing fits", "with names"]
+    columns += ["true first hits kept"]
     columns += ["AUC, found answers / unrelated", "AUC, all answers / unrelated", "AUC among own hits"]
     columns += ["Brier", "ECE", "ECE, all hits", "threshold"]
     unlisted = ", ".join(name for name in what["lakes"] if name in UNLISTED_MAY_FIT)
@@ -215,7 +220,7 @@ def tables(document: Document) -> list[Table]:
 
 
 def _figures(one: Document) -> list[str]:
-    shares = [f"{one[key]:.1%}" for key in ("nothing_fits", "kept")]
+    shares = [f"{one[key]:.1%}" for key in ("nothing_fits", "nothing_fits_named", "kept")]
     keys = ("auc_found", "auc_unrelated", "auc_hits", "brier", "ece", "ece_all")
     return [*shares, *(f"{one[key]:.3f}" for key in keys)]
 

@@ -79,8 +79,7 @@ def collect(
     """Index every lake with names hidden, and look at what its own queries and those of others find."""
     chosen = {one.name: _some_queries(one, queries) for one in benchmarks}
     for benchmark in benchmarks:
-        settings = BuildSettings(names=False)
-        with gentus.build(benchmark.lake, folder / benchmark.name, settings=settings) as index:
+        with _index(benchmark, folder / benchmark.name) as index:
             asked = [
                 (name, source)
                 for name, found in chosen.items()
@@ -94,6 +93,13 @@ def collect(
                     tick(1)
             columns, size = index.catalogue.signatures.bytes()
             yield LakeLooks(benchmark, looks, size / max(columns, 1))
+
+
+def _index(benchmark: Benchmark, folder: Path) -> Index:
+    """The index of a lake with names hidden, made unless it is there."""
+    if (folder / "config.json").is_file():
+        return gentus.open(folder)
+    return gentus.build(benchmark.lake, folder, settings=BuildSettings(names=False))
 
 
 def _some_queries(benchmark: Benchmark, most: int) -> list[Source]:
