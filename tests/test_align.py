@@ -27,7 +27,9 @@ from gentus.align.name_similarity import compare_names
 from gentus.align.numeric_values import parse_values
 from gentus.align.pair_features import NAME_FEATURES, PAIR_FEATURES, pair_features
 from gentus.align.table_profile import profile_table
+from gentus.align.verdict import fit_of
 from gentus.features.extract import is_name
+from gentus.index.explain import align_tables
 from gentus.index.index import Index
 from gentus.lake import Unreadable
 from gentus.table import Column, Table
@@ -221,7 +223,7 @@ def test_a_table_is_aligned_with_itself(names: bool) -> None:
     found = align(made, made, names)
     assert [(pair.query.at, pair.table.at) for pair in found.pairs] == [(at, at) for at in range(7)]
     assert (found.query_only, found.table_only) == ([], [])
-    assert found.score > 0.9
+    assert (align_tables(made, made, names).score or 0) > 0.9
     assert (found.query, found.table) == ("harbours 0", "harbours 0")
 
 
@@ -292,14 +294,18 @@ CELLS = st.text(max_size=8) | st.sampled_from(
 )
 def test_nothing_brings_it_down(ours: list[list[str]], theirs: list[list[str]], names: bool) -> None:
     query, other = (table({f"n{at}": cells for at, cells in enumerate(side)}) for side in (ours, theirs))
-    found = align(query, other, names)
+    found = align_tables(query, other, names)
     left, right = ([getattr(pair, side).at for pair in found.pairs] for side in ("query", "table"))
     assert left == sorted(set(left))
     assert len(set(right)) == len(right)
     assert sorted([*left, *(column.at for column in found.query_only)]) == list(range(len(ours)))
     assert sorted([*right, *(column.at for column in found.table_only)]) == list(range(len(theirs)))
     assert all(shipped_weights().threshold <= pair.score <= 1 and pair.reason for pair in found.pairs)
+    assert found.columns is not None
+    assert found.score is not None
     assert 0 <= found.score <= 1
+    assert found.columns.query == sum(map(bool, ours)) == found.columns.matched + len(found.columns.missing)
+    assert found.fit == fit_of(found.score, found.columns.matched, found.columns.query)
 
 
 def test_it_is_fast_on_wide_tables() -> None:
@@ -368,7 +374,9 @@ def test_index_aligns_by_name_hit_or_file(index: Index, lake: Path) -> None:
     assert index.align(query, str(lake / "semi" / "fish_2.semicolon.csv")).table == "fish_2.semicolon.csv"
     rows = rows_of("fish", 9)
     cells = {name: [row[at] for row in rows[1:]] for at, name in enumerate(rows[0])}
-    assert index.align(table(cells), table(cells, "u"), names=False).score > 0.8
+    unnamed = index.align(table(cells), table(cells, "u"), names=False)
+    assert unnamed == align_tables(table(cells), table(cells, "u"), names=False)
+    assert (unnamed.fit, str(unnamed.columns)) == ("full", "4 of 4")
     with pytest.raises(Unreadable, match=r"deep/fish_1.csv: it is neither .* mean deep/er/fish_1.csv"):
         index.align(query, "deep/fish_1.csv")
 
@@ -402,6 +410,7 @@ def test_a_vanished_file_does_not_stop_the_answer(tmp_path: Path) -> None:
         gone = hits["deep/er/fish_1.csv"].alignment
         assert gone is not None
         assert "no longer there" in gone.to_dict()["missing"]
+        assert (gone.fit, hits["deep/er/fish_1.csv"].columns.matched) == ("full", 4)  # as the index has it
         assert (gone.pairs, [column.name for column in gone.query_only]) == (
             [],
             ["name", "kind", "size", "year"],
@@ -415,7 +424,9 @@ def test_align_on_the_command_line(run: Run, index_path: Path, lake: Path) -> No
     query = lake / "fish_0.csv"
     ran = run("align", index_path, query, "deep/er/fish_1.csv")
     assert (ran.code, ran.err) == (0, "")
-    assert "deep/er/fish_1.csv  4 of 4 columns" in ran.out
+    hits = {hit.table: hit for hit in gentus.open(index_path).search(query)}
+    score = hits["deep/er/fish_1.csv"].score  # the same everywhere
+    assert f"deep/er/fish_1.csv  fit full, 4 of 4 columns, score {score:.3f}" in ran.out
     assert "same column name; " in ran.out
     document = run("align", index_path, query, "deep/er/fish_1.csv", "--json").json()
     assert document == gentus.open(index_path).align(query, "deep/er/fish_1.csv").to_dict()
@@ -435,14 +446,15 @@ def test_leftovers_are_named(run: Run, index_path: Path, lake: Path, tmp_path: P
     assert "only theirs: kind, size, year" in ran.out
     assert "only yours: [b]colour[/b]" in ran.out
     ran = run("align", index_path, own, "films_0.csv")
-    assert "films_0.csv  no column matches one of yours" in ran.out
+    assert "films_0.csv  fit none, 0 of 2 columns, score 0.0" in ran.out
+    assert "no column matches one of yours" in ran.out
 
 
 def test_search_explains_columns(run: Run, index_path: Path, lake: Path) -> None:
     ran = run("search", index_path, lake / "fish_0.csv", "-k", 2, "--explain")
-    jargon = ("prior", "generator", "identifier")  # for those who want to know how it was found
+    jargon = ("generated", "identifier")  # for those who want to know how it was found
     assert all(word in ran.out for word in jargon)
-    assert ran.out.count("4 of 4 columns") == 2
+    assert ran.out.count("4 of 4") == 2
     answer = run("search", index_path, lake / "fish_0.csv", "-k", 2, "--explain", "--json").json()
     assert all(len(hit["alignment"]["pairs"]) == 4 for hit in answer["queries"][0]["results"])
     plain = run("search", index_path, lake / "fish_0.csv", "-k", 2)

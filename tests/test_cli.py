@@ -102,7 +102,7 @@ def test_index_search_info_eval(run: Run, small: Path, tmp_path: Path) -> None:
     ran = run("search", out, small / "fish_0.csv", "-k", 2)
     assert ran.code == 0
     assert "deep/er/fish_1.csv" in ran.out
-    assert "fish_0.csv  2 tables in" in ran.out
+    assert "fish_0.csv  2 of 2 tables fit yours fully.  " in ran.out
 
     ran = run("info", out)
     assert "6 (3 skipped: see --skipped)" in ran.out
@@ -248,7 +248,7 @@ def test_several_queries_of_which_one_is_bad(
 
     ran = run("search", index_path, *queries, "-k", 2)
     assert ran.code == 1
-    assert ran.out.count("2 tables in") == 2
+    assert ran.out.count("2 of 2 tables fit yours fully.") == 2
     assert "neither a table of the index nor a file" in ran.err
 
 

@@ -204,7 +204,7 @@ def test_columns_that_do_not_align(tmp_path: Path) -> None:
                 ColumnPair(ColumnRef(0, own), ColumnRef(0, other), 0.9, "alike")
                 for own, other in found.items()
             ]
-            return Alignment("q", table.name, 0.9, pairs, [], [])
+            return Alignment("q", table.name, pairs, [], [], 0.9)
 
     known: Any = Known()
     plan = plan_union(known, query, [str(one), str(two)])

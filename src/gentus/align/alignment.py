@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from gentus.align.matched_columns import MatchedColumns
+from gentus.align.verdict import Fit
+
 
 @dataclass(frozen=True, slots=True)
 class ColumnRef:
@@ -30,15 +33,17 @@ class Alignment:
 
     query: str  # name of the query
     table: str  # name of the table
-    score: float  # 0 to 1: mean score over the query's columns, 0 for unmatched ones
     pairs: list[ColumnPair]
     query_only: list[ColumnRef]
     table_only: list[ColumnRef]
+    score: float | None = None  # that of a search: the probability that a person would append the table
+    fit: Fit | None = None
+    columns: MatchedColumns | None = None
     missing: str | None = None  # why there is none, such as a file that has vanished
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON."""
-        document = asdict(self)
-        if self.missing is None:
-            del document["missing"]
+        """As JSON; names of columns are in `pairs` and `query_only` already."""
+        document = {name: value for name, value in asdict(self).items() if value is not None}
+        if self.columns is not None:
+            document["columns"] = self.columns.counts()
         return document

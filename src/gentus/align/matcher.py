@@ -12,7 +12,6 @@ Weights, calibration and threshold were learnt on slices of real tables by `gent
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from importlib.resources import files
@@ -28,7 +27,6 @@ from gentus.align.pair_features import NAME_FEATURES, PAIR_FEATURES, PairFeature
 from gentus.align.reasons import pair_reason
 from gentus.align.table_profile import TableProfile, profile_table
 from gentus.arrays import F64
-from gentus.lake import Unreadable
 from gentus.table import Table
 
 FILE = "weights.json"
@@ -91,21 +89,10 @@ def align_profiles(query: TableProfile, table: TableProfile, names: bool = True)
     return Alignment(
         query.table.name,
         table.table.name,
-        round(sum(pair.score for pair in pairs) / max(len(ours), 1), 4),
         pairs,
         [column for column in ours if column.at not in matched],
         [column for column in theirs if column.at not in used],
     )
-
-
-def align_each(query: Table, names: Iterable[str], read: Callable[[str], Table]) -> Iterator[Alignment]:
-    """Align a query with tables that are read by name; the alignment with an unreadable one says why."""
-    profile = profile_table(query)
-    for name in names:
-        try:
-            yield align_profiles(profile, profile_table(read(name)))
-        except Unreadable as error:
-            yield Alignment(query.name, name, 0.0, [], _columns(query), [], error.reason)
 
 
 def _columns(table: Table) -> list[ColumnRef]:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gentus.align.alignment import Alignment
+from gentus.align.matched_columns import MatchedColumns
 from gentus.align.verdict import FITS, Fit
 from gentus.arrays import I64
 from gentus.identifiers.semantic_ids import format_sids
 from gentus.index.catalogue import AlteredError, Catalogue, TableName
-from gentus.index.matched_columns import MatchedColumns
 from gentus.index.queries import Query
 from gentus.index.ranker import rank
 from gentus.index.row_overlap import SameRows

@@ -98,7 +98,8 @@ class Index:
             some = [self._lookup.resolve(one) for one in queries[begin : begin + QUERY_BATCH]]
             tables = [self.read(one) for one in some]
             hits = self.search_as(some, tables, k, **options)
-            answers += map(self._lookup.explain, tables, hits) if explain else hits
+            told = partial(self._lookup.explain, least=options.get("fit", "any"))
+            answers += map(told, tables, hits) if explain else hits
         return answers if several else answers[0]
 
     def search_as(
@@ -352,7 +353,8 @@ class Index:
 
     @property
     def _lookup(self) -> Lookup:
-        return Lookup(self.layout, self.catalogue, as_location(self.config.lake), self.limits)
+        settings, lake = self.config.settings, as_location(self.config.lake)
+        return Lookup(self.layout, self.catalogue, lake, settings.limits, settings.names)
 
     def source(self, name: str) -> Source | None:
         """Where a table of the index is, by its name; None if there is none of that name."""

@@ -7,7 +7,7 @@ import heapq
 import logging
 import os
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from gentus.index.folder import Layout
 from gentus.index.hits import Hit
 from gentus.index.ingest import name_at
 from gentus.index.queries import NamedQuery, QueryInput, read_query
+from gentus.index.second_look import AtLeast
 from gentus.lake import (
     Limits,
     Location,
@@ -49,6 +50,7 @@ class Lookup:
     catalogue: Catalogue
     lake: Location
     limits: Limits
+    names: bool  # whether column names count in this index
 
     def read(self, query: QueryInput) -> Table:
         """The sample of a query."""
@@ -155,7 +157,7 @@ class Lookup:
 
     def align(self, query: QueryInput, table: str | Hit | QueryInput, names: bool = True) -> Alignment:
         """Which columns of a query and of a table belong together, and why."""
-        from gentus.align.matcher import align
+        from gentus.index.explain import align_tables
 
         with name_in_errors(query.name if isinstance(query, Source) else query):
             own = self.read(query)
@@ -163,11 +165,11 @@ class Lookup:
         with name_in_errors(other):
             source = self.source(other) if isinstance(other, str) else None
             found = self.read(other if source is None else source)
-        return align(own, found, names)
+        return align_tables(own, found, names and self.names)
 
-    def explain(self, query: Table, hits: list[Hit]) -> list[Hit]:
+    def explain(self, query: Table, hits: list[Hit], least: AtLeast) -> list[Hit]:
         """Hits with alignments; a table that cannot be read any more does not stop the answer."""
-        from gentus.align.matcher import align_each
+        from gentus.index.explain import explain_hits
 
         def read(name: str) -> Table:
             source = self.source(name)
@@ -175,8 +177,7 @@ class Lookup:
                 raise Unreadable("it was removed from the index just now")
             return self.read(source)
 
-        alignments = align_each(query, [hit.table for hit in hits], read)
-        return [replace(hit, alignment=one) for hit, one in zip(hits, alignments, strict=True)]
+        return explain_hits(query, hits, read, self.names, least)
 
 
 def _table_file(path: Path) -> Path | None:

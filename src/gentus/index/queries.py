@@ -135,10 +135,19 @@ def encoded(tables: Sequence[Table], encoder: ClosedForm | Encoder) -> list[Cont
 def _contents(
     tables: Sequence[Table], identities: Sequence[Table | F32], features: Features
 ) -> list[Content]:
-    values = list(map(hash_values, tables))
-    columns = map(QueryColumns.of, tables, sign_tables(tables, features, values), values)
     sketches = (table.row_sketch for table in tables)
-    return list(map(Content, identities, columns, sketches))
+    return list(map(Content, identities, _columns(tables, features), sketches))
+
+
+def columns_of(table: Table) -> QueryColumns:
+    """What a table is aligned by."""
+    (columns,) = _columns([table], featurize_all([table]))
+    return columns
+
+
+def _columns(tables: Sequence[Table], features: Features) -> Iterator[QueryColumns]:
+    values = list(map(hash_values, tables))
+    return map(QueryColumns.of, tables, sign_tables(tables, features, values), values)
 
 
 @dataclass(slots=True)

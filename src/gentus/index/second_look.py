@@ -12,10 +12,10 @@ from typing import Literal, TypeAlias, TypedDict, get_args
 
 import numpy as np
 
+from gentus.align.matched_columns import MatchedColumns
 from gentus.align.verdict import FITS, Fit, Verdict, fit_of, judge
 from gentus.arrays import F64, I64
 from gentus.index.catalogue import AlteredError, Catalogue, SignedColumns
-from gentus.index.matched_columns import MatchedColumns
 from gentus.index.queries import Query
 from gentus.index.ranker import RankedRow
 from gentus.index.row_overlap import SameRows, tell_duplicates
@@ -69,9 +69,12 @@ class ChosenOptions:
 
     def allows(self, one: Judged) -> bool:
         """Whether a table fits well enough to be a hit."""
-        return one.score >= self.min_score and (
-            self.fit == "any" or FITS.index(one.fit) <= FITS.index(self.fit)
-        )
+        return one.score >= self.min_score and fits_at_least(one.fit, self.fit)
+
+
+def fits_at_least(fit: Fit, least: AtLeast) -> bool:
+    """Whether a table fits so far."""
+    return least == "any" or FITS.index(fit) <= FITS.index(least)
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,8 +37,9 @@ def draft_plan(
         if keep_extra:
             placed += result.place_extra(left_out)
             left_out = []
-        columns, score = tuple(placed), round(alignment.score, 4)
-        planned.append(replace(source.planned, columns=columns, score=score, left_out=tuple(left_out)))
+        planned.append(
+            replace(source.planned, columns=tuple(placed), score=alignment.score, left_out=tuple(left_out))
+        )
     own = tuple(Placement(name, into[name]) for name in names)
     return UnionPlan(replace(query.planned, columns=own), tuple(planned), tuple(result.columns))
 

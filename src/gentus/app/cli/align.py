@@ -39,17 +39,21 @@ def align(
 
 
 def show_alignment(alignment: Alignment, page: Console, rank: int | None = None) -> None:
-    """Print the pairs as a table, then the unmatched columns of either side; with the rank of a hit."""
+    """Print the pairs as a table, then the unmatched columns of either side.
+
+    With the rank of a hit, its verdict stands in the list of hits already.
+    """
     from rich.markup import escape
 
     number = "" if rank is None else f"{rank}  "
     title = f"{number}[bold]{escape(alignment.table)}[/bold]"
+    if rank is None and alignment.score is not None:
+        title += f"  [dim]fit {alignment.fit}, {alignment.columns} columns, score {alignment.score:.3f}[/dim]"
     if alignment.missing is not None:
-        page.print(f"{title}: {escape(alignment.missing)}\n")
+        kept = "so its columns are compared by what the index keeps of them"
+        page.print(f"{title}: {escape(alignment.missing)}, {kept}\n")
         return
-    total = len(alignment.pairs) + len(alignment.query_only)
-    matched = f"{len(alignment.pairs)} of {total} columns, {alignment.score:.2f}"
-    grid = titled_grid(f"{title}  [dim]{matched}[/dim]")
+    grid = titled_grid(title)
     grid.add_column("yours", style="bold", overflow="fold")
     grid.add_column("theirs", overflow="fold")
     grid.add_column("score", justify="right")

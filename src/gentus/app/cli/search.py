@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -13,8 +13,13 @@ from gentus.app.cli.common import AsJson, Beam, Count, IndexPath, console, emit,
 from gentus.app.cli.query import STDIN, query_argument, shown_query
 
 if TYPE_CHECKING:
+    from rich.table import Table as Grid
+
     from gentus.index.hits import Hit
     from gentus.index.index import Index
+    from gentus.index.second_look import SearchOptions
+
+_STYLES = {"full": "green", "partial": "yellow", "none": "dim"}  # of the words for a fit
 
 
 def search(
@@ -26,39 +31,52 @@ def search(
         ),
     ],
     k: Count = 10,
+    fit: Annotated[
+        Literal["full", "partial", "any"],
+        typer.Option(help="Only tables that fit: in full, or at least partly. any: the nearest."),
+    ] = "any",
+    min_score: Annotated[
+        float, typer.Option(min=0, max=1, help="Only tables with at least this score.")
+    ] = 0.0,
+    order: Annotated[
+        Literal["aligned", "generated"] | None,
+        typer.Option(
+            help="By generated score and matched columns, or by generated score alone. "
+            "Default: aligned; generated for an index with labels."
+        ),
+    ] = None,
     beam: Beam = None,
     explain: Annotated[
         bool,
-        typer.Option("--explain", help="Show which columns match, identifiers, and the parts of each score."),
+        typer.Option("--explain", help="Show which columns match and why, identifiers, and parts of scores."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Find the tables whose rows can be appended to yours, best first."""
+    """Find the tables whose rows can be appended to yours, best first, and say whether any fits."""
     from gentus.index.hits import best_fit, verdict
 
     if queries.count(STDIN) > 1:
         raise typer.BadParameter("stdin can be read once: give - once", param_hint="QUERY")
     shown = [shown_query(query) for query in queries]
+    options: SearchOptions = {"beam": beam, "order": order, "fit": fit, "min_score": min_score}
     answers: list[dict[str, Any]] = []
     failed = False
-    found = _search_each(open_index(index), queries, k, beam, explain)
+    found = _search_each(open_index(index), queries, k, explain, options)
     for query, (hits, milliseconds) in zip(shown, found, strict=True):
         if isinstance(hits, str):
             failed = True
             say(f"{query}: {hits}")
             answers.append({"query": query, "error": hits, "results": []})
             continue
-        answers.append(
-            {
-                "query": query,
-                "ms": round(milliseconds, 2),
-                "fit": best_fit(hits),
-                "verdict": verdict(hits),
-                "results": [hit.to_dict() for hit in hits],
-            }
-        )
+        answer = {
+            "query": query,
+            "ms": round(milliseconds, 2),
+            "fit": best_fit(hits),
+            "verdict": verdict(hits, fit, min_score),
+        }
+        answers.append(answer | {"results": [hit.to_dict() for hit in hits]})
         if not as_json:
-            _show_hits(query, hits, milliseconds, explain)
+            _show_answer(answer, hits, explain, options)
     if as_json:
         emit({"queries": answers})
     if failed:
@@ -66,7 +84,7 @@ def search(
 
 
 def _search_each(
-    opened: Index, queries: list[str], k: int, beam: int | None, explain: bool
+    opened: Index, queries: list[str], k: int, explain: bool, options: SearchOptions
 ) -> Iterator[tuple[list[Hit] | str, float]]:
     """The hits of every query, or the reason why it cannot be read, and the milliseconds it took.
 
@@ -77,7 +95,7 @@ def _search_each(
 
     started = time.perf_counter()
     if len(queries) >= FEW and not explain and STDIN not in queries:
-        for _, found in opened.search_many(queries, k, beam=beam):
+        for _, found in opened.search_many(queries, k, **options):
             now = time.perf_counter()
             yield found.reason if isinstance(found, Skipped) else found, (now - started) * 1000
             started = now
@@ -86,37 +104,69 @@ def _search_each(
         started = time.perf_counter()
         try:
             with query_argument(query) as given:
-                hits: list[Hit] | str = opened.search(given, k=k, beam=beam, explain=explain)
+                hits: list[Hit] | str = opened.search(given, k=k, explain=explain, **options)
         except Unreadable as error:
             hits = error.reason
         yield hits, (time.perf_counter() - started) * 1000
 
 
-def _show_hits(query: str, hits: list[Hit], milliseconds: float, explain: bool) -> None:
+def _show_answer(answer: dict[str, Any], hits: list[Hit], explain: bool, options: SearchOptions) -> None:
+    """The verdict, then the tables; where none fits, as the nearest."""
+    from rich.markup import escape
+
+    page = console()
+    title = f"{escape(answer['query'])}  {answer['verdict']}  [dim]{answer['ms']:.0f} ms[/dim]"
+    page.print(title, highlight=False, soft_wrap=True)  # the grid would wrap it to its own width
+    if not hits:
+        page.print(_hint(options), style="dim", highlight=False)
+        return
+    if answer["fit"] == "none":
+        page.print("The nearest, none of which fits:", highlight=False)
+    page.print(_grid(hits, explain))
+    for hit in hits:
+        if hit.alignment is not None:
+            show_alignment(hit.alignment, page, hit.rank)
+
+
+def _hint(options: SearchOptions) -> str:
+    """How to see tables where the options leave none."""
+    any_fit = [] if options["fit"] == "any" else ["--fit any"]
+    any_score = [] if options["min_score"] == 0 else ["--min-score 0"]
+    given = " ".join(any_fit + any_score)
+    return f"{given} shows the nearest." if given else "There is no other table in the index."
+
+
+def _grid(hits: list[Hit], explain: bool) -> Grid:
     from rich.markup import escape
 
     from gentus.identifiers.semantic_ids import short_sid
 
     grid = titled_grid("")
     grid.add_column("#", justify="right")
-    grid.add_column("table", style="bold", overflow="fold")
+    grid.add_column("table", overflow="fold")
+    grid.add_column("fit")
+    grid.add_column("columns", no_wrap=True)
     grid.add_column("score", justify="right")
+    parts = explain and any(hit.generator is not None for hit in hits)
+    for name in ["generated"] * explain + ["prior", "generator"] * parts:
+        grid.add_column(name, justify="right")
     if explain:
-        grid.add_column("prior", justify="right")
-        grid.add_column("generator", justify="right")
         grid.add_column("identifier", style="dim", overflow="ellipsis", no_wrap=True)
     for hit in hits:
-        prior = hit.score if hit.generator is None else hit.prior  # without a generator it is the whole score
-        parts = [_part(prior), _part(hit.generator), short_sid(hit.sid)] if explain else []
-        grid.add_row(str(hit.rank), escape(hit.table), f"{hit.score:.3f}", *parts)
-    page = console()
-    found = "1 table" if len(hits) == 1 else f"{len(hits)} tables"
-    title = f"{escape(query)}  [dim]{found} in {milliseconds:.0f} ms[/dim]"
-    page.print(title, highlight=False, soft_wrap=True)  # the grid would wrap it to its own width
-    page.print(grid)
-    for hit in hits:
-        if hit.alignment is not None:
-            show_alignment(hit.alignment, page, hit.rank)
+        notes = [str(hit.same_rows)] * (hit.same_rows is not None) + [hit.why] * (hit.fit != "full")
+        grid.add_row(
+            str(hit.rank),
+            "\n".join(
+                [f"[bold]{escape(hit.table)}[/bold]", *(f"[dim]{escape(note)}[/dim]" for note in notes)]
+            ),
+            f"[{_STYLES[hit.fit]}]{hit.fit}[/]",
+            str(hit.columns),
+            f"{hit.score:.3f}",
+            *([_part(hit.generated)] * explain),
+            *([_part(hit.prior), _part(hit.generator)] * parts),
+            *([short_sid(hit.sid)] * explain),
+        )
+    return grid
 
 
 def _part(value: float | None) -> str:

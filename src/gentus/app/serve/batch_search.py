@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gentus.app.serve.errors import ApiError
@@ -13,6 +12,7 @@ from gentus.app.serve.query_input import ResolvedQuery
 from gentus.app.serve.schema import SearchOptions
 from gentus.app.serve.service import Service
 from gentus.index.hits import Hit, best_fit, verdict
+from gentus.index.second_look import AtLeast
 from gentus.lake import Unreadable
 
 if TYPE_CHECKING:
@@ -48,7 +48,10 @@ def search_batch(
         sources, tables = [query.source for query, _ in read], [table for _, table in read]
         hits = index.search_as(sources, tables, options.k, **options.of_index())
         if options.explain:
-            hits = [_explain(service, table, found) for (_, table), found in zip(read, hits, strict=True)]
+            hits = [
+                _explain(service, table, found, options.fit)
+                for (_, table), found in zip(read, hits, strict=True)
+            ]
         known = index.catalogue.tables.entries({hit.table for found in hits for hit in found})
         milliseconds = round((time.perf_counter() - started) * 1000, 2)
         answers = iter(
@@ -74,15 +77,16 @@ def _result(hit: Hit, entry: Entry | None, sample_rows: int) -> dict[str, Any]:
     return answer
 
 
-def _explain(service: Service, query: Table, hits: list[Hit]) -> list[Hit]:
+def _explain(service: Service, query: Table, hits: list[Hit], least: AtLeast) -> list[Hit]:
     """Hits with alignments; of a table that cannot be read any more, the alignment says so."""
-    from gentus.align.matcher import align_each
+    from gentus.index.explain import explain_hits
+
+    index = service.handle.index
 
     def read(name: str) -> Table:
         try:
-            return service.handle.index.read(service.handle.source(name))
+            return index.read(service.handle.source(name))
         except (Unreadable, ApiError) as error:
             raise Unreadable(service.redact_paths(error.reason)) from error
 
-    alignments = align_each(query, [hit.table for hit in hits], read)
-    return [replace(hit, alignment=one) for hit, one in zip(hits, alignments, strict=True)]
+    return explain_hits(query, hits, read, index.config.settings.names, least)

@@ -169,12 +169,22 @@ class PairAnswer(BaseModel):
     reason: str
 
 
+class ColumnCounts(BaseModel):
+    """How many columns with cells match, of how many of the query and of the table."""
+
+    matched: int
+    query: int
+    table: int
+
+
 class AlignmentAnswer(BaseModel):
-    """Which columns match, and why."""
+    """Which columns match, and why; score and fit are those of a search."""
 
     query: str
     table: str
     score: float
+    fit: Fit
+    columns: ColumnCounts
     pairs: list[PairAnswer]
     query_only: list[ColumnRefAnswer]
     table_only: list[ColumnRefAnswer]
@@ -188,12 +198,9 @@ class AlignAnswer(AlignmentAnswer):
     table_columns: list[str]
 
 
-class MatchedColumnsAnswer(BaseModel):
-    """How many columns with cells match, of how many of the query and of the table, and which."""
+class MatchedColumnsAnswer(ColumnCounts):
+    """The same with names: pairs, and columns of the query without a match."""
 
-    matched: int
-    query: int
-    table: int
     pairs: list[tuple[str, str]]
     missing: list[str]
 

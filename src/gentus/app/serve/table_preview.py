@@ -41,11 +41,9 @@ def describe_table(service: Service, query: ResolvedQuery, rows: int) -> dict[st
 
 def align_table(service: Service, query: ResolvedQuery, table: str, names: bool) -> dict[str, Any]:
     """Which columns of a query and of a table of the lake match: an `AlignAnswer`."""
-    from gentus.align.matcher import align  # imports SciPy, which search does not need
-
     left, right = query.read(service), ResolvedQuery(service.handle.source(table)).read(service)
     return {
-        **align(left, right, names).to_dict(),
+        **service.handle.index.align(left, right, names).to_dict(),
         "query_columns": [column.name for column in left.columns],
         "table_columns": [column.name for column in right.columns],
     }

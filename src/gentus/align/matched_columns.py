@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from gentus.align.verdict import Fit
@@ -32,9 +32,13 @@ class MatchedColumns:
         missing = [name for at, name in enumerate(ours) if at not in matched]
         return cls(len(named), len(ours), len(theirs), named, missing)
 
+    def counts(self) -> dict[str, int]:
+        """For JSON, without the names."""
+        return {"matched": self.matched, "query": self.query, "table": self.table}
+
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return asdict(self) | {"pairs": list(map(list, self.pairs))}
+        return {**self.counts(), "pairs": list(map(list, self.pairs)), "missing": self.missing}
 
     def __str__(self) -> str:
         """How many of the query's columns match: "7 of 9"."""

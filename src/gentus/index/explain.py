@@ -1,0 +1,72 @@
+"""Alignments by the files of tables, with the same score as a search gives, and a verdict that agrees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from gentus.align.alignment import Alignment, ColumnRef
+from gentus.align.matched_columns import MatchedColumns
+from gentus.align.verdict import fit_of, judge
+from gentus.index.hits import Hit
+from gentus.index.queries import columns_of
+from gentus.index.second_look import AtLeast, fits_at_least
+from gentus.lake import Unreadable
+from gentus.table import Table
+
+
+def align_tables(query: Table, table: Table, names: bool = True) -> Alignment:
+    """Which columns of two tables match and why, and how far the table fits."""
+    from gentus.align.matcher import align  # imports SciPy, which search does not need
+
+    (verdict,) = judge(columns_of(query), [columns_of(table).signatures], names)
+    return _judged(align(query, table, names), query, table, round(verdict.score, 4))
+
+
+def explain_hits(
+    query: Table, hits: Sequence[Hit], read: Callable[[str], Table], names: bool, least: AtLeast
+) -> list[Hit]:
+    """Hits with alignments, and the columns and the fit that these give; only those that fit so far.
+
+    A table that cannot be read any more keeps what the index knows of it; its alignment says why.
+    """
+    from gentus.align.matcher import align_profiles
+    from gentus.align.table_profile import profile_table
+
+    profile = profile_table(query)
+    explained = []
+    for hit in hits:
+        try:
+            table = read(hit.table)
+        except Unreadable as error:
+            explained.append(replace(hit, alignment=_unaligned(query, hit, error.reason)))
+            continue
+        found = align_profiles(profile, profile_table(table), names)
+        found = _judged(found, query, table, hit.score)
+        fit, columns = found.fit or hit.fit, found.columns or hit.columns
+        explained.append(replace(hit, fit=fit, columns=columns, alignment=found))
+    return [hit for hit in explained if fits_at_least(hit.fit, least)]
+
+
+def _judged(alignment: Alignment, query: Table, table: Table, score: float) -> Alignment:
+    """An alignment with its verdict; columns without cells do not count."""
+    ours, theirs = (
+        {at: column.name for at, column in enumerate(side.columns) if column.cells} for side in (query, table)
+    )
+    pairs = [
+        (one.query, one.table) for one in alignment.pairs if one.query.at in ours and one.table.at in theirs
+    ]
+    matched = {own.at for own, _ in pairs}
+    columns = MatchedColumns(
+        len(pairs),
+        len(ours),
+        len(theirs),
+        [(own.name, other.name) for own, other in pairs],
+        [name for at, name in ours.items() if at not in matched],
+    )
+    return replace(alignment, score=score, fit=fit_of(score, len(pairs), len(ours)), columns=columns)
+
+
+def _unaligned(query: Table, hit: Hit, reason: str) -> Alignment:
+    columns = [ColumnRef(at, column.name) for at, column in enumerate(query.columns)]
+    return Alignment(query.name, hit.table, [], columns, [], hit.score, hit.fit, hit.columns, reason)
