@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import rows_of
+from conftest import half_fish, rows_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -22,12 +22,13 @@ from test_cli import Run, run
 import gentus
 from gentus.align.alignment import Alignment
 from gentus.align.context_features import CONTEXT_FEATURES, _order_agreement
+from gentus.align.matched_columns import MatchedColumns
 from gentus.align.matcher import Weights, align, dual_softmax, one_to_one, pair_scores, shipped_weights
 from gentus.align.name_similarity import compare_names
 from gentus.align.numeric_values import parse_values
 from gentus.align.pair_features import NAME_FEATURES, PAIR_FEATURES, pair_features
 from gentus.align.table_profile import profile_table
-from gentus.align.verdict import fit_of
+from gentus.align.verdict import Fit, fit_of
 from gentus.features.extract import is_name
 from gentus.index.explain import align_tables
 from gentus.index.index import Index
@@ -361,6 +362,27 @@ def test_reasons(ours: list[str], theirs: list[str], said: str) -> None:
     assert pair_reason(query, other, pair_features(query, other), 0, 0) == said
 
 
+@pytest.mark.parametrize(
+    ("ours", "pairs", "fit", "words"),
+    [
+        ("sex age name", 0, "none", "no column matches"),
+        ("sex age name", 1, "none", "only `sex` matches"),
+        ("year month genre", 2, "partial", "`year` and `month` match; `genre` does not"),
+        ("a b c d e f g h", 4, "partial", "`a`, `b` and 2 more match; `e`, `f` and 2 more do not"),
+        ("a b c d e f", 3, "partial", "`a`, `b` and `c` match; `d`, `e` and `f` do not"),
+        ("a b", 2, "full", "all 2 columns match"),
+        ("a b", 2, "none", "all 2 columns match, but not closely enough"),
+        ("a", 1, "full", "your only column matches"),
+        ("a" * 100 + " b", 1, "none", f"only `{'a' * 39}…` matches"),
+        ("", 0, "none", "your table has no cells"),
+    ],
+)
+def test_why_a_table_fits_or_not(ours: str, pairs: int, fit: Fit, words: str) -> None:
+    columns = MatchedColumns.of(ours.split(), ours.split(), [(at, at) for at in range(pairs)])
+    assert columns.why(fit) == words
+    assert str(columns) == f"{pairs} of {len(ours.split())}"
+
+
 # --- an index ------------------------------------------------------------------------------------------
 
 
@@ -398,6 +420,21 @@ def test_hits_explained(index: Index, lake: Path) -> None:
         assert hit.alignment == index.align(query, hit)
         assert hit.to_dict()["alignment"] == hit.alignment.to_dict()
     assert index.search([query], k=1, explain=True)[0][0].alignment is not None
+
+
+def test_the_fit_of_an_explained_hit_is_that_of_its_alignment(index: Index) -> None:
+    rows = half_fish()
+    query = table({**{name: [row[at] for row in rows[1:]] for at, name in enumerate(rows[0])}, "empty": []})
+    assert [hit.columns.query for hit in index.search(query, k=2)] == [4, 4]  # empty columns do not count
+    for hit in index.search(query, k=20, explain=True):
+        assert hit.alignment is not None
+        assert (hit.alignment.score, hit.alignment.fit, hit.alignment.columns) == (
+            *(hit.score, hit.fit, hit.columns),
+        )
+        assert hit.columns.pairs == [(pair.query.name, pair.table.name) for pair in hit.alignment.pairs]
+        assert hit.fit == fit_of(hit.score, hit.columns.matched, 4)
+        assert "empty" not in hit.columns.missing
+    assert not index.search(query, k=20, explain=True, fit="full")
 
 
 def test_a_vanished_file_does_not_stop_the_answer(tmp_path: Path) -> None:

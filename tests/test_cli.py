@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 import typer.main
-from conftest import QUICK, make_lake, rows_of, subject_of, write_pairs, write_table
+from conftest import QUICK, genes, half_fish, make_lake, rows_of, subject_of, write_pairs, write_table
 
 import gentus
 from gentus.app.cli import main as cli
@@ -223,6 +223,81 @@ def test_search_prints_one_document(run: Run, index_path: Path, lake: Path) -> N
     assert {subject_of(hit["table"]) for hit in answer["results"]} == {"fish"}
     hits = gentus.open(index_path).search(lake / "fish_0.csv", k=4)
     assert [hit.to_dict() for hit in hits] == answer["results"]
+
+
+def test_what_fits_and_that_nothing_does(run: Run, index_path: Path, tmp_path: Path) -> None:
+    unlike = write_table(tmp_path / "genes.csv", genes())
+    half = write_table(tmp_path / "half.csv", half_fish())
+    fish = write_table(tmp_path / "fish.csv", rows_of("fish", 0))
+    ran = run("search", index_path, unlike, half, fish, "-k", 2)
+    assert ran.code == 0
+    lines = [" ".join(line.split()) for line in ran.out.splitlines()]
+    at = next(
+        n for n, line in enumerate(lines) if line.startswith(f"{unlike} No table in this lake fits yours.")
+    )
+    assert lines[at + 1] == "The nearest, none of which fits:"
+    assert lines.count("no column matches") == 2
+    assert any(line.startswith(f"{half} 2 of 2 tables fit yours partly.") for line in lines)
+    assert lines.count("`name` and `year` match; `locus` and `transcript` do not") == 2
+    assert lines.count("# table fit columns score") == 3
+    assert any(line.startswith("1 fish_0.csv full 4 of 4 ") for line in lines)
+    assert "same rows as your table" in lines
+    answers = run("search", index_path, unlike, half, fish, "-k", 2, "--json").json()["queries"]
+    assert [answer["fit"] for answer in answers] == ["none", "partial", "full"]
+    assert answers[0]["verdict"] == "No table in this lake fits yours."
+    assert answers[2]["results"][0]["same_rows"]["words"] == "same rows as your table"
+
+
+@pytest.mark.parametrize(
+    ("options", "verdict", "hint"),
+    [
+        (["--fit", "partial"], "fits yours.", "--fit any shows the nearest."),
+        (["--fit", "full"], "fits yours fully.", "--fit any shows the nearest."),
+        (
+            ["--min-score", "0.9"],
+            "fits yours with a score of at least 0.9.",
+            "--min-score 0 shows the nearest.",
+        ),
+    ],
+)
+def test_options_that_leave_nothing(
+    run: Run, index_path: Path, tmp_path: Path, options: list[str], verdict: str, hint: str
+) -> None:
+    unlike = write_table(tmp_path / "genes.csv", genes())
+    ran = run("search", index_path, unlike, *options)
+    assert (ran.code, ran.err) == (0, "")
+    assert f"No table in this lake {verdict}" in ran.out
+    assert hint in ran.out
+    (answer,) = run("search", index_path, unlike, *options, "--json").json()["queries"]
+    assert (answer["fit"], answer["results"]) == ("none", [])
+    assert run("search", index_path, unlike, options[0], "7").code == 2  # neither a fit nor a probability
+
+
+def test_the_order_of_hits(run: Run, index_path: Path, lake: Path) -> None:
+    (answer,) = run(
+        "search", index_path, lake / "fish_0.csv", "-k", 30, "--order", "generated", "--json"
+    ).json()["queries"]
+    generated = [hit["generated"] for hit in answer["results"]]
+    assert generated == sorted(generated, reverse=True)
+    with gentus.open(index_path) as index:
+        hits = index.search(lake / "fish_0.csv", k=30, order="generated")
+    assert [hit.to_dict() for hit in hits] == answer["results"]
+
+
+def test_verdicts_of_a_lake_that_has_vanished(run: Run, tmp_path: Path) -> None:
+    """Signatures are in the index: no file is opened, and with --explain it is said that none could be."""
+    lake = make_lake(tmp_path / "lake", ["fish", "cities"], 3)
+    assert run("index", lake, "-o", tmp_path / "index").code == 0
+    query = write_table(tmp_path / "half.csv", half_fish())
+    before = run("search", tmp_path / "index", query, "--json").json()["queries"][0]["results"]
+    shutil.rmtree(lake)
+    after = run("search", tmp_path / "index", query, "--json").json()["queries"][0]["results"]
+    assert after == before
+    assert after[0]["fit"] == "partial"
+    assert after[0]["columns"]["pairs"] == [["name", "name"], ["year", "year"]]
+    ran = run("search", tmp_path / "index", query, "-k", 1, "--explain")
+    assert (ran.code, "no longer there" in ran.out, "2 of 4" in ran.out) == (0, True, True)
+    assert "Its columns are compared by what the index keeps of them" in " ".join(ran.out.split())
 
 
 def test_several_queries_of_which_one_is_bad(

@@ -4,7 +4,6 @@ import csv
 import io
 import json
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 from rich.console import Console
 
 import gentus
+from gentus.align.matched_columns import MatchedColumns
 from gentus.app.demo import lake as demo
 from gentus.app.demo.lake import Demo, make_lake
 from gentus.app.demo.run import run
@@ -61,6 +61,12 @@ def test_lake_has_not_seen_the_query(made: Demo) -> None:
         assert not titles & cells, name
 
 
+def test_no_table_fits_the_recipes(made: Demo, tmp_path: Path) -> None:
+    with gentus.build(made.lake, tmp_path / "index") as index:
+        assert {hit.fit for hit in index.search(made.unrelated)} == {"none"}
+        assert index.search(made.query)[0].fit == "full"
+
+
 def test_many_headers_say_nothing(made: Demo) -> None:
     csvs = [made.lake / name for name in made.subjects if name.endswith(".csv")]
     telling = Counter(path.read_text().startswith("column_1") for path in csvs)
@@ -76,7 +82,7 @@ def test_same_seed_same_bytes(made: Demo, tmp_path: Path) -> None:
     assert len(contents(other.lake)) == len(other.subjects)
 
 
-@pytest.mark.parametrize("name", ["lake", "index", "films.csv"])
+@pytest.mark.parametrize("name", ["lake", "index", "films.csv", "recipes.csv"])
 def test_files_of_others_are_left_alone(name: str, tmp_path: Path) -> None:
     (tmp_path / name).mkdir()
     (tmp_path / name / "mine").write_text("precious")
@@ -91,22 +97,19 @@ def test_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         make_lake(tmp_path)
 
 
-@dataclass(frozen=True)
-class Hit:
-    rank: int
-    table: str
-    score: float
-    sid: str
-
-
 class Oracle:
     """An index that names the first tables of the lake in alphabetical order."""
 
     def __init__(self, lake: Path) -> None:
         self.names = sorted(p.relative_to(lake).as_posix() for p in lake.rglob("*") if p.is_file())
 
-    def search(self, query: Path, k: int) -> list[Hit]:
-        return [Hit(i, name, 1 / i, f"7-{i}") for i, name in enumerate(self.names[:k], 1)]
+    def search(self, query: Path, k: int) -> list[gentus.Hit]:
+        films = query.name == "films.csv"
+        columns = MatchedColumns.of(["a", "b"], ["a", "c"], [(0, 0)] * films)
+        return [
+            gentus.Hit(i, name, 1 / i, "partial" if films else "none", columns, f"7-{i}", name, 1.0)
+            for i, name in enumerate(self.names[:k], 1)
+        ]
 
 
 def test_run_tells_and_returns_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,7 +121,10 @@ def test_run_tells_and_returns_the_same(tmp_path: Path, monkeypatch: pytest.Monk
     assert len(story["results"]) == 12
     assert story["found"] == sum(hit["correct"] for hit in story["results"])
     assert all(hit["correct"] == (hit["subject"] == "films") for hit in story["results"])
-    told = paper.getvalue()
+    assert (story["fit"], story["unrelated"]["fit"]) == ("partial", "none")
+    assert {hit["columns"]["matched"] for hit in story["results"]} == {1}
+    told = " ".join(paper.getvalue().split())
+    assert "some German recipes: No table in this lake fits yours." in told
     for expected in [*story["next"], *(hit["table"] for hit in story["results"]), "Title"]:
         assert expected in told
 

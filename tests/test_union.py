@@ -27,7 +27,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from conftest import rows_of, write_table
+from conftest import genes, half_fish, rows_of, write_table
 from test_cli import Run, run
 
 from gentus.align.alignment import Alignment, ColumnPair, ColumnRef
@@ -93,6 +93,20 @@ def test_search_and_union(run: Run, index_path: Path, lake: Path, tmp_path: Path
         expected = [(*row[:2], float(row[2]), int(row[3])) for row in rows_of("fish", seed)[1:]]
         assert [row[:4] for row in rows if row[4] == table] == expected
     assert os.listdir(tmp_path) == [out.name]
+
+
+def test_only_tables_that_fit_are_appended(run: Run, index_path: Path, tmp_path: Path) -> None:
+    unlike, out = write_table(tmp_path / "genes.csv", genes()), tmp_path / "out.csv"
+    ran = run("union", index_path, unlike, "-o", out)
+    assert (ran.code, out.exists()) == (1, False)
+    assert (
+        "No table in this lake fits yours. To append tables all the same, name them with --tables" in ran.err
+    )
+    half = write_table(tmp_path / "half.csv", half_fish())
+    plan = run("union", index_path, half, "-k", 2, "--dry-run", "--json").json()
+    (answer,) = run("search", index_path, half, "-k", 2, "--fit", "partial", "--json").json()["queries"]
+    hits = [(hit["table"], hit["score"]) for hit in answer["results"]]  # one score everywhere
+    assert [(table["name"], table["score"]) for table in plan["tables"]] == hits
 
 
 def test_tables_by_name(run: Run, index_path: Path, lake: Path, tmp_path: Path) -> None:

@@ -27,10 +27,12 @@ def index_facts(layout: Layout, config: IndexConfig, catalogue: Catalogue, table
     report, skipped, drifted = config.report, catalogue.tables.skipped(), drift(config, catalogue)
     trie, generator = _size(layout.trie(config.tree)), _size(layout.generator(config.generation))
     model = layout.model(config.generation).stat().st_size
+    columns, signatures = catalogue.signatures.bytes()
     return {
         "index": str(layout.root),
         "lake": config.lake,
         "tables": tables,
+        "columns": columns,
         "skipped": len(skipped),
         "levels": config.levels,
         "codebook_size": config.codebook_size,
@@ -51,10 +53,12 @@ def index_facts(layout: Layout, config: IndexConfig, catalogue: Catalogue, table
             "trie": trie,
             "model": model,
             "generator": generator,
+            "signatures": signatures,
             "catalogue": layout.catalogue.stat().st_size,
             "cache": sum(path.stat().st_size for path in layout.cache.glob("*.npz")),
         },
         "bytes_per_table": round(trie / max(tables, 1), 1),
+        "signature_bytes_per_column": round(signatures / max(columns, 1), 1),
         "bytes_per_table_with_model": round((trie + model + generator) / max(tables, 1), 1),
         "format": config.format,
         "version": config.version,

@@ -50,8 +50,8 @@ def show_alignment(alignment: Alignment, page: Console, rank: int | None = None)
     if rank is None and alignment.score is not None:
         title += f"  [dim]fit {alignment.fit}, {alignment.columns} columns, score {alignment.score:.3f}[/dim]"
     if alignment.missing is not None:
-        kept = "so its columns are compared by what the index keeps of them"
-        page.print(f"{title}: {escape(alignment.missing)}, {kept}\n")
+        kept = "Its columns are compared by what the index keeps of them."
+        page.print(f"{title}: {escape(alignment.missing)}. {kept}\n")
         return
     grid = titled_grid(title)
     grid.add_column("yours", style="bold", overflow="fold")

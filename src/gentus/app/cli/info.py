@@ -61,6 +61,8 @@ def _lines(facts: dict[str, Any], index: Path) -> dict[str, str]:
         "quantization error": f"{statistics['error']:.4f} (squared; latents have length 1)",
         "since the fit": _drift_line(facts["drift"], statistics, index),
         "search artifacts": f"{size['trie']:,} bytes, {facts['bytes_per_table']:.1f} per table",
+        "column signatures": f"{size['signatures']:,} bytes, {facts['signature_bytes_per_column']:.1f} per "
+        f"column with its name ({facts['columns']:,} columns; in the catalogue)",
         "model": f"{size['model']:,} bytes (learnt from this lake; bounded, however large the lake is)",
         "catalogue, cache": f"{size['catalogue']:,} and {size['cache']:,} bytes (the cache may be deleted)",
     }

@@ -38,7 +38,7 @@ def union(
         typer.Option("-o", "--out", help="The file to write: .csv, .tsv, .parquet, .duckdb or .db."),
     ] = None,
     k: Annotated[
-        int | None, typer.Option("-k", min=1, help="Append the best k tables of a search. Default: 5.")
+        int | None, typer.Option("-k", min=1, help="Append the best k tables that fit. Default: 5.")
     ] = None,
     tables: Annotated[
         list[str] | None,
@@ -154,12 +154,16 @@ def _make_plan(
         raise typer.BadParameter("give INDEX and QUERY, or a plan with --plan")
     if tables and k is not None:
         raise typer.BadParameter("give either -k or --tables")
+    from gentus.index.hits import verdict
     from gentus.lake import Source, name_in_errors
+    from gentus.union.errors import PlanError
 
     with open_index(index) as opened:
         with name_in_errors(query.name if isinstance(query, Source) else query):
             source = opened.find(query)
-            chosen = tables or opened.search(source, k=k or 5)
+            chosen = tables or opened.search(source, k=k or 5, fit="partial")
+            if not chosen:
+                raise PlanError(f"{verdict([])} To append tables all the same, name them with --tables.")
         return opened.union_plan(source, chosen, **options)
 
 

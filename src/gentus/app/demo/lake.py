@@ -105,6 +105,7 @@ class Demo:
 
     lake: Path
     query: Path
+    unrelated: Path  # a query that no table fits
     truth: set[str]  # the tables that are slices of the same source as the query
     subjects: dict[str, str]  # table name -> subject
 
@@ -118,13 +119,29 @@ class _Rows:
         return _Rows([self.header[c] for c in columns], [[self.rows[r][c] for c in columns] for r in rows])
 
 
+RECIPES = _Rows(
+    ["Gericht", "Zutaten", "Zubereitung", "Portionen"],
+    [
+        ["Linsensuppe", "Linsen, Möhren, Lauch", "40 Minuten köcheln", "4 Teller"],
+        ["Käsespätzle", "Mehl, Eier, Bergkäse", "Teig hobeln, schichten", "3 Teller"],
+        ["Rote Grütze", "Johannisbeeren, Sago", "kalt stellen", "6 Schälchen"],
+        ["Kartoffelpuffer", "Kartoffeln, Zwiebeln", "knusprig braten", "12 Stück"],
+        ["Apfelstrudel", "Äpfel, Zimt, Filoteig", "45 Minuten backen", "8 Stück"],
+        ["Gulasch", "Rind, Paprika, Zwiebeln", "2 Stunden schmoren", "5 Teller"],
+        ["Bienenstich", "Mandeln, Hefe, Pudding", "30 Minuten backen", "16 Stück"],
+        ["Grüne Soße", "sieben Kräuter, Schmand", "hacken und rühren", "4 Teller"],
+    ],
+)
+_FILES = ("films.csv", "recipes.csv", "truth.csv", "subjects.csv")
+
+
 def make_lake(folder: Path, seed: int = 7) -> Demo:
-    """Write `lake/`, the query `films.csv`, `truth.csv` and `subjects.csv` into the folder.
+    """Write `lake/`, the queries `films.csv` and `recipes.csv`, `truth.csv` and `subjects.csv`.
 
     The same seed and the same versions of the packages give the same bytes. Files of an earlier call are
     replaced, and an index of them is removed; other files of the same names are an error.
     """
-    targets = [folder / name for name in ("films.csv", "truth.csv", "subjects.csv", "lake")]
+    targets = [folder / name for name in (*_FILES, "lake")]
     in_the_way = [path for path in [*targets, folder / "index"] if path.exists()]
     if in_the_way and not (folder / "subjects.csv").exists():
         raise FileExistsError(f"{in_the_way[0]} was not made by the demo; give it a folder of its own")
@@ -153,13 +170,15 @@ def make_lake(folder: Path, seed: int = 7) -> Demo:
         listing = sorted(map(list, subjects.items()))
         pairs = [["films.csv", path] for path in truth]
         (work / "films.csv").write_bytes(_encode(query, "csv"))
+        (work / "recipes.csv").write_bytes(_encode(RECIPES, "csv"))
         (work / "truth.csv").write_bytes(_encode(_Rows(["query_table", "candidate_table"], pairs), "csv"))
         (work / "subjects.csv").write_bytes(_encode(_Rows(["table", "subject"], listing), "csv"))
         for old in ("lake", "index"):  # an index of the old lake goes with it
             shutil.rmtree(folder / old, ignore_errors=True)
         for target in targets:
             os.replace(work / target.name, target)
-    return Demo(folder / "lake", folder / "films.csv", set(truth), dict(sorted(subjects.items())))
+    queries = folder / "films.csv", folder / "recipes.csv"
+    return Demo(folder / "lake", *queries, set(truth), dict(sorted(subjects.items())))
 
 
 def _hold_out(table: _Rows, rng: random.Random) -> tuple[_Rows, _Rows]:

@@ -16,6 +16,7 @@ from rich.markup import escape
 
 from gentus.app.cli.common import titled_grid
 from gentus.app.demo.lake import Demo, make_lake
+from gentus.index.hits import Hit, best_fit, verdict
 
 
 def run(
@@ -42,18 +43,9 @@ def run(
     start = time.perf_counter()
     hits = built.search(demo.query, k=k)
     seconds["search"] = time.perf_counter() - start
+    unrelated = built.search(demo.unrelated, k=k)
 
-    results = [
-        {
-            "rank": hit.rank,
-            "table": hit.table,
-            "score": float(hit.score),
-            "sid": hit.sid,
-            "subject": demo.subjects[hit.table],
-            "correct": hit.table in demo.truth,
-        }
-        for hit in hits
-    ]
+    results = [_result(hit, demo) for hit in hits]
     facts: dict[str, Any] = {
         "lake": str(demo.lake),
         "index": str(folder / "index"),
@@ -64,17 +56,40 @@ def run(
         "unionable": len(demo.truth),
         "found": sum(r["correct"] for r in results),
         "seconds": {step: round(s, 4) for step, s in seconds.items()},
+        "fit": best_fit(hits),
         "results": results,
+        "unrelated": {
+            "query": str(demo.unrelated),
+            "fit": best_fit(unrelated),
+            "verdict": verdict(unrelated),
+        },
         "next": _next_commands(folder, demo),
     }
     _show_results(screen, facts)
     if results:
         best = results[0]["table"]
         _show_rows(screen, f"The first result, [b]{best}[/b]", demo.lake / best)
+    screen.print(
+        f"And for [b]{_marked(demo.unrelated)}[/b], some German recipes: {verdict(unrelated)}\n",
+        highlight=False,
+    )
     screen.print("Try next", style="bold")
     for command in facts["next"]:
         screen.print(f"  {command}", style="cyan", soft_wrap=True, markup=False, highlight=False)
     return facts
+
+
+def _result(hit: Hit, demo: Demo) -> dict[str, Any]:
+    return {
+        "rank": hit.rank,
+        "table": hit.table,
+        "score": hit.score,
+        "fit": hit.fit,
+        "columns": hit.columns.counts(),
+        "sid": hit.sid,
+        "subject": demo.subjects[hit.table],
+        "correct": hit.table in demo.truth,
+    }
 
 
 def _shown(path: Path) -> str:
@@ -98,6 +113,7 @@ def _next_commands(folder: Path, demo: Demo) -> list[str]:
     return [
         f"{gentus} search {index} {_shown(demo.query)} -k 5 --json",
         f"{gentus} search {index} {_shown(demo.lake / other)}",
+        f"{gentus} search {index} {_shown(demo.unrelated)}",
         f"{gentus} info {index}",
         f"{gentus} index YOUR_FOLDER -o my.index",
     ]
@@ -142,12 +158,18 @@ def _show_results(console: Console, facts: dict[str, Any]) -> None:
     grid = titled_grid("Results")
     grid.add_column("#", justify="right")
     grid.add_column("table", style="bold", no_wrap=True)
+    grid.add_column("fit", no_wrap=True)
+    grid.add_column("columns", no_wrap=True)
     grid.add_column("score", justify="right")
     grid.add_column("slice of", no_wrap=True)
     grid.add_column("")
     for hit in facts["results"]:
         tick = "[green]✓[/]" if hit["correct"] else "[red]✗[/]"
-        grid.add_row(str(hit["rank"]), hit["table"], f"{hit['score']:.3f}", hit["subject"], tick)
+        columns = f"{hit['columns']['matched']} of {hit['columns']['query']}"
+        grid.add_row(
+            *(str(hit["rank"]), hit["table"], hit["fit"], columns),
+            *(f"{hit['score']:.3f}", hit["subject"], tick),
+        )
     console.print(grid)
     seconds = facts["seconds"]
     console.print(

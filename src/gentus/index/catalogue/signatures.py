@@ -55,7 +55,7 @@ class SignatureStore:
     def bytes(self) -> tuple[int, int]:
         """(columns, bytes) that all rows have."""
         columns, size = self._database.db.execute(
-            "SELECT sum(length(columns)), sum(length(columns) + length(names)) FROM signatures"
+            "SELECT sum(length(columns)), sum(length(columns) + length(CAST(names AS BLOB))) FROM signatures"
         ).fetchone()
         return (columns or 0) // SIGNATURE.itemsize, size or 0
 
