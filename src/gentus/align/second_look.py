@@ -168,7 +168,7 @@ class PairLook:
     @property
     def inside(self) -> NDArray[np.bool_]:
         """(T, 1, W) where there are columns."""
-        return np.asarray(np.arange(self.columns.shape[1]) < self.widths[:, None])[:, None]
+        return np.asarray(np.arange(self.columns.shape[1])[:, None] < self.widths).T[:, None]
 
     def padded(self, values: F32, beyond: float = -20.0) -> F32:
         """(T, q, W) values of the pairs (q, n), table by table."""
