@@ -18,7 +18,7 @@ from gentus_bench.experiments.serving import served
 
 DESK: dict[str, Any] = {"viewport": {"width": 1280, "height": 800}}
 PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 800}, "is_mobile": True, "has_touch": True}
-LOW: dict[str, Any] = {"viewport": {"width": 1120, "height": 560}}
+NARROW: dict[str, Any] = {"viewport": {"width": 1120, "height": 900}}
 RECIPES = """Rezept,Zutaten,Backzeit,Ofen
 Apfelkuchen,"Äpfel, Mehl, Butter",45 min,180 °C
 Käsespätzle,"Käse, Mehl, Eier, Zwiebeln",25 min,200 °C
@@ -36,9 +36,9 @@ def main(index: Path, query: Path, out: Path) -> None:
         _desk(Camera(browser, address, out, DESK), query)
         _phone(Camera(browser, address, out, PHONE), query)
         _dark(Camera(browser, address, out, {**DESK, "color_scheme": "dark"}), query)
-        _verdicts(Camera(browser, address, out, LOW), query)
+        _verdicts(Camera(browser, address, out, NARROW), query)
         with TemporaryDirectory() as folder, served(_with_copies(index, query, Path(folder))) as copies:
-            camera = Camera(browser, copies, out, {"viewport": {"width": 1120, "height": 860}})
+            camera = Camera(browser, copies, out, NARROW)
             camera.drop(query)
             camera.take("copies")
 
@@ -132,11 +132,10 @@ def _dark(camera: Camera, query: Path) -> None:
 def _verdicts(camera: Camera, query: Path) -> None:
     """Tables that fit in part, and a query that no table fits."""
     page = camera.drop(query)
-    page.set_viewport_size({"width": 1120, "height": 860})
-    page.locator("[data-hit].partial button").nth(1).click()
+    page.locator("[data-hit].partial button").nth(2).click()
     page.mouse.move(0, 0)
     camera.take("partial")
-    page.set_viewport_size(LOW["viewport"])
+    page.set_viewport_size({"width": 1120, "height": 560})
     with TemporaryDirectory() as folder:
         recipes = Path(folder, "Rezepte.csv")
         recipes.write_text(RECIPES)
