@@ -229,10 +229,10 @@ def test_partial_fits_name_the_columns_they_lack(window: Window, films: Path) ->
     expect(partial.locator(".lacks")).to_have_text(["Genre"])
     expect(partial.locator(".dots i")).to_have_class(["on", "on", "on", "", "on"])
     for text in page.locator(".hit .score").all_inner_texts():
-        assert re.search(r"(\b[1-9]\d? %|> 99 %|< 1 %)$", text), text
+        assert re.search(r"^([1-9]\d? %|> 99 %|< 1 %)\s+likely$", text), text
 
     # The comparison and the union say the same.
-    said = partial.locator(".score").inner_text().removeprefix("likely").strip()
+    said = partial.locator(".score").inner_text().removesuffix("likely").strip()
     open_hit(page, "films/d.jsonl")
     expect(page.locator(".verdict")).to_contain_text("Partial fit")
     expect(page.locator(".verdict")).to_contain_text(f"{said} likely that a person would append it")
@@ -249,6 +249,7 @@ def test_partial_fits_name_the_columns_they_lack(window: Window, films: Path) ->
     page.get_by_label("Only tables that fit").check()
     expect(shown).to_have_count(8)
     assert all(one.get_attribute("class") != "none" for one in shown.all())
+    expect(page.locator("#live")).to_have_text("8 tables listed.")
     page.reload()
     expect(shown).to_have_count(8)
     assert selected(page) == ["films/d.jsonl"]
@@ -270,6 +271,15 @@ def test_copies_are_told_and_not_selected(window: Window, tmp_path: Path) -> Non
     expect(page.locator(".basket")).to_contain_text("7 tables selected")
     page.get_by_role("link", name="Preview the union").click()
     expect(page.locator(".notes li")).to_contain_text(["films/a.csv: same rows as your table."])
+
+    # So can tables that are only near; one without a matching column is left out.
+    page.get_by_role("link", name="Results").click()
+    near = next(name for name in hits(page) if not name.startswith("films/"))
+    page.get_by_role("checkbox", name=f"Add {near} to the union").check()
+    page.get_by_role("link", name="Preview the union").click()
+    expect(page.locator(".notes")).to_contain_text(f"{near} is left out: no column matches.")
+    expect(page.locator(".union h1")).to_have_text("Union of again.csv and 7 tables")
+    window.forgive("422")
 
     # What was cleared stays so.
     page.get_by_role("link", name="Results").click()
@@ -293,11 +303,16 @@ def test_nothing_fits(window: Window, tmp_path: Path) -> None:
     expect(page.locator(".comparison .fit")).to_have_text("Not a fit")
     expect(page.get_by_role("alert")).to_have_count(0)
 
-    # One can be selected all the same; if a union is possible, it says what speaks against it.
+    # One can be selected all the same; there is nothing to append.
     first = hits(page)[0]
     page.locator(".comparison").get_by_label("Add to the union").check()
     assert selected(page) == [first]
     expect(page.locator(".basket")).to_contain_text("1 table selected")
+    page.get_by_role("link", name="Preview the union").click()
+    expect(page.get_by_role("alert")).to_contain_text(
+        "No column of the selected tables matches one of yours."
+    )
+    window.forgive("422")
 
 
 # --- tables of the lake ----------------------------------------------------------------------------------

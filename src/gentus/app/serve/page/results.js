@@ -50,7 +50,7 @@ function item(session, hit, open, tick) {
       { class: "first" },
       h("span", { class: "rank" }, String(hit.rank)),
       tableName(hit.table),
-      h("span", { class: "score" }, h("span", { class: "unseen" }, "likely "), percent(hit.score)),
+      h("span", { class: "score" }, percent(hit.score), h("span", { class: "unseen" }, " likely")),
     ),
     bar(hit.score),
     h(

@@ -13,6 +13,7 @@ const PAUSE = 120; // ms to wait for further clicks
 export function unionView(session, tables, back) {
   const options = { names: true, keep_extra: false, distinct: false, provenance: true };
   const kept = { format: "csv", guard: true };
+  let used = tables; // those with a matching column
   let plan = null; // from the server
   let current = null; // with the user's changes
   let turn = 0;
@@ -20,6 +21,7 @@ export function unionView(session, tables, back) {
 
   const matrix = h("div", { class: "matrix" }, waiting(6));
   const rows = h("div", { class: "preview", "aria-busy": "true" }, waiting(8));
+  const heading = h("span", {}, ` and ${some(tables.length, "table")}`);
   const size = h("p", { class: "soft facts" }, "Reading all rows ...");
   const notes = h("div", { class: "notes" });
   const save = h(
@@ -64,12 +66,28 @@ export function unionView(session, tables, back) {
   async function propose() {
     const now = (turn += 1);
     try {
-      const answer = await session.ask((query) => post("/api/union/plan", { query, tables, ...options }));
+      const answer = await planned();
       if (now !== turn) return;
       plan = answer;
+      heading.textContent = ` and ${some(used.length, "table")}`;
       draw();
     } catch (error) {
       if (now === turn) fail(error);
+    }
+  }
+
+  /** The plan of the server, which refuses a table without a matching column: it is left out. */
+  async function planned() {
+    const plan = () => session.ask((query) => post("/api/union/plan", { query, tables: used, ...options }));
+    try {
+      return await plan();
+    } catch (error) {
+      if (error.status !== 422) throw error;
+      const matches = await Promise.all(used.map(async (name) => (await session.align(name)).pairs.length));
+      if (matches.every(Boolean)) throw error;
+      if (!matches.some(Boolean)) throw new Error("No column of the selected tables matches one of yours.");
+      used = used.filter((_, at) => matches[at]);
+      return plan();
     }
   }
 
@@ -92,7 +110,10 @@ export function unionView(session, tables, back) {
   async function show() {
     const now = (turn += 1);
     rows.setAttribute("aria-busy", "true");
-    const leftOut = current.skipped.map((name) => `${name} is left out: none of its columns is used.`);
+    const leftOut = [
+      ...tables.filter((name) => !used.includes(name)).map((name) => `${name} is left out: no column matches.`),
+      ...current.skipped.map((name) => `${name} is left out: none of its columns is used.`),
+    ];
     if (!current.plan.tables.length) {
       fail(new Error("No column of any table is used. Switch on at least one."));
       return;
@@ -110,7 +131,7 @@ export function unionView(session, tables, back) {
       rows.setAttribute("aria-busy", "false");
       const total = answer.total === null ? "" : `${some(answer.total, "row")} and `;
       size.textContent = `${total}${some(columns.length, "column")}. Below are ${some(answer.rows.length, "row")}, some of every table.`;
-      notes.replaceChildren(remarks([...doubts(session, tables), ...(plan.notes ?? []), ...leftOut, ...answer.notes]));
+      notes.replaceChildren(remarks([...doubts(session, used), ...(plan.notes ?? []), ...leftOut, ...answer.notes]));
       announce(size.textContent);
     } catch (error) {
       if (now === turn) fail(error);
@@ -150,7 +171,7 @@ export function unionView(session, tables, back) {
     "div",
     { class: "union" },
     h("a", { class: "back", href: back }, icon("back"), "Results"),
-    h("h1", {}, "Union of ", tableName(session.name), ` and ${some(tables.length, "table")}`),
+    h("h1", {}, "Union of ", tableName(session.name), heading),
     size,
     h(
       "div",
