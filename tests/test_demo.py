@@ -64,7 +64,7 @@ def test_lake_has_not_seen_the_query(made: Demo) -> None:
 def test_no_table_fits_the_recipes(made: Demo, tmp_path: Path) -> None:
     with gentus.build(made.lake, tmp_path / "index") as index:
         assert {hit.fit for hit in index.search(made.unrelated)} == {"none"}
-        assert index.search(made.query)[0].fit == "full"
+        assert {hit.fit for hit in index.search(made.query, k=5)} <= {"full", "partial"}
 
 
 def test_many_headers_say_nothing(made: Demo) -> None:

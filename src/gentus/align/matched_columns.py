@@ -59,16 +59,18 @@ class MatchedColumns:
         found = [own for own, _ in self.pairs]
         if len(found) == 1:
             return f"only {quoted(found)} matches"
+        if len(found) > MOST_NAMED >= len(self.missing):
+            return f"all but {quoted(self.missing)} match"
         verb = "does" if len(self.missing) == 1 else "do"
-        return f"{quoted(found)} match; {quoted(self.missing)} {verb} not"
+        return f"{quoted(found)} match; {quoted(self.missing, MOST_NAMED - 1)} {verb} not"
 
 
-def quoted(names: Sequence[str]) -> str:
+def quoted(names: Sequence[str], most: int = MOST_NAMED) -> str:
     """The first names, and how many more there are: "`genre` and 3 more"."""
-    few = len(names) <= MOST_NAMED
-    shown = [f"`{_clipped(name)}`" for name in (names if few else names[: MOST_NAMED - 1])]
+    few = len(names) <= most
+    shown = [f"`{_clipped(name)}`" for name in (names if few else names[: most - 1])]
     if not few:
-        shown.append(f"{len(names) - MOST_NAMED + 1} more")
+        shown.append(f"{len(names) - most + 1} more")
     return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
 
 
