@@ -224,20 +224,24 @@ def test_gentus_as_a_retriever_reports_its_cost(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[Any] = []
+    orders: list[str | None] = []
 
     class Index:
         def sources(self) -> dict[str, str]:
             return {"cities.csv": "cities of the lake"}
 
-        def search_as(self, queries: list[Any], tables: list[Table], k: int) -> list[list[SimpleNamespace]]:
+        def search_as(
+            self, queries: list[Any], tables: list[Table], k: int, order: str | None
+        ) -> list[list[SimpleNamespace]]:
             seen.append((queries[0] if isinstance(queries[0], str) else queries[0].name, tables[0].name))
+            orders.append(order)
             return [[SimpleNamespace(table=tables[0].name.replace(".csv", "_2.csv"), score=1.0)][:k]]
 
         def info(self) -> dict[str, Any]:
-            return {"tables": 2}
+            return {"tables": 2, "signature_bytes_per_column": 191.5}
 
     def build(lake: Path, index: Path, options: dict[str, Any]) -> tuple[float, int]:
-        write(index, "weights", [["1"], ["2"]])
+        write(index, "config.json", [["1"], ["2"]])
         seen.append(options)
         return 1.5, 3 << 20
 
@@ -248,10 +252,18 @@ def test_gentus_as_a_retriever_reports_its_cost(
         "query_table,candidate_table\nfish_2.csv,cities_2.csv\n"
     )
     results = Results(tmp_path / "out")
-    both = ["gentus", "gentus-labels"]
-    assert len(compare(recognise(data / "tus_tidy"), both, results)["rows"]) == 1
-    plain, labelled = compare(recognise(data / "ugen_v1"), both, results)["rows"]
-    assert (plain["title"], labelled["title"]) == ("GenTUS", "GenTUS, labels")
+    methods = ["gentus", "gentus-generated", "gentus-labels"]
+    assert len(compare(recognise(data / "tus_tidy"), methods, results)["rows"]) == 2
+    orders.clear()
+    document = compare(recognise(data / "ugen_v1"), methods, results)
+    plain, generated, _ = document["rows"]
+    assert [row["title"] for row in document["rows"]] == [
+        *("GenTUS (aligned)", "GenTUS (generated)", "GenTUS, labels")
+    ]
+    assert list(dict.fromkeys(orders)) == ["aligned", "generated", None]
+    assert (generated["build_seconds"], generated["fit_seconds"]) == (None, None)  # the index was there
+    assert "| signature bytes per column |" in (text := tables(document)[0].markdown())
+    assert "| 192 |" in text
     assert (plain["map"], plain["build_seconds"], plain["peak_mb"]) == (1.0, 1.5, 3.0)
     assert plain["bytes_per_table"] == 7.5
     assert ("cities of the lake", "cities.csv") in seen  # so that it is not its own answer
@@ -389,7 +401,7 @@ def test_experiments_one_after_the_other_make_one_report(
     monkeypatch.setattr(building, "preset_settings", small)
     out, data = tmp_path / "out", small_benchmark(tmp_path / "data")
     results = Results(out)
-    request = Request(results, data, methods=["tfidf-words", "gentus"], k=3)
+    request = Request(results, data, methods=["tfidf-words", "gentus", "gentus-generated"], k=3)
 
     def run_all() -> None:
         for name in ("quality", "timing", "pool", "beam"):
@@ -403,7 +415,9 @@ def test_experiments_one_after_the_other_make_one_report(
     text = (out / "RESULTS.md").read_text()
     for words in (
         "## Quality and costs of every system on every lake",
-        "| GenTUS | ",
+        "| GenTUS (aligned) | ",
+        "| GenTUS (generated) | ",
+        "signature bytes per column",
         "of it reading, p50",
         "MAP by the size of the candidate pool",
         "| atomic | ",

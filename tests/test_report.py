@@ -146,22 +146,24 @@ def test_side_by_side_opens_an_index_that_is_there(
     folder.mkdir(parents=True)
     (folder / "config.json").write_text("{}")
 
-    def search_as(queries: list[Any], tables: list[LakeTable], k: int) -> list[list[SimpleNamespace]]:
+    def search_as(
+        queries: list[Any], tables: list[LakeTable], k: int, order: str | None
+    ) -> list[list[SimpleNamespace]]:
         return [[SimpleNamespace(table=table.name)] for table in tables]
 
     opened = SimpleNamespace(search_as=search_as, sources=dict)
     monkeypatch.setattr(gentus, "open", lambda path: opened)
     monkeypatch.setattr("gentus_bench.ours.build", lambda *_: pytest.fail("it was built again"))
     compared = timing.compared(benchmark, results)
-    assert "gentus" in compared
+    assert {"gentus", "gentus-generated"} <= set(compared)
     assert "gentus-labels" not in compared  # its index is not there
-    methods = ["starmie", "gentus", "gentus-labels"]
+    methods = ["starmie", "gentus", "gentus-generated", "gentus-labels"]
     document = timing.measure_timing(benchmark, methods, results)  # there are no labels
     assert (rival.fitted, document["queries"]) == (3, 3)
-    assert set(document["rows"]) == {"starmie", "gentus"}
+    assert set(document["rows"]) == {"starmie", "gentus", "gentus-generated"}
     (table,) = timing.tables(document)
-    assert table.columns[-1] == "times GenTUS, p50 / p95"
-    assert [cells[-1] for cells in table.rows if cells[0] == "GenTUS"] == ["1.0 / 1.0"]
+    assert table.columns[-2:] == [f"times GenTUS ({order}), p50 / p95" for order in ("aligned", "generated")]
+    assert [cells[-2] for cells in table.rows if cells[0] == "GenTUS (aligned)"] == ["1.0 / 1.0"]
     assert "threads: torch" in table.note
     asked: list[object] = ["bench", "run", "timing", "--data", lake, "--out", tmp_path / "out", "--json"]
     asked += [part for method in methods for part in ("--method", method)]

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import QUICK, make_lake, rows_of, write_table
+from conftest import QUICK, make_lake, rows_of, write_pairs, write_table
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from test_cli import Run, run
 from test_signatures import query_of, table
 from victim import TINY
 
@@ -39,6 +40,8 @@ from gentus.index.hits import Hit, best_fit
 from gentus.index.index import Index
 from gentus.index.second_look import LOOKED_AT, WEIGHT, AtLeast, ChosenOptions
 from gentus.table import Column, Table
+
+__all__ = ["run"]
 
 # --- matches against a slow reference ---------------------------------------------------------------------
 
@@ -326,6 +329,21 @@ def test_both_orders(large: Path) -> None:
         for k in (1, 10, 60):
             assert index.search(query, k=k, beam=500) == aligned[:k]
             assert index.search(query, k=k, beam=500, order="generated") == generated[:k]
+
+
+def test_eval_scores_either_order(large: Path, tmp_path: Path, run: Run) -> None:
+    query, ranks = "fish_20.csv", {}
+    with gentus.open(large) as index:
+        for order in ("aligned", "generated"):
+            hits = index.search(index.sources()[query], k=LOOKED_AT, order=order)
+            ranks[order] = {hit.table: hit.rank for hit in hits}
+    moved = next(name for name, rank in ranks["aligned"].items() if ranks["generated"][name] != rank)
+    truth = write_pairs(tmp_path / "truth.csv", [(query, moved)])
+    scored = ("eval", large, "--groundtruth", truth, "-k", LOOKED_AT, "--json")
+    for order, found in ranks.items():
+        assert run(*scored, "--order", order).json()["map"] == pytest.approx(1 / found[moved])
+    assert run(*scored).json()["map"] == pytest.approx(1 / ranks["aligned"][moved])
+    assert run(*scored, "--order", "best").code == 2
 
 
 def test_only_what_fits(large: Path) -> None:

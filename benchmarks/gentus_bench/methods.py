@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gentus.index.second_look import Order
 from gentus_bench.baselines import (
     D3L,
     LIFTus,
@@ -37,10 +38,17 @@ class Lake:
     named: bool = True  # whether names of columns may be used: they are not what the labels were made of
 
 
-def _gentus(lake: Lake, labels: bool = False, names: bool = False) -> GenTUS:
-    title = "GenTUS" + ", labels" * labels + ", names" * names
-    known = lake.labels if labels else None
-    return GenTUS(lake.tables, lake.index, known, title, lake.reuse, seed=lake.seed, names=names)
+def _gentus(lake: Lake, order: Order = "aligned", names: bool = False) -> GenTUS:
+    title = f"GenTUS ({order})" + ", names" * names
+    reuse = lake.reuse or order == "generated"
+    return GenTUS(lake.tables, lake.index, None, title, reuse, order, seed=lake.seed, names=names)
+
+
+def _labelled(lake: Lake) -> GenTUS | None:
+    if lake.labels is None:
+        return None
+    title = "GenTUS, labels"  # in the order that it has learnt
+    return GenTUS(lake.tables, lake.index, lake.labels, title, lake.reuse, seed=lake.seed, names=False)
 
 
 METHODS: dict[str, Callable[[Lake], Retriever | None]] = {  # None: it cannot be had on that lake
@@ -57,10 +65,12 @@ METHODS: dict[str, Callable[[Lake], Retriever | None]] = {  # None: it cannot be
     "santos": lambda lake: Santos(lake.seed),
     "d3l": lambda lake: D3L(lake.seed),
     "gentus": lambda lake: _gentus(lake),
-    "gentus-labels": lambda lake: _gentus(lake, labels=True) if lake.labels else None,
+    "gentus-generated": lambda lake: _gentus(lake, "generated"),
+    "gentus-labels": _labelled,
     "tfidf-names": lambda lake: TfidfNames() if lake.named else None,
     "gentus-names": lambda lake: _gentus(lake, names=True) if lake.named else None,
 }
+SAME_INDEX = {"gentus-generated": "gentus"}  # methods that open what another has built, if it is there
 NAMED = ("tfidf-names", "gentus-names")  # the only ones that see names of columns
 
 

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import gentus
+from gentus.index.second_look import Order
 from gentus.table import Table
 from gentus_bench.processes import peak_bytes, watched
 
 
 class GenTUS:
-    """An index over a lake folder. `options` go to `gentus.build` as they are."""
+    """An index over a lake folder. `order` is that of its answers; `options` go to `gentus.build`."""
 
     def __init__(
         self,
@@ -25,9 +26,10 @@ class GenTUS:
         labels: Path | None = None,
         name: str = "GenTUS",
         reuse: bool = False,
+        order: Order | None = None,
         **options: Any,
     ) -> None:
-        self.name = name
+        self.name, self.order = name, order
         self.lake, self.index, self.reuse = lake, index, reuse
         self.options = options if labels is None else {**options, "labels": str(labels)}
         self._facts: dict[str, Any] = {}
@@ -44,7 +46,8 @@ class GenTUS:
 
     def search(self, table: Table, k: int) -> list[str]:
         """Search for a table that was read; one of the lake is known as itself."""
-        (hits,) = self._index.search_as([self._sources.get(table.name, table)], [table], k)
+        query = self._sources.get(table.name, table)
+        (hits,) = self._index.search_as([query], [table], k, order=self.order)
         return [hit.table for hit in hits]
 
     def facts(self) -> dict[str, Any]:
@@ -55,7 +58,12 @@ class GenTUS:
             size = (
                 sum(file.stat().st_size for file in self.index.rglob("*") if file.is_file()) / info["tables"]
             )
-        return {**self._facts, "bytes_per_table": size, "serving_mb": self._serving_mb()}
+        return {
+            **self._facts,
+            "bytes_per_table": size,
+            "signature_bytes_per_column": info.get("signature_bytes_per_column"),
+            "serving_mb": self._serving_mb(),
+        }
 
     def _serving_mb(self) -> float:
         """Return the memory that answering takes; of the catalogue, on disk, all of its file."""

@@ -101,7 +101,7 @@ def lines(
             markersize=1.35 * size if ours else size,
             color=shades[name],
             linewidth=2.6 if ours else 1.2,
-            linestyle="--" if "," in name else "-",
+            linestyle="--" if "," in name or "(generated)" in name else "-",
             zorder=4 if ours else 2,
             label=name,
         )

@@ -38,9 +38,9 @@ def run(request: Request, options: Options) -> Iterator[Document]:
 
 def _measure(folder: Path, benchmark: Benchmark, truth: Path, beams: Sequence[int]) -> Document:
     with gentus.open(folder) as index:
-        evaluate = partial(evaluate_index, index, truth, benchmark.k, benchmark.queries)
+        evaluate = partial(evaluate_index, index, truth, benchmark.k, benchmark.queries, order="generated")
         evaluate()  # warm
-        rows = [{"beam": beam, **evaluate(beam).metrics.to_dict()} for beam in beams]
+        rows = [{"beam": beam, **evaluate(beam=beam).metrics.to_dict()} for beam in beams]
     return {"k": benchmark.k, "rows": rows}
 
 

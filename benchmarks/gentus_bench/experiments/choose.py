@@ -107,7 +107,8 @@ def _building(
         truth, _ = benchmark.write(request.results.folder / "truth")
         folder = request.results.folder / "indexes" / f"choose-{benchmark.name}"
         with gentus.build(benchmark.lake, folder, settings=settings, progress=request.progress) as index:
-            return {"map": evaluate_index(index, truth, benchmark.k, benchmark.queries).metrics.map}
+            report = evaluate_index(index, truth, benchmark.k, benchmark.queries, order="generated")
+            return {"map": report.metrics.map}
 
     return measure
 

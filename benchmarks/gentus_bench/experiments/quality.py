@@ -20,7 +20,7 @@ from gentus_bench.baselines import Reports, Retriever
 from gentus_bench.experiment import Request
 from gentus_bench.experiments.quality_tables import curves, lake_table, summary
 from gentus_bench.lakes.benchmarks import Benchmark
-from gentus_bench.methods import METHODS, Lake, wanted
+from gentus_bench.methods import METHODS, SAME_INDEX, Lake, wanted
 from gentus_bench.plots import bars, grid, legend, lines, logarithmic
 from gentus_bench.results import Document, Results
 from gentus_bench.timer import Times, conditions, in_turn
@@ -100,7 +100,7 @@ def _readable(source: Source) -> bool:
 
 def index_folder(results: Results, lake: str, method: str, seed: int = 0) -> Path:
     """Where a method keeps what it builds, for other experiments to open."""
-    return results.folder / "indexes" / f"{lake}-{method}-{seed}"
+    return results.folder / "indexes" / f"{lake}-{SAME_INDEX.get(method, method)}-{seed}"
 
 
 def part_name(lake: str, method: str, seed: int = 0) -> str:

@@ -14,12 +14,16 @@ from gentus_bench.table import Table, figure
 Row = Mapping[str, Any]
 QUALITY = ("map", "map_full", "map_prefix", "precision", "recall")
 _MEANS = (*QUALITY, "ms_p50", "ms_p95", "read_ms_p50")
-_FACTS = ("fit_seconds", "offline_seconds", "build_seconds", "bytes_per_table", "peak_mb", "serving_mb")
+_FACTS = (
+    *("fit_seconds", "offline_seconds", "build_seconds", "peak_mb", "serving_mb"),
+    *("bytes_per_table", "signature_bytes_per_column"),
+)
 _COSTS = (
     ("ms p50", "ms_p50", ",.1f"),
     ("ms p95", "ms_p95", ",.1f"),
     ("fit s", "fit_seconds", ",.1f"),
     ("bytes per table", "bytes_per_table", ",.0f"),
+    ("signature bytes per column", "signature_bytes_per_column", ",.0f"),
     ("serving MB", "serving_mb", ",.1f"),
 )
 

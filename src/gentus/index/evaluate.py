@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from gentus.index.index import Index
+from gentus.index.second_look import SearchOptions
 from gentus.lake import Source, Unreadable
 from gentus.metrics import GroundtruthCheck, Metrics, check, load_groundtruth, score
 
@@ -31,7 +32,11 @@ class Report:
 
 
 def evaluate_index(
-    index: Index, groundtruth: str | Path, k: int, queries: Path | None = None, beam: int | None = None
+    index: Index,
+    groundtruth: str | Path,
+    k: int,
+    queries: Path | None = None,
+    **options: Unpack[SearchOptions],
 ) -> Report:
     """Search every query of a ground truth, reading included, and score the answers."""
     truth = load_groundtruth(groundtruth)
@@ -50,7 +55,7 @@ def evaluate_index(
     for query, file in files.items():
         started = time.perf_counter()
         try:
-            hits = index.search(file, k=k, beam=beam)
+            hits = index.search(file, k=k, **options)
         except Unreadable as error:
             unreadable[query] = error.reason
             continue

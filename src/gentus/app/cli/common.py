@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 
@@ -22,6 +22,13 @@ Beam = Annotated[
     typer.Option(min=1, help="Beam width. Default: max(2k, 200), with a generator max(2k, 100)."),
 ]
 Count = Annotated[int, typer.Option("-k", min=1, help="How many tables to return.")]
+ResultOrder = Annotated[
+    Literal["aligned", "generated"] | None,
+    typer.Option(
+        help="By generated score and matched columns, or by generated score alone. "
+        "Default: aligned; generated for an index with labels."
+    ),
+]
 TimeBudget = Annotated[float | None, typer.Option(min=0, help="The most minutes for training the generator.")]
 PIPED_WIDTH = 140  # characters per line where there is no terminal
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gentus.app.cli.common import AsJson, Beam, Count, IndexPath, emit, open_index, say
+from gentus.app.cli.common import AsJson, Beam, Count, IndexPath, ResultOrder, emit, open_index, say
 from gentus.shell import command
 
 
@@ -113,6 +113,7 @@ def evaluate(
         Path | None, typer.Option(help="Folder of the query tables. Default: the lake.")
     ] = None,
     k: Count = 10,
+    order: ResultOrder = None,
     beam: Beam = None,
     as_json: AsJson = False,
 ) -> None:
@@ -120,7 +121,7 @@ def evaluate(
     from gentus.index.evaluate import evaluate_index
 
     opened = open_index(index)
-    report = evaluate_index(opened, groundtruth, k, queries, beam)
+    report = evaluate_index(opened, groundtruth, k, queries, order=order, beam=beam)
     if not report.check.ok:
         say(report.check.summary())
     for query, reason in report.unreadable.items():

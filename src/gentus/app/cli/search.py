@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from gentus.app.cli.align import show_alignment
-from gentus.app.cli.common import AsJson, Beam, Count, IndexPath, console, emit, open_index, say, titled_grid
+from gentus.app.cli.common import (
+    AsJson,
+    Beam,
+    Count,
+    IndexPath,
+    ResultOrder,
+    console,
+    emit,
+    open_index,
+    say,
+    titled_grid,
+)
 from gentus.app.cli.query import STDIN, query_argument, shown_query
 
 if TYPE_CHECKING:
@@ -38,13 +49,7 @@ def search(
     min_score: Annotated[
         float, typer.Option(min=0, max=1, help="Only tables with at least this score.")
     ] = 0.0,
-    order: Annotated[
-        Literal["aligned", "generated"] | None,
-        typer.Option(
-            help="By generated score and matched columns, or by generated score alone. "
-            "Default: aligned; generated for an index with labels."
-        ),
-    ] = None,
+    order: ResultOrder = None,
     beam: Beam = None,
     explain: Annotated[
         bool,
