@@ -203,6 +203,13 @@ def test_every_picture_is_shown() -> None:
     assert pictures <= shown, pictures - shown
 
 
+def test_the_bytes_of_a_signature_are_true() -> None:
+    from gentus.align.signatures import SIGNATURE
+
+    for name in ("README.md", "docs/GLOSSARY.md", "docs/HOW_IT_WORKS.md"):
+        assert f"{SIGNATURE.itemsize} bytes" in TEXTS[ROOT / name], name
+
+
 def test_the_readme_is_short() -> None:
     assert len(TEXTS[ROOT / "README.md"].splitlines()) < 150
 
