@@ -112,11 +112,13 @@ def matched_pairs(matches: F32, threshold: float) -> list[tuple[int, int]]:
     The dual softmax has few conflicts, and an optimal assignment would need SciPy, which is slow to import.
     """
     rows, columns = np.nonzero(matches >= threshold)
-    order = np.argsort(-matches[rows, columns], kind="stable")
+    scores = -matches[rows, columns]
     pairs: dict[int, int] = {}
-    for i, j in zip(rows[order].tolist(), columns[order].tolist(), strict=True):
-        if i not in pairs and j not in pairs.values():
+    taken: set[int] = set()
+    for _, i, j in sorted(zip(scores.tolist(), rows.tolist(), columns.tolist(), strict=True)):
+        if i not in pairs and j not in taken:
             pairs[i] = j
+            taken.add(j)
     return sorted(pairs.items())
 
 

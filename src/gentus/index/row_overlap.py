@@ -117,6 +117,8 @@ def tell_duplicates(
             distinct.append((rank, sketch))
     matrix = SketchMatrix.of([sketch for _, sketch in distinct])
     ours, others = _candidates(matrix.smallest, query is not None, FEWEST_COMPARED * min_share / 2)
+    if not len(ours):
+        return told
     kinds, shares = matrix.compare(ours, others, min_share)
     for our, other, kind, share in zip(*(x.tolist() for x in (ours, others, kinds, shares)), strict=True):
         rank = distinct[our][0]

@@ -51,7 +51,7 @@ def row_checksum(*values: Any) -> int:
 def _shortened(values: tuple[Any, ...]) -> tuple[Any, ...]:
     """Long bytes as their CRC: written out they would take longer to check than to read."""
     return tuple(
-        zlib.crc32(value) if isinstance(value, bytes) and len(value) > _LONG else value for value in values
+        [zlib.crc32(value) if isinstance(value, bytes) and len(value) > _LONG else value for value in values]
     )
 
 
