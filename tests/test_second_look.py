@@ -237,7 +237,7 @@ def test_wide_tables_take_bounded_memory() -> None:
     verdicts = judge(query, tables, names=True)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak < 200 << 20
+    assert peak < 150 << 20
     assert {one.matches.shape for one in verdicts} == {(MOST_COLUMNS, MOST_COLUMNS)}
     wide = query_of(table(*([f"{at}"] for at in range(400))))
     assert len(wide.names) == len(wide.values) == len(wide.signatures) == MOST_COLUMNS

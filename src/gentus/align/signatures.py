@@ -87,8 +87,7 @@ def sketches_of(features: Features) -> F32:
     return sketches
 
 
-_SKETCH_OF = ("words", "grams", "shapes", "tokens", "names", "names")  # by kind of features
-assert len(_SKETCH_OF) == len(KIND_NAMES)
+_SKETCH_OF = ["names" if kind.startswith("name") else kind for kind in KIND_NAMES]
 _SALTS = np.array([_SALT.get(name, 0) << 32 for name in _SKETCH_OF], np.uint64)
 _WIDTH_OF = np.array([WIDTHS[name] for name in _SKETCH_OF], np.uint64)
 _BEGIN_OF = np.array([SKETCHES[name].start for name in _SKETCH_OF], np.int64)
