@@ -225,7 +225,9 @@ def test_search_prints_one_document(run: Run, index_path: Path, lake: Path) -> N
     assert [hit.to_dict() for hit in hits] == answer["results"]
 
 
-def test_what_fits_and_that_nothing_does(run: Run, index_path: Path, tmp_path: Path) -> None:
+def test_what_fits_and_that_nothing_does(
+    run: Run, index_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     unlike = write_table(tmp_path / "genes.csv", genes())
     half = write_table(tmp_path / "half.csv", half_fish())
     fish = write_table(tmp_path / "fish.csv", rows_of("fish", 0))
@@ -246,6 +248,10 @@ def test_what_fits_and_that_nothing_does(run: Run, index_path: Path, tmp_path: P
     assert [answer["fit"] for answer in answers] == ["none", "partial", "full"]
     assert answers[0]["verdict"] == "No table in this lake fits yours."
     assert answers[2]["results"][0]["same_rows"]["words"] == "same rows as your table"
+    monkeypatch.setattr("gentus.index.engine.FEW", 2)  # as if they were very many
+    many = run("search", index_path, unlike, half, fish, "-k", 2, "--fit", "partial", "--json").json()
+    fitting = [[hit for hit in answer["results"] if hit["fit"] != "none"] for answer in answers]
+    assert [answer["results"] for answer in many["queries"]] == fitting
 
 
 @pytest.mark.parametrize(

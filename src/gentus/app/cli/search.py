@@ -158,12 +158,10 @@ def _grid(hits: list[Hit], explain: bool) -> Grid:
     if explain:
         grid.add_column("identifier", style="dim", overflow="ellipsis", no_wrap=True)
     for hit in hits:
-        notes = [str(hit.same_rows)] * (hit.same_rows is not None) + [hit.why] * (hit.fit != "full")
+        notes = (f"[dim]{escape(note)}[/dim]" for note in _notes(hit))
         grid.add_row(
             str(hit.rank),
-            "\n".join(
-                [f"[bold]{escape(hit.table)}[/bold]", *(f"[dim]{escape(note)}[/dim]" for note in notes)]
-            ),
+            "\n".join([f"[bold]{escape(hit.table)}[/bold]", *notes]),
             f"[{_STYLES[hit.fit]}]{hit.fit}[/]",
             str(hit.columns),
             f"{hit.score:.3f}",
@@ -172,6 +170,13 @@ def _grid(hits: list[Hit], explain: bool) -> Grid:
             *([short_sid(hit.sid)] * explain),
         )
     return grid
+
+
+def _notes(hit: Hit) -> list[str]:
+    """What is to be said of a hit; an alignment that is shown below says by itself which columns match."""
+    aligned = hit.alignment is not None and hit.alignment.missing is None
+    why = [] if hit.fit == "full" or aligned else [hit.why]
+    return [str(hit.same_rows), *why] if hit.same_rows is not None else why
 
 
 def _part(value: float | None) -> str:
