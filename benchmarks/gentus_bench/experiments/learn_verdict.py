@@ -38,8 +38,8 @@ COLUMNS = 200_000  # column pairs that a regression sees
 THRESHOLDS = np.arange(0.05, 0.96, 0.05)
 
 
-def learn(looks: Sequence[Look], facts: dict[str, Any], seed: int = 0) -> VerdictWeights:
-    """All weights and thresholds."""
+def learn(looks: Sequence[Look], facts: dict[str, Any], fits: float = 0.5, seed: int = 0) -> VerdictWeights:
+    """All weights; from which probability on a table fits is chosen on lakes that were left out."""
     random = np.random.default_rng(seed)
     weights = _tuned(_taught(looks, random), looks, seed)
     weights = replace(weights, names=_names(looks, weights))
@@ -55,7 +55,7 @@ def learn(looks: Sequence[Look], facts: dict[str, Any], seed: int = 0) -> Verdic
         _by_name(TABLE_FEATURES, weights.table),
         weights.table_bias,
         _matched(looks, weights),
-        _fits(looks, weights),
+        fits,
         facts | {"made": datetime.now(UTC).date().isoformat()},
     )
 
@@ -295,20 +295,6 @@ def probabilities(look: Look, weights: LookWeights, names: bool = False) -> F64:
     """(T,) that a person would append the tables."""
     log_odds = table_features(matches_of(look, weights, names)) @ weights.table + weights.table_bias
     return np.asarray(1 / (1 + np.exp(-log_odds)), np.float64)
-
-
-def _fits(looks: Sequence[Look], weights: LookWeights) -> float:
-    """The probability that serves both best: queries without an answer, and those whose first hit is one."""
-    nothing, kept = [], []
-    for look in looks:
-        said = probabilities(look, weights)
-        if not look.own:
-            nothing.append(float(said[look.ranks <= SHOWN].max(initial=0)))
-        elif look.answers[0] and look.ranks[0] == 1:
-            kept.append(float(said[0]))
-    cuts = np.arange(0.3, 0.96, 0.01)
-    lesser = [min(np.mean(np.array(nothing) < cut), np.mean(np.array(kept) >= cut)) for cut in cuts]
-    return round(float(cuts[int(np.argmax(lesser))]), 2)
 
 
 def _matched(looks: Sequence[Look], weights: LookWeights) -> float:

@@ -7,6 +7,7 @@ weights that judge a lake are learnt without it and without its queries.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gentus.align.second_look import LookWeights, table_features
-from gentus.align.verdict import MATCH, VerdictWeights
+from gentus.align.verdict import MATCH
 from gentus.arrays import F64
 from gentus.index.second_look import aligned_order
 from gentus.metrics import score
@@ -29,6 +30,7 @@ from gentus_bench.results import Document
 from gentus_bench.table import Table
 
 BINS = 10
+CUTS = [round(cut / 100, 2) for cut in range(30, 96)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,23 +47,27 @@ def run(request: Request, options: Options) -> Iterator[Document]:
     chosen = judged(list(request.benchmarks()))
     folder = request.results.folder / "indexes" / "verdict"
     lakes = list(collect(chosen, folder, options.queries, options.foreign, request.progress))
-    found: dict[str, Document] = {}
-    every: list[tuple[Look, LookWeights]] = []
+    judgements: dict[str, Judgement] = {}
     for lake in lakes:
         name = lake.benchmark.name
         others = [look for one in lakes for look in one.looks if name not in (look.lake, look.asked)]
-        weights = learn(others, {"left_out": name})
-        found[name] = _lake(lake, weights) | {"signature_bytes": lake.signature_bytes}
-        every += [(look, weights.look_weights()) for look in lake.looks]
+        judgements[name] = _judge(lake, learn(others, {"left_out": name}).look_weights())
+    curve = [_shares(list(judgements.values()), cut) for cut in CUTS]
+    best = max(curve, key=lambda one: min(one["nothing_fits"], one["kept"]))
+    found = {
+        lake.benchmark.name: _lake(lake, judgements[lake.benchmark.name], best["threshold"]) for lake in lakes
+    }
+    every = [(look, one.weights) for one in judgements.values() for look in one.looks]
+    together = best | _separation(every) | {"reliability": _reliability(*_shown(every)), "curve": curve}
+    together["map_gain"] = float(
+        np.mean([one["map_aligned"] - one["map_generated"] for one in found.values()])
+    )
     what = {"lakes": list(found), "queries": options.queries, "foreign": options.foreign}
-    yield request.results.combined("verdict", what, {"by_lake": found, "all": _together(every, found)})
+    yield request.results.combined("verdict", what, {"by_lake": found, "all": together})
     if options.ship:
-        import json
-
         looks = [look for lake in lakes for look in lake.looks]
-        facts = {"lakes": what["lakes"], "queries": options.queries, "foreign": options.foreign}
-        text = json.dumps(learn(looks, facts).to_dict(), indent=1)
-        Path(options.ship).write_text(text + "\n", encoding="utf-8")
+        learnt = learn(looks, what, best["threshold"])
+        Path(options.ship).write_text(json.dumps(learnt.to_dict(), indent=1) + "\n", encoding="utf-8")
 
 
 def judged(benchmarks: Sequence[Benchmark]) -> list[Benchmark]:
@@ -70,9 +76,20 @@ def judged(benchmarks: Sequence[Benchmark]) -> list[Benchmark]:
     return [one for one in benchmarks if f"{one.name}_validated" not in names]
 
 
-def _lake(lake: LakeLooks, learnt: VerdictWeights) -> Document:
-    """What verdicts are worth on one lake."""
-    weights, threshold, k = learnt.look_weights(), learnt.fits, lake.benchmark.k
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What weights that know nothing of a lake say of it."""
+
+    looks: list[Look]
+    weights: LookWeights
+    nothing: F64  # (n,) the best score that a query of another lake gets ...
+    nothing_named: F64  # (n,) ... and with names
+    kept: F64  # (m,) scores of first hits that are answers
+    first_is_answer: float  # share of own queries
+    orders: dict[str, dict[str, list[str]]]  # by order and query
+
+
+def _judge(lake: LakeLooks, weights: LookWeights) -> Judgement:
     kept, first, nothing, named = [], [], [], []
     orders: dict[str, dict[str, list[str]]] = {"generated": {}, "aligned": {}}
     for look in lake.looks:
@@ -81,44 +98,43 @@ def _lake(lake: LakeLooks, learnt: VerdictWeights) -> Document:
         matches = table_features(matches_of(look, weights))[found, MATCH]
         order = found[aligned_order(look.generated[found].tolist(), matches.tolist())]
         if not look.own:
-            nothing.append(not bool((said[order[:SHOWN]] >= threshold).any()))
-            by_names = probabilities(look, weights, names=True)[order[:SHOWN]]
-            named.append(not bool((by_names >= threshold).any()))
+            nothing.append(said[order[:SHOWN]].max())
+            named.append(probabilities(look, weights, names=True)[order[:SHOWN]].max())
             continue
         orders["generated"][look.query] = [look.tables[at] for at in found.tolist()]
         orders["aligned"][look.query] = [look.tables[at] for at in order.tolist()]
         first.append(bool(look.answers[order[0]]))
         if first[-1]:
-            kept.append(bool(said[order[0]] >= threshold))
-    truth = {query: lake.benchmark.truth[query] for query in orders["aligned"]}
+            kept.append(said[order[0]])
+    rates = np.array(nothing), np.array(named), np.array(kept)
+    return Judgement(lake.looks, weights, *rates, float(np.mean(first)), orders)
+
+
+def _shares(some: Sequence[Judgement], threshold: float) -> Document:
+    """Queries without an answer that are told so, and true first hits that are kept; queries count alike."""
+    nothing, named, kept = (
+        np.concatenate([getattr(one, name) for one in some]) for name in ("nothing", "nothing_named", "kept")
+    )
     return {
         "threshold": threshold,
-        "queries": len(first),
-        "foreign": len(nothing),
-        "nothing_fits": float(np.mean(nothing)),
-        "nothing_fits_named": float(np.mean(named)),
-        "first_is_answer": float(np.mean(first)),
-        "kept": float(np.mean(kept)),
-        **{f"map_{name}": score(found, truth, k).map for name, found in orders.items()},
-        **_separation([(look, weights) for look in lake.looks]),
+        "nothing_fits": float(np.mean(nothing < threshold)),
+        "nothing_fits_named": float(np.mean(named < threshold)),
+        "kept": float(np.mean(kept >= threshold)),
     }
 
 
-def _together(every: Sequence[tuple[Look, LookWeights]], lakes: dict[str, Document]) -> Document:
-    """All lakes: of queries every one counts alike, of calibration every lake."""
-    counts = list(lakes.values())
+def _lake(lake: LakeLooks, one: Judgement, threshold: float) -> Document:
+    """What verdicts are worth on one lake."""
+    truth = {query: lake.benchmark.truth[query] for query in one.orders["aligned"]}
     return {
-        "nothing_fits": _mean(counts, "nothing_fits", [one["foreign"] for one in counts]),
-        "nothing_fits_named": _mean(counts, "nothing_fits_named", [one["foreign"] for one in counts]),
-        "kept": _mean(counts, "kept", [one["queries"] * one["first_is_answer"] for one in counts]),
-        "map_gain": float(np.mean([one["map_aligned"] - one["map_generated"] for one in counts])),
-        **_separation(every),
-        "reliability": _reliability(*_shown(every)),
+        **_shares([one], threshold),
+        "queries": len(truth),
+        "foreign": len(one.nothing),
+        "first_is_answer": one.first_is_answer,
+        **{f"map_{name}": score(found, truth, lake.benchmark.k).map for name, found in one.orders.items()},
+        **_separation([(look, one.weights) for look in lake.looks]),
+        "signature_bytes": lake.signature_bytes,
     }
-
-
-def _mean(rows: Sequence[Document], key: str, weights: Sequence[float]) -> float:
-    return float(np.average([row[key] for row in rows], weights=weights))
 
 
 def _shown(
@@ -196,27 +212,42 @@ def tables(document: Document) -> list[Table]:
     """Verdicts by lake, and what the second look does to the order."""
     rows, orders = [], []
     for name, one in document["by_lake"].items():
-        rows.append([name, *_figures(one), f"{one['threshold']:.2f}"])
+        rows.append([name, *_figures(one)])
         gain = one["map_aligned"] - one["map_generated"]
         figures = [f"{one['map_generated']:.4f}", f"{one['map_aligned']:.4f}", f"{gain:+.4f}"]
         orders.append([name, *figures, f"{one['signature_bytes']:.0f}"])
-    rows.append(["all", *_figures(document["all"]), ""])
+    rows.append(["all", *_figures(document["all"])])
     orders.append(["mean", "", "", f"{document['all']['map_gain']:+.4f}", ""])
     what = document["what"]
     columns = ["lake, left out of learning", "queries of other lakes: nothing fits", "with names"]
     columns += ["true first hits kept"]
     columns += ["AUC, found answers / unrelated", "AUC, all answers / unrelated", "AUC among own hits"]
-    columns += ["Brier", "ECE", "ECE, all hits", "threshold"]
+    columns += ["Brier", "ECE", "ECE, all hits"]
     unlisted = ", ".join(name for name in what["lakes"] if name in UNLISTED_MAY_FIT)
     note = (
         f"Up to {what['queries']} own queries of every lake, and {what['foreign']} of every other lake, names"
         " hidden. Unrelated: what queries of other lakes find, and tables by chance. Brier score and expected"
         f" calibration error (ECE) are of the first {SHOWN} hits; queries with and without answer weigh the"
-        f" same. Hits that the ground truths of {unlisted} may have missed count in the last column only."
+        f" same. A table fits from a score of {document['all']['threshold']:.2f} on, for all lakes alike."
+        f" Hits that the ground truths of {unlisted} may have missed count in the last column only."
     )
     title = "Verdicts of weights that were learnt without the lake and its queries"
+    cuts = [
+        [
+            f"{one['threshold']:.2f}",
+            *(f"{one[key]:.1%}" for key in ("nothing_fits", "nothing_fits_named", "kept")),
+        ]
+        for one in document["all"]["curve"]
+        if round(one["threshold"] * 100) % 10 == 0 or one["threshold"] == document["all"]["threshold"]
+    ]
+    cut_columns = ["a table fits from", "nothing fits", "with names", "true first hits kept"]
     ordered = ["lake", "MAP, generated", "MAP, aligned", "gain", "bytes a column"]
-    return [Table(columns, rows, title, note), Table(ordered, orders, "The order, by the same weights")]
+    curve = Table(cut_columns, cuts, "All queries of all lakes by the threshold")
+    return [
+        Table(columns, rows, title, note),
+        curve,
+        Table(ordered, orders, "The order, by the same weights"),
+    ]
 
 
 def _figures(one: Document) -> list[str]:
