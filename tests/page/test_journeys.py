@@ -290,6 +290,21 @@ def test_copies_are_told_and_not_selected(window: Window, tmp_path: Path) -> Non
     assert selected(page) == []
 
 
+def test_of_two_tables_the_one_with_more_rows_is_selected(window: Window, films: Path) -> None:
+    def larger(route: Route) -> None:
+        answer = route.fetch().json()
+        for hit in answer["results"]:
+            hit.get("same_rows", {})["kind"] = "contains"
+        route.fulfill(json=answer)
+
+    window.page.route("**/api/search", larger)
+    page = window.drop(films)
+    first, second = sorted(("films/more/6.csv", "films/more/7.csv"), key=hits(page).index)
+    assert second in selected(page)
+    assert first not in selected(page)
+    expect(page.locator(".basket")).to_contain_text("7 tables selected")
+
+
 def test_nothing_fits(window: Window, tmp_path: Path) -> None:
     genes = [[f"BRCA{number}", f"chr{number % 22 + 1}", str(1234 * number + 77)] for number in range(1, 15)]
     page = window.drop(write_table(tmp_path / "genes.csv", [["gene", "chromosome", "length bp"], *genes]))

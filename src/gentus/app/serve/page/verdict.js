@@ -64,9 +64,12 @@ export function summary(hits) {
   }`;
 }
 
-/** The tables that are selected at first: those that fit and have rows of their own. */
-export const suggested = (hits) =>
-  hits
-    .filter((hit) => fits(hit) && !hit.same_rows)
-    .slice(0, MOST_TABLES)
-    .map((hit) => hit.table);
+/** The tables that are selected at first: those that fit, without copies; of two, the one with more rows. */
+export function suggested(hits) {
+  const selected = new Map(); // rank -> table
+  for (const { rank, table, same_rows: same } of hits.filter(fits)) {
+    if (same && !(same.kind === "contains" && selected.delete(same.rank))) continue;
+    selected.set(rank, table);
+  }
+  return [...selected.values()].slice(0, MOST_TABLES);
+}
