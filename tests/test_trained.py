@@ -106,8 +106,8 @@ def test_parts_of_a_score_add_up(shipped: Path, lake: Path) -> None:
         for hit in hits:
             assert hit.prior is not None
             assert hit.generator is not None
-            assert hit.score == pytest.approx(hit.prior + hit.generator, abs=1e-4)
-        assert [h.score for h in hits] == sorted((h.score for h in hits), reverse=True)
+            assert hit.generated == pytest.approx(hit.prior + hit.generator, abs=1e-4)
+        assert [h.generated for h in hits] == sorted((h.generated for h in hits), reverse=True)
         assert len({hit.table for hit in hits}) == 5
 
 
