@@ -96,8 +96,10 @@ def test_answers_are_of_the_querys_subject_and_never_the_query(index: Index) -> 
         hits = index.search(source.path, k=SLICES - 1)
         assert len(hits) == SLICES - 1
         assert [hit.rank for hit in hits] == list(range(1, SLICES))
-        assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
-        assert all(-1 <= hit.score <= 1 and re.fullmatch(r"\d+(-\d+){15}(\+\d+)?", hit.sid) for hit in hits)
+        assert all(0 <= hit.score <= 1 and hit.fit == "full" for hit in hits)
+        assert all(
+            -1 <= hit.generated <= 1 and re.fullmatch(r"\d+(-\d+){15}(\+\d+)?", hit.sid) for hit in hits
+        )
         assert name not in {hit.table for hit in hits}
         assert all(Path(hit.path).is_file() and hit.path.endswith(hit.table) for hit in hits)
         right += sum(subject_of(hit.table) == subject_of(name) for hit in hits)
