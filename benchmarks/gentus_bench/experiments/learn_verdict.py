@@ -34,6 +34,7 @@ from gentus_bench.lakes.benchmarks import UNLISTED_MAY_FIT
 
 SHOWN = 10  # hits of a query that people see
 EPOCHS, RATE, TEACHER = 4, 0.01, 0.2  # of tuning; weight of the teacher beside the labels
+NAMES = 0.5  # of what the aligner gives to names: it is used to tables whose headers agree
 COLUMNS = 200_000  # column pairs that a regression sees
 THRESHOLDS = np.arange(0.05, 0.96, 0.05)
 
@@ -145,7 +146,7 @@ def _names(looks: Sequence[Look], weights: LookWeights) -> F32:
     found, _ = logistic(
         np.concatenate(rows), np.concatenate(targets), None, np.concatenate(known), ridge=3e-3
     )
-    return _rounded(found)
+    return _rounded(NAMES * found)
 
 
 # --- tuning ------------------------------------------------------------------------------------------
