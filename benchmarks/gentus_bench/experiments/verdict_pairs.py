@@ -23,7 +23,6 @@ from gentus.align.table_profile import TableProfile, profile_table
 from gentus.arrays import F32, F64, I64
 from gentus.index.index import Index
 from gentus.index.queries import encoded
-from gentus.index.second_look import LOOKED_AT
 from gentus.lake import Source, Unreadable, read
 from gentus.progress import Progress
 from gentus.settings import BuildSettings
@@ -31,6 +30,7 @@ from gentus.table import Table
 from gentus_bench.experiments.quality import BenchmarkData
 from gentus_bench.lakes.benchmarks import Benchmark
 
+HITS = 60  # of a query that are looked at
 TAUGHT, FOREIGN_TAUGHT = 20, 10  # hits that the teacher aligns, of own queries and of others
 RANDOM = 10  # tables by chance, that no query found
 NOT_FOUND, BY_CHANCE = 10_000, 20_000  # ranks of answers that were not found, and of tables by chance
@@ -123,7 +123,7 @@ class _Looker:
         table = read(source, self.index.limits)
         (content,) = encoded([table], self.index.encoder)
         query = self.sources.get(source.name, table) if own and self.benchmark.queries is None else table
-        (hits,) = self.index.search_as([query], [table], LOOKED_AT, order="generated")
+        (hits,) = self.index.search_as([query], [table], HITS, order="generated")
         answers = set(self.benchmark.truth.get(source.name, ())) if own else set()
         tables = [hit.table for hit in hits]
         ranks = list(range(1, len(tables) + 1))
