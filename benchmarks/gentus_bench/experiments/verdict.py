@@ -44,7 +44,8 @@ class Options:
 
 def run(request: Request, options: Options) -> Iterator[Document]:
     """Judge every lake by weights learnt on the others."""
-    chosen = judged(list(request.benchmarks()))
+    benchmarks = list(request.benchmarks())
+    chosen = judged(benchmarks)
     folder = request.results.folder / "indexes" / "verdict"
     lakes = list(collect(chosen, folder, options.queries, options.foreign, request.progress))
     judgements: dict[str, Judgement] = {}
@@ -59,11 +60,12 @@ def run(request: Request, options: Options) -> Iterator[Document]:
     }
     every = [(look, one.weights) for one in judgements.values() for look in one.looks]
     together = best | _separation(every) | {"reliability": _reliability(*_shown(every)), "curve": curve}
-    together["map_gain"] = float(
-        np.mean([one["map_aligned"] - one["map_generated"] for one in found.values()])
-    )
+    orders = {
+        one.name: _maps(one, judgements[one.name if one.name in judgements else f"{one.name}_validated"])
+        for one in benchmarks
+    }
     what = {"lakes": list(found), "queries": options.queries, "foreign": options.foreign}
-    yield request.results.combined("verdict", what, {"by_lake": found, "all": together})
+    yield request.results.combined("verdict", what, {"by_lake": found, "all": together, "orders": orders})
     if options.ship:
         looks = [look for lake in lakes for look in lake.looks]
         learnt = learn(looks, what, best["threshold"])
@@ -123,15 +125,19 @@ def _shares(some: Sequence[Judgement], threshold: float) -> Document:
     }
 
 
+def _maps(benchmark: Benchmark, one: Judgement) -> dict[str, float]:
+    """MAP by order."""
+    truth = {query: benchmark.truth[query] for query in one.orders["aligned"] if query in benchmark.truth}
+    return {name: score(found, truth, benchmark.k).map for name, found in one.orders.items()}
+
+
 def _lake(lake: LakeLooks, one: Judgement, threshold: float) -> Document:
     """What verdicts are worth on one lake."""
-    truth = {query: lake.benchmark.truth[query] for query in one.orders["aligned"]}
     return {
         **_shares([one], threshold),
-        "queries": len(truth),
+        "queries": len(one.orders["aligned"]),
         "foreign": len(one.nothing),
         "first_is_answer": one.first_is_answer,
-        **{f"map_{name}": score(found, truth, lake.benchmark.k).map for name, found in one.orders.items()},
         **_separation([(look, one.weights) for look in lake.looks]),
         "signature_bytes": lake.signature_bytes,
     }
@@ -213,11 +219,18 @@ def tables(document: Document) -> list[Table]:
     rows, orders = [], []
     for name, one in document["by_lake"].items():
         rows.append([name, *_figures(one)])
-        gain = one["map_aligned"] - one["map_generated"]
-        figures = [f"{one['map_generated']:.4f}", f"{one['map_aligned']:.4f}", f"{gain:+.4f}"]
-        orders.append([name, *figures, f"{one['signature_bytes']:.0f}"])
     rows.append(["all", *_figures(document["all"])])
-    orders.append(["mean", "", "", f"{document['all']['map_gain']:+.4f}", ""])
+    gains = {name: one["aligned"] - one["generated"] for name, one in document["orders"].items()}
+    for name, one in document["orders"].items():
+        size = document["by_lake"].get(name, document["by_lake"].get(f"{name}_validated"))["signature_bytes"]
+        figures = [f"{one['generated']:.4f}", f"{one['aligned']:.4f}", f"{gains[name]:+.4f}", f"{size:.0f}"]
+        orders.append([name, *figures])
+    for title, left_out in (
+        ("mean", lambda name: name.endswith("_validated")),
+        ("mean, validated", lambda name: f"{name}_validated" in gains),
+    ):
+        mean = np.mean([gain for name, gain in gains.items() if not left_out(name)])
+        orders.append([title, "", "", f"{mean:+.4f}", ""])
     what = document["what"]
     columns = ["lake, left out of learning", "queries of other lakes: nothing fits", "with names"]
     columns += ["true first hits kept"]
