@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import half_fish, rows_of
+from conftest import partly_fish, rows_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -424,7 +424,7 @@ def test_hits_explained(index: Index, lake: Path) -> None:
 
 
 def test_the_fit_of_an_explained_hit_is_that_of_its_alignment(index: Index) -> None:
-    rows = half_fish()
+    rows = partly_fish()
     query = table({**{name: [row[at] for row in rows[1:]] for at, name in enumerate(rows[0])}, "empty": []})
     assert [hit.columns.query for hit in index.search(query, k=2)] == [4, 4]  # empty columns do not count
     for hit in index.search(query, k=20, explain=True):

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 import typer.main
-from conftest import QUICK, genes, half_fish, make_lake, rows_of, subject_of, write_pairs, write_table
+from conftest import QUICK, genes, make_lake, partly_fish, rows_of, subject_of, write_pairs, write_table
 
 import gentus
 from gentus.app.cli import main as cli
@@ -229,9 +229,9 @@ def test_what_fits_and_that_nothing_does(
     run: Run, index_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unlike = write_table(tmp_path / "genes.csv", genes())
-    half = write_table(tmp_path / "half.csv", half_fish())
+    partial = write_table(tmp_path / "partly.csv", partly_fish())
     fish = write_table(tmp_path / "fish.csv", rows_of("fish", 0))
-    ran = run("search", index_path, unlike, half, fish, "-k", 2)
+    ran = run("search", index_path, unlike, partial, fish, "-k", 2)
     assert ran.code == 0
     lines = [" ".join(line.split()) for line in ran.out.splitlines()]
     at = next(
@@ -239,17 +239,17 @@ def test_what_fits_and_that_nothing_does(
     )
     assert lines[at + 1] == "The nearest, none of which fits:"
     assert lines.count("no column matches") == 2
-    assert any(line.startswith(f"{half} 2 of 2 tables fit yours partly.") for line in lines)
-    assert lines.count("`name` and `year` match; `locus` and `transcript` do not") == 2
+    assert any(line.startswith(f"{partial} 2 of 2 tables fit yours partly.") for line in lines)
+    assert lines.count("`name`, `kind` and `year` match; `locus` does not") == 2
     assert lines.count("# table fit columns score") == 3
     assert any(line.startswith("1 fish_0.csv full 4 of 4 ") for line in lines)
     assert "same rows as your table" in lines
-    answers = run("search", index_path, unlike, half, fish, "-k", 2, "--json").json()["queries"]
+    answers = run("search", index_path, unlike, partial, fish, "-k", 2, "--json").json()["queries"]
     assert [answer["fit"] for answer in answers] == ["none", "partial", "full"]
     assert answers[0]["verdict"] == "No table in this lake fits yours."
     assert answers[2]["results"][0]["same_rows"]["words"] == "same rows as your table"
     monkeypatch.setattr("gentus.index.engine.FEW", 2)  # as if they were very many
-    many = run("search", index_path, unlike, half, fish, "-k", 2, "--fit", "partial", "--json").json()
+    many = run("search", index_path, unlike, partial, fish, "-k", 2, "--fit", "partial", "--json").json()
     fitting = [[hit for hit in answer["results"] if hit["fit"] != "none"] for answer in answers]
     assert [answer["results"] for answer in many["queries"]] == fitting
 
@@ -294,15 +294,15 @@ def test_verdicts_of_a_lake_that_has_vanished(run: Run, tmp_path: Path) -> None:
     """Signatures are in the index: no file is opened, and with --explain it is said that none could be."""
     lake = make_lake(tmp_path / "lake", ["fish", "cities"], 3)
     assert run("index", lake, "-o", tmp_path / "index").code == 0
-    query = write_table(tmp_path / "half.csv", half_fish())
+    query = write_table(tmp_path / "partly.csv", partly_fish())
     before = run("search", tmp_path / "index", query, "--json").json()["queries"][0]["results"]
     shutil.rmtree(lake)
     after = run("search", tmp_path / "index", query, "--json").json()["queries"][0]["results"]
     assert after == before
     assert after[0]["fit"] == "partial"
-    assert after[0]["columns"]["pairs"] == [["name", "name"], ["year", "year"]]
+    assert after[0]["columns"]["pairs"] == [["name", "name"], ["kind", "kind"], ["year", "year"]]
     ran = run("search", tmp_path / "index", query, "-k", 1, "--explain")
-    assert (ran.code, "no longer there" in ran.out, "2 of 4" in ran.out) == (0, True, True)
+    assert (ran.code, "no longer there" in ran.out, "3 of 4" in ran.out) == (0, True, True)
     assert "Its columns are compared by what the index keeps of them" in " ".join(ran.out.split())
 
 

@@ -246,8 +246,8 @@ def test_a_script_need_not_be_guarded(tmp_path: Path) -> None:
     script.write_text(
         "import sys\n"
         "from gentus.lake import each, scan\n"
-        "from gentus.index.queries import samples\n"
-        f"found = list(each(scan({str(tmp_path)!r}), samples, workers=2))\n"
+        "from gentus.index.ingest import examine\n"
+        f"found = list(each(scan({str(tmp_path)!r}), examine, workers=2))\n"
         "print('read', len(found), __file__ == sys.argv[0])\n"
     )
     ran = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120)

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from conftest import QUICK, half_fish, make_lake, rows_of, subject_of, write_table
+from conftest import QUICK, make_lake, partly_fish, rows_of, subject_of, write_table
 from served import served
 from typer.testing import CliRunner
 
@@ -170,10 +170,10 @@ def test_a_bucket_is_indexed_searched_followed_and_unioned(
     assert all(len(hit["alignment"]["pairs"]) == 4 for hit in hits)
     assert hits[0]["path"].startswith("s3://lake/my data/")
     s3.seen.clear()
-    half = write_table(tmp_path / "half.csv", half_fish())
-    done = RUN.invoke(app, ["search", str(index), str(half), "-k", "5", "--json"])
+    partial = write_table(tmp_path / "partly.csv", partly_fish())
+    done = RUN.invoke(app, ["search", str(index), str(partial), "-k", "5", "--json"])
     partly = json.loads(done.stdout)["queries"][0]
-    assert (partly["fit"], partly["results"][0]["columns"]["matched"]) == ("partial", 2)
+    assert (partly["fit"], partly["results"][0]["columns"]["matched"]) == ("partial", 3)
     assert not s3.seen  # verdicts need no object of the lake
     done = RUN.invoke(app, ["align", str(index), query, hits[0]["table"], "--json"])
     assert done.exit_code == 0, done.output

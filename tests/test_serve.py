@@ -20,7 +20,7 @@ import numpy as np
 import openpyxl
 import pyarrow.parquet as pq
 import pytest
-from conftest import QUICK, Rows, genes, half_fish, make_lake, rows_of, subject_of, write_table
+from conftest import QUICK, Rows, genes, make_lake, partly_fish, rows_of, subject_of, write_table
 from served import TOKEN, Served, served
 
 import gentus
@@ -220,11 +220,11 @@ def test_what_fits_and_that_nothing_does(api: Served) -> None:
         api.post_json("/api/search", {"query": {"upload": nothing["upload"]}, "min_score": 0.5}),
     ):
         assert (filtered.json()["results"], filtered.json()["fit"]) == ([], "none"), filtered.text
-    partly = api.send_file("/api/search", "half.csv", as_bytes(half_fish()), k="2").json()
+    partly = api.send_file("/api/search", "partly.csv", as_bytes(partly_fish()), k="2").json()
     assert (partly["fit"], partly["verdict"]) == ("partial", "2 of 2 tables fit yours partly.")
     first = partly["results"][0]
-    assert first["why"] == "`name` and `year` match; `locus` and `transcript` do not"
-    assert (first["columns"]["matched"], first["columns"]["missing"]) == (2, ["locus", "transcript"])
+    assert first["why"] == "`name`, `kind` and `year` match; `locus` does not"
+    assert (first["columns"]["matched"], first["columns"]["missing"]) == (3, ["locus"])
     by_name: dict[str, Any] = {"table": "fish_0.csv", "k": 35}
     rest = api.get("/api/search", params=by_name).json()["results"]
     fitting = api.get("/api/search", params={**by_name, "fit": "full"}).json()["results"]

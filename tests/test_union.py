@@ -27,7 +27,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from conftest import genes, half_fish, rows_of, write_table
+from conftest import genes, partly_fish, rows_of, write_table
 from test_cli import Run, run
 
 from gentus.align.alignment import Alignment, ColumnPair, ColumnRef
@@ -102,9 +102,9 @@ def test_only_tables_that_fit_are_appended(run: Run, index_path: Path, tmp_path:
     assert (
         "No table in this lake fits yours. To append tables all the same, name them with --tables" in ran.err
     )
-    half = write_table(tmp_path / "half.csv", half_fish())
-    plan = run("union", index_path, half, "-k", 2, "--dry-run", "--json").json()
-    (answer,) = run("search", index_path, half, "-k", 2, "--fit", "partial", "--json").json()["queries"]
+    partial = write_table(tmp_path / "partly.csv", partly_fish())
+    plan = run("union", index_path, partial, "-k", 2, "--dry-run", "--json").json()
+    (answer,) = run("search", index_path, partial, "-k", 2, "--fit", "partial", "--json").json()["queries"]
     hits = [(hit["table"], hit["score"]) for hit in answer["results"]]  # one score everywhere
     assert [(table["name"], table["score"]) for table in plan["tables"]] == hits
 

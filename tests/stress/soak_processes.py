@@ -24,7 +24,9 @@ _NOBODY = 65534
 def context() -> Any:
     """Processes are forked from one that has imported all they need and has done nothing yet."""
     made = multiprocessing.get_context("forkserver")
-    made.set_forkserver_preload(["stress.soak_processes", "gentus.index.updater", "gentus.lake.formats.text"])
+    made.set_forkserver_preload(
+        ["stress.soak_processes", "gentus.index.index", "gentus.index.updater", "gentus.lake.formats.text"]
+    )
     return made
 
 
