@@ -69,8 +69,12 @@ def test_answers_weigh_as_much_as_other_tables(looks: list[LakeLooks]) -> None:
         assert sum(share[~look.answers].sum() for look, share in mine) == pytest.approx(1)
 
 
-def test_learning_separates_what_fits(looks: list[LakeLooks]) -> None:
-    learnt = learn([look for lake in looks for look in lake.looks], {})
+@pytest.fixture(scope="module")
+def learnt(looks: list[LakeLooks]) -> VerdictWeights:
+    return learn([look for lake in looks for look in lake.looks], {})
+
+
+def test_learning_separates_what_fits(looks: list[LakeLooks], learnt: VerdictWeights) -> None:
     assert isinstance(learnt, VerdictWeights)
     assert 0 < learnt.fits < 1
     assert 0 < learnt.matched < 1
@@ -82,9 +86,11 @@ def test_learning_separates_what_fits(looks: list[LakeLooks]) -> None:
         assert said[look.answers].mean() > said[~look.answers].mean() + 0.3
 
 
-def test_gradients_are_of_the_same_numbers_as_a_search(looks: list[LakeLooks]) -> None:
+def test_gradients_are_of_the_same_numbers_as_a_search(
+    looks: list[LakeLooks], learnt: VerdictWeights
+) -> None:
     look: Look = looks[0].looks[0]
-    weights = learn([look for lake in looks for look in lake.looks], {}).look_weights()
+    weights = learnt.look_weights()
     log_odds = look.pairs.padded(look.pairs.pair @ weights.pair + np.float32(weights.pair_bias))
     inside = torch.from_numpy(look.pairs.inside)
     found = _context(torch.from_numpy(log_odds), inside).numpy()
@@ -125,8 +131,9 @@ def test_logistic_regression_finds_the_weights_that_made_the_data() -> None:
     assert weights[0] == pytest.approx(1.5, abs=0.08)
 
 
-def test_the_experiment(run: Run, lakes: Path, tmp_path: Path) -> None:
-    arguments = ["--data", str(lakes), "--out", str(tmp_path), "--set", "queries=4", "--set", "foreign=2"]
+def test_the_experiment(run: Run, lakes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gentus_bench.experiments.learn_verdict.EPOCHS", 1)
+    arguments = ["--data", str(lakes), "--out", str(tmp_path), "--set", "queries=3", "--set", "foreign=2"]
     ran = run("bench", "run", "verdict", *arguments, "--set", f"ship={tmp_path / 'w.json'}")
     assert ran.code == 0, ran.err
     assert "nothing fits" in ran.out
