@@ -75,7 +75,9 @@ def test_memory_does_not_grow_with_a_folder(tmp_path: Path, monkeypatch: pytest.
         fill(tmp_path / str(count), [f"table-{n:06d}.csv" for n in range(count)]) for count in (1000, 10_000)
     )
     peak(few)  # what is loaded by the first scan is not what a scan takes
-    assert peak(many) < 1.2 * peak(few)
+    # Threads that earlier tests have left may allocate meanwhile: the least of three counts.
+    most, least = (min(peak(folder) for _ in range(3)) for folder in (many, few))
+    assert most < 1.2 * least
 
 
 def test_an_error_of_a_large_folder_is_told_as_of_a_small_one(
