@@ -7,6 +7,7 @@ import gzip
 import json
 import os
 import random
+import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -192,3 +193,23 @@ def tiny_t5(tmp_path_factory: pytest.TempPathFactory) -> Path:
     T5ForConditionalGeneration(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small lake and its index; `home` is a copy of them."""
+    from victim import TINY  # which imports this module
+
+    root = tmp_path_factory.mktemp("small")
+    gentus.build(make_lake(root / "lake", ["cities", "fish"], 3), root / "index", settings=TINY).close()
+    return root
+
+
+@pytest.fixture
+def home(built: Path, tmp_path: Path) -> Path:
+    """A lake and its index, to be changed."""
+    shutil.copytree(built / "lake", tmp_path / "lake")
+    shutil.copytree(built / "index", tmp_path / "index")
+    with gentus.open(tmp_path / "index") as index:
+        index.sync(tmp_path / "lake")
+    return tmp_path

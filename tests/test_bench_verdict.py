@@ -48,7 +48,7 @@ def looks(lakes: Path, tmp_path_factory: pytest.TempPathFactory) -> list[LakeLoo
 def test_queries_of_other_lakes_have_no_answer(looks: list[LakeLooks]) -> None:
     for lake in looks:
         for look in lake.looks:
-            assert look.own == (look.lake == look.asked)
+            assert look.own == (look.lake == look.query_lake)
             assert look.answers.any() == look.own
             assert look.query not in look.tables or not look.own
             assert look.taught[look.ranks <= 10].all()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import make_lake, rows_of, subject_of, write_table
+from conftest import rows_of, subject_of, write_table
 from test_crash import humbly
 from victim import TINY
 
@@ -25,23 +24,6 @@ from gentus.index.folder import IndexFolderError, Layout
 from gentus.index.writer import writer
 
 HERE = Path(__file__).parent
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("reliable")
-    gentus.build(make_lake(root / "lake", ["cities", "fish"], 3), root / "index", settings=TINY).close()
-    return root
-
-
-@pytest.fixture
-def home(built: Path, tmp_path: Path) -> Path:
-    """A lake and its index, to be changed."""
-    shutil.copytree(built / "lake", tmp_path / "lake")
-    shutil.copytree(built / "index", tmp_path / "index")
-    with gentus.open(tmp_path / "index") as index:
-        index.sync(tmp_path / "lake")
-    return tmp_path
 
 
 def test_every_test_that_the_document_names_is_there() -> None:

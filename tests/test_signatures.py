@@ -12,12 +12,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import make_lake, rows_of, write_table
+from conftest import rows_of, write_table
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from test_cli import Run, run
-from victim import TINY
 
 import gentus
 from gentus.align.second_look import QueryColumns, _shared
@@ -185,23 +184,6 @@ def test_what_is_stored(index: Index) -> None:
     assert columns == sum(len(names) for names, _ in found.values())
     assert 184 < size / columns <= 200  # with names
     assert index.catalogue.signatures.of([10**9]) == {}
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("signed")
-    gentus.build(make_lake(root / "lake", ["cities", "fish"], 3), root / "index", settings=TINY).close()
-    return root
-
-
-@pytest.fixture
-def home(built: Path, tmp_path: Path) -> Path:
-    """A lake and its index, to be changed."""
-    shutil.copytree(built / "lake", tmp_path / "lake")
-    shutil.copytree(built / "index", tmp_path / "index")
-    with gentus.open(tmp_path / "index") as index:
-        index.sync(tmp_path / "lake")
-    return tmp_path
 
 
 def test_signatures_follow_the_lake(home: Path) -> None:

@@ -125,9 +125,9 @@ def _some(looks: Sequence[Look], random: np.random.Generator, features: Iterable
     for look, values in zip(looks, features, strict=True):
         if values.ndim == 3:  # (q, n, features) of all columns
             values = values[:, np.minimum(look.pairs.columns, values.shape[1] - 1)].transpose(1, 0, 2, 3)
-        asked = look.taught[:, None, None] & look.pairs.inside & np.ones(look.teacher.shape, bool)
-        rows.append(values[asked])
-        targets.append(look.teacher[asked])
+        seen = look.taught[:, None, None] & look.pairs.inside & np.ones(look.teacher.shape, bool)
+        rows.append(values[seen])
+        targets.append(look.teacher[seen])
     flat, target = np.concatenate(rows), np.concatenate(targets)
     some = random.permutation(len(flat))[:COLUMNS]
     return flat[some], target[some]
@@ -137,11 +137,11 @@ def _names(looks: Sequence[Look], weights: LookWeights) -> F32:
     """What names add to the log-odds of cells."""
     rows, targets, known = [], [], []
     for look in looks:
-        asked = ~np.isnan(look.named_teacher) & look.pairs.inside
+        seen = ~np.isnan(look.named_teacher) & look.pairs.inside
         places = np.minimum(look.pairs.columns, look.pairs.names.shape[1] - 1)
-        rows.append(look.pairs.names[:, places].transpose(1, 0, 2, 3)[asked])
-        targets.append(look.named_teacher[asked])
-        known.append(_log_odds(look, weights)[asked])
+        rows.append(look.pairs.names[:, places].transpose(1, 0, 2, 3)[seen])
+        targets.append(look.named_teacher[seen])
+        known.append(_log_odds(look, weights)[seen])
     # Equal names are nearly always right in a search's first hits; a strong ridge keeps cells in the game.
     found, _ = logistic(
         np.concatenate(rows), np.concatenate(targets), None, np.concatenate(known), ridge=3e-3

@@ -1,8 +1,8 @@
 """Verdicts: whether a search says what fits, and that nothing does.
 
-Every lake is asked its own queries and queries of the other lakes, which have no answer there; what a ground
-truth does not list counts as no answer, though web tables of two lakes can be about the same things. The
-weights that judge a lake are learnt without it and without its queries.
+Every lake is searched with its own queries and with queries of the other lakes, which have no answer there;
+what a ground truth does not list counts as no answer, though web tables of two lakes can be about the same
+things. The weights that judge a lake are learnt without it and without its queries.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Options:
     """How many queries."""
 
     queries: int = 100  # of each lake
-    foreign: int = 40  # of them that every other lake is asked
+    foreign: int = 40  # of them that every other lake is searched with
     ship: str = ""  # a file for the weights that all lakes together give
 
 
@@ -51,7 +51,7 @@ def run(request: Request, options: Options) -> Iterator[Document]:
     judgements: dict[str, Judgement] = {}
     for lake in lakes:
         name = lake.benchmark.name
-        others = [look for one in lakes for look in one.looks if name not in (look.lake, look.asked)]
+        others = [look for one in lakes for look in one.looks if name not in (look.lake, look.query_lake)]
         judgements[name] = _judge(lake, learn(others, {"left_out": name}).look_weights())
     curve = [_shares(list(judgements.values()), cut) for cut in CUTS]
     best = max(curve, key=lambda one: min(one["nothing_fits"], one["kept"]))

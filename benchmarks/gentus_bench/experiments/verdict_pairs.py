@@ -19,6 +19,7 @@ import gentus
 from gentus.align.matcher import one_to_one, pair_scores, shipped_weights
 from gentus.align.pair_features import pair_features
 from gentus.align.second_look import MOST_COLUMNS, PairLook, QueryColumns
+from gentus.align.signatures import places_of
 from gentus.align.table_profile import TableProfile, profile_table
 from gentus.arrays import F32, F64, I64
 from gentus.index.index import Index
@@ -26,7 +27,6 @@ from gentus.index.queries import encoded
 from gentus.lake import Source, Unreadable, read
 from gentus.progress import Progress
 from gentus.settings import BuildSettings
-from gentus.table import Table
 from gentus_bench.experiments.quality import BenchmarkData
 from gentus_bench.lakes.benchmarks import Benchmark
 
@@ -43,20 +43,20 @@ class Look:
     """A query and T tables of a lake."""
 
     lake: str
-    asked: str  # the lake that the query is from
+    query_lake: str  # the lake that the query is from
     query: str
     tables: list[str]
     ranks: I64  # (T,) as generated, from 1
     generated: F64  # (T,) scores; 0 for those that were not found
     answers: NDArray[np.bool_]  # (T,)
     pairs: PairLook
-    teacher: F32  # (T, q, W) matches; NaN where the teacher was not asked
+    teacher: F32  # (T, q, W) matches; NaN where the teacher has not aligned
     named_teacher: F32  # (T, q, W) the same by cells and names
 
     @property
     def own(self) -> bool:
         """Whether the query is one of the lake's own."""
-        return self.lake == self.asked
+        return self.lake == self.query_lake
 
     @property
     def taught(self) -> NDArray[np.bool_]:
@@ -80,15 +80,15 @@ def collect(
     chosen = {one.name: _some_queries(one, queries) for one in benchmarks}
     for benchmark in benchmarks:
         with _index(benchmark, folder / benchmark.name) as index:
-            asked = [
+            queries_here = [
                 (name, source)
                 for name, found in chosen.items()
                 for source in (found if name == benchmark.name else found[:foreign])
             ]
             looker = _Looker(index, benchmark)
-            with progress.stage(f"Looking at {benchmark.name}", len(asked)) as tick:
+            with progress.stage(f"Looking at {benchmark.name}", len(queries_here)) as tick:
                 looks = []
-                for name, source in asked:
+                for name, source in queries_here:
                     looks += looker.look(name, source)
                     tick(1)
             columns, size = index.catalogue.signatures.bytes()
@@ -117,9 +117,9 @@ class _Looker:
         self.ids = index.catalogue.tables.ids()
         self.profile = lru_cache(maxsize=4000)(self._profile)
 
-    def look(self, asked: str, source: Source) -> list[Look]:
+    def look(self, query_lake: str, source: Source) -> list[Look]:
         """What one query finds; nothing if it has no columns."""
-        own = asked == self.benchmark.name
+        own = query_lake == self.benchmark.name
         table = read(source, self.index.limits)
         (content,) = encoded([table], self.index.encoder)
         query = self.sources.get(source.name, table) if own and self.benchmark.queries is None else table
@@ -154,7 +154,7 @@ class _Looker:
         truth = np.array([name in answers for name in tables])
         lake = self.benchmark.name
         taught = (teacher.astype(np.float32), named.astype(np.float32))
-        return [Look(lake, asked, source.name, tables, rank, scores, truth, pairs, *taught)]
+        return [Look(lake, query_lake, source.name, tables, rank, scores, truth, pairs, *taught)]
 
     def _taught(self, query: TableProfile, columns: QueryColumns, name: str, width: int, names: bool) -> F64:
         """(q, W) matches by the aligner, of columns that have cells."""
@@ -163,7 +163,7 @@ class _Looker:
         if other is None:
             return matches
         scores = pair_scores(query, other, pair_features(query, other, names), shipped_weights())
-        left, right = (_filled(side.table) for side in (query, other))
+        left, right = (places_of(side.table) for side in (query, other))
         for i, j in one_to_one(scores, _UNSURE):
             if i in left and j in right and left[i] < len(matches) and right[j] < width:
                 matches[left[i], right[j]] = scores[i, j]
@@ -174,8 +174,3 @@ class _Looker:
             return profile_table(read(self.sources[name], self.index.limits))
         except Unreadable:
             return None
-
-
-def _filled(table: Table) -> dict[int, int]:
-    """Positions of columns among those that have cells."""
-    return {at: place for place, at in enumerate(i for i, one in enumerate(table.columns) if one.cells)}

@@ -137,6 +137,11 @@ def joined(parts: Sequence[Signatures]) -> Signatures:
     return np.frombuffer(b"".join(part.tobytes() for part in parts), SIGNATURE)
 
 
+def places_of(table: Table) -> dict[int, int]:
+    """Positions of the columns that have signatures, and their places among these."""
+    return {at: place for place, at in enumerate(i for i, one in enumerate(table.columns) if one.cells)}
+
+
 def names_of(table: Table) -> list[str]:
     """Names of the columns that have signatures."""
     return [column.name for column in table.columns if column.cells]

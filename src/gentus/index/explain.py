@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from gentus.align.alignment import Alignment, ColumnRef
 from gentus.align.matched_columns import MatchedColumns
+from gentus.align.signatures import names_of, places_of
 from gentus.align.verdict import fit_of, judge
 from gentus.index.hits import Hit
 from gentus.index.queries import columns_of
@@ -50,20 +51,13 @@ def explain_hits(
 
 def _judged(alignment: Alignment, query: Table, table: Table, score: float) -> Alignment:
     """An alignment with its verdict; columns without cells do not count."""
-    ours, theirs = (
-        {at: column.name for at, column in enumerate(side.columns) if column.cells} for side in (query, table)
-    )
+    ours, theirs = places_of(query), places_of(table)
     pairs = [
-        (one.query, one.table) for one in alignment.pairs if one.query.at in ours and one.table.at in theirs
+        (ours[one.query.at], theirs[one.table.at])
+        for one in alignment.pairs
+        if one.query.at in ours and one.table.at in theirs
     ]
-    matched = {own.at for own, _ in pairs}
-    columns = MatchedColumns(
-        len(pairs),
-        len(ours),
-        len(theirs),
-        [(own.name, other.name) for own, other in pairs],
-        [name for at, name in ours.items() if at not in matched],
-    )
+    columns = MatchedColumns.of(names_of(query), names_of(table), pairs)
     return replace(alignment, score=score, fit=fit_of(score, len(pairs), len(ours)), columns=columns)
 
 
