@@ -67,7 +67,7 @@ export function unionView(session, tables, back) {
     const now = (turn += 1);
     try {
       const answer = await planned();
-      if (now !== turn) return;
+      if (now !== turn || !rows.isConnected) return; // an answer for a view that was left says nothing
       plan = answer;
       heading.textContent = ` and ${some(used.length, "table")}`;
       draw();
@@ -122,7 +122,7 @@ export function unionView(session, tables, back) {
       const answer = await session.ask((query) =>
         post("/api/union/preview", { plan: current.plan, query, rows: ROWS }),
       );
-      if (now !== turn) return;
+      if (now !== turn || !rows.isConnected) return; // an answer for a view that was left says nothing
       save.disabled = false;
       const columns = answer.columns.map(({ name, type }) => ({ name, type: readable(type) }));
       rows.replaceChildren(
