@@ -114,6 +114,21 @@ def test_every_format_gives_all_rows(tmp_path: Path, duck: duckdb.DuckDBPyConnec
         assert [tuple(cell or "" for cell in row) for row in rows_of(whole, duck)] == ROWS, name
 
 
+@pytest.mark.parametrize("text", ["1;a\n2;b\n", "1;a;x\n2;b\n3;c\n", "--,--\n1,a\n", "\n7,8\n"])
+def test_without_a_header_no_row_is_lost(tmp_path: Path, duck: duckdb.DuckDBPyConnection, text: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(text)
+    source = Source("a.csv", path, None, 0, 0, header="no")
+    whole, sampled = open_full(source, duck), read(source)
+    rows = [tuple(line.replace(";", ",").split(",")) for line in text.split()]
+    found = [tuple(filter(None, row)) for row in rows_of(whole, duck)]
+    assert found == rows
+    assert sampled.rows == len(rows)
+    assert whole.names == [f"column_{n}" for n in range(1, len(whole.names) + 1)]
+    assert not any(whole.named)
+    assert [column.name for column in sampled.columns] == whole.names
+
+
 def test_the_columns_of_a_lake_are_those_of_its_samples(lake: Path, duck: duckdb.DuckDBPyConnection) -> None:
     for source in scan(lake):
         assert isinstance(source, Source)

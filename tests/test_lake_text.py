@@ -70,7 +70,7 @@ def test_other_suffixes(tmp_path: Path, suffix: str) -> None:
     assert by_name(read_path(put(tmp_path / f"a.{suffix}", written(ROWS, "|")))) == expected(ROWS)
 
 
-def test_first_row_is_always_the_header(tmp_path: Path) -> None:
+def test_first_row_is_the_header_unless_it_is_said_otherwise(tmp_path: Path) -> None:
     table = read_path(put(tmp_path / "a.csv", "1,2\n3,4\n5,6\n"))
     assert by_name(table) == {"1": ["3", "5"], "2": ["4", "6"]}
     assert table.rows == 2

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Literal, TypeAlias, get_args
 
+Header: TypeAlias = Literal["auto", "yes", "no"]  # whether the first row of delimited text is a header
+HEADERS: tuple[Header, ...] = get_args(Header)
 Rows: TypeAlias = Sequence[Sequence[str | None]]  # cells of rows, as they were read
 EMPTY = frozenset({"", "null", "nan", "none", "n/a"})  # what a cell without a value says, in any case
 
@@ -44,6 +46,7 @@ class Table:
     columns: list[Column]
     rows: int  # how many rows were sampled, empty ones included
     row_sketch: RowSketch | None = field(default=None, compare=False)  # None: too little content
+    doubt: str = field(default="", compare=False)  # why its header looks like data; empty: it does not
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from gentus.lake.location import Location, Remote, State, as_location, is_url
-from gentus.table import EMPTY, Column, Head, Limits, Rows, Table
+from gentus.table import EMPTY, Column, Head, Header, Limits, Rows, Table
 
 log = logging.getLogger("gentus.lake")
 
@@ -30,6 +30,8 @@ class Source:
     size: int
     mtime_ns: int
     version: str = ""  # the store's version of the content (an ETag or the like), as listed
+    header: Header = "auto"  # of delimited text
+    pinned: bool = False  # a person chose the header of this table alone, whatever the rules of the lake say
 
     def __post_init__(self) -> None:
         """Keep the listed state with a URL, so that it is not asked for again."""

@@ -22,7 +22,7 @@ NO_TABLE_NAMED = "it holds several tables, and none was named"
 
 def read(source: Source, limits: Limits | None = None) -> Table:
     """Read a bounded sample of a table; raises `Unreadable` and nothing else."""
-    return _read(source.path, source.part, source.name, limits or Limits())
+    return _read(source, limits or Limits())
 
 
 def read_path(path: str | os.PathLike[str] | Remote, limits: Limits | None = None) -> Table:
@@ -99,7 +99,8 @@ def open_lakehouse(folder: Location, known: Format, limits: Limits) -> Lakehouse
     return open_iceberg(folder)
 
 
-def _read(path: Location, part: str | None, name: str, limits: Limits) -> Table:
+def _read(source: Source, limits: Limits) -> Table:
+    path, part, name = source.path, source.part, source.name
     # Parsers may raise anything on files from anywhere, and one bad file must never stop a scan of thousands.
     try:
         known = format_at(path)
@@ -136,7 +137,7 @@ def _read(path: Location, part: str | None, name: str, limits: Limits) -> Table:
                 return read_json(path, name, limits)
         from gentus.lake.formats.text import read_delimited
 
-        return read_delimited(path, name, limits, prose=known is Format.PROSE)
+        return read_delimited(source, limits, prose=known is Format.PROSE)
     except Unreadable:
         raise
     except Exception as error:

@@ -11,10 +11,11 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from gentus.files import write_file
 from gentus.lake.location import is_url
+from gentus.table import HEADERS, Header
 from gentus.union.errors import PlanError, did_you_mean
 from gentus.union.plan_reader import JsonObject
 from gentus.union.sql_types import known_type
@@ -25,7 +26,7 @@ AS_WRITTEN, FRACTION = "as written", "fraction"
 
 _PLAN_KEYS = ("gentus_union_plan", "query", "columns", "tables", "provenance", "distinct", "notes")
 _COLUMN_KEYS = ("name", "type", "note")
-_TABLE_KEYS = ("name", "path", "part", "rows", "score", "columns", "left_out")
+_TABLE_KEYS = ("name", "path", "part", "header", "rows", "score", "columns", "left_out")
 _PLACEMENT_KEYS = ("from", "into", "score", "reason", "read", "note")
 _READING_KEYS = ("decimal", "dates", "percent", "booleans")
 
@@ -126,13 +127,16 @@ class PlannedTable:
     rows: int | None = None  # how many it had when the plan was made
     score: float | None = None
     left_out: tuple[str, ...] = ()  # columns that are not taken
+    header: Header = "auto"  # of delimited text
 
     def to_dict(self, texts: set[str]) -> dict[str, Any]:
         """As JSON, given the columns of the result that are text."""
         return {
             "name": self.name,
             "path": self.path,
-            **_filled({"part": self.part, "rows": self.rows, "score": self.score}),
+            **_filled({"part": self.part}),
+            **({} if self.header == "auto" else {"header": self.header}),
+            **_filled({"rows": self.rows, "score": self.score}),
             "columns": [column.to_dict(column.into in texts) for column in self.columns],
             **({"left_out": list(self.left_out)} if self.left_out else {}),
         }
@@ -148,6 +152,7 @@ class PlannedTable:
             one.get("rows", int, None),
             one.get("score", float, None),
             one.strings("left_out"),
+            cast(Header, one.choice("header", HEADERS)),
         )
 
 

@@ -62,7 +62,7 @@ def open_table(
                 "or name a file: gentus union INDEX QUERY --plan PLAN -o OUT"
             )
         return SourceTable(table, full_frame(frame, duck, limits))
-    source = Source(table.name, as_location(table.path), table.part, 0, 0)
+    source = Source(table.name, as_location(table.path), table.part, 0, 0, header=table.header)
     return SourceTable(table, open_full(source, duck, limits))
 
 

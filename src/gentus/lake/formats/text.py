@@ -1,4 +1,6 @@
-"""Delimited text (CSV, TSV and the like): guess the dialect, then cut it into rows; the first is the header.
+"""Delimited text (CSV, TSV and the like): guess the dialect, then cut it into rows.
+
+The first row is the header, unless the file is said to have none.
 
 DuckDB's sniffer takes 4 ms for a file of a kilobyte. On small tables from Wikipedia it gives up on one in ten
 with its defaults, and takes a character of the cells for the delimiter or quote when told to be lenient.
@@ -13,13 +15,14 @@ import math
 import re
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
-from gentus.lake.base import Unreadable, table_from_rows
+from gentus.lake.base import Source, Unreadable, table_from_rows
 from gentus.lake.files import decode, sample_bytes, to_text
+from gentus.lake.formats.header import header_doubt
 from gentus.lake.location import Location
-from gentus.table import Head, Limits, Table, evenly_spaced
+from gentus.table import Head, Header, Limits, Table, evenly_spaced
 
 DELIMITERS = "\t|;,"  # of two that fit equally well, the earlier is less likely part of the cells
 NO_DELIMITER = "\x1f"  # cuts nothing: one column
@@ -172,18 +175,20 @@ class TextSample:
     head: bytes
     encoding: str
     dialect: Dialect
-    header: list[str]  # and an empty name for every column that it does not name
+    header: list[str]  # with an empty name for every column that it does not name
     rows: list[list[str]]  # the sampled ones
     top: Head
+    doubt: str = ""  # why the header looks like data; empty: it does not
 
 
-def read_delimited(path: Location, name: str, limits: Limits, prose: bool = False) -> Table:
+def read_delimited(source: Source, limits: Limits, prose: bool = False) -> Table:
     """Read a delimited text file; `prose` says that it may be no table at all (`.txt`)."""
-    sampled = sample_text(path, limits, prose)
-    return table_from_rows(name, sampled.header, sampled.rows, limits, sampled.top)
+    sampled = sample_text(source.path, limits, prose, source.header)
+    table = table_from_rows(source.name, sampled.header, sampled.rows, limits, sampled.top)
+    return replace(table, doubt=sampled.doubt)
 
 
-def sample_text(path: Location, limits: Limits, prose: bool = False) -> TextSample:
+def sample_text(path: Location, limits: Limits, prose: bool = False, header: Header = "auto") -> TextSample:
     """Sample a file, and find out its encoding, dialect and header."""
     for least in (0, 1 << 20, 4 << 20, limits.text_bytes):
         taken = sample_bytes(path, limits.text_bytes, least)
@@ -198,18 +203,20 @@ def sample_text(path: Location, limits: Limits, prose: bool = False) -> TextSamp
         raise Unreadable("no delimiter cuts it into columns: it looks like plain writing, not like a table")
     if not taken.complete and len(rows) > 2:
         rows.pop()  # cut off at the end of the sample
-    header, body = rows[0], rows[1:]
-    if body and is_rule(body[0]):
+    names, body = ([], rows) if header == "no" else (rows[0], rows[1:])
+    if header != "no" and body and is_rule(body[0]):
         del body[0]
+    doubt = header_doubt(names, body[: limits.rows]) if header == "auto" else ""
     top = Head(body[: limits.head], taken.complete and len(body) <= limits.head)
-    width = max([len(header), *_usual(body)])
+    width = max([len(names), *_usual(body)])
     for block in taken.blocks:
         body += _aligned(decode(block, encoding), found.dialect, width)
     kept = [body[i] for i in evenly_spaced(len(body), limits.rows)]
     # Cells beyond the usual width are evidence too, so they get columns without a name; within reason, lest
     # one broken row make a table of thousands of columns.
     width = max(width, min(max(map(len, kept), default=0), 2 * width + 4))
-    return TextSample(taken.head, encoding, found.dialect, header + [""] * (width - len(header)), kept, top)
+    names = names + [""] * (width - len(names))
+    return TextSample(taken.head, encoding, found.dialect, names, kept, top, doubt)
 
 
 def is_rule(row: list[str]) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from gentus.lake.base import Source, Unreadable, failure_reason
 from gentus.lake.formats.detect import Format, format_at
 from gentus.lake.full.rows import FullTable
-from gentus.lake.location import Location, Remote
+from gentus.lake.location import Remote
 from gentus.lake.reader import NO_TABLE_NAMED
 from gentus.table import Limits
 
@@ -19,16 +19,17 @@ def open_full(source: Source, duck: duckdb.DuckDBPyConnection, limits: Limits | 
     """Sample a table so that all of it can be read; raises `Unreadable` and nothing else."""
     limits = limits or Limits()
     try:
-        return _open(source.path, source.part, duck, limits)
+        return _open(source, duck, limits)
     except Unreadable:
         raise
     except Exception as error:  # parsers may raise anything
         raise Unreadable(failure_reason(error)) from error
 
 
-def _open(path: Location, part: str | None, duck: duckdb.DuckDBPyConnection, limits: Limits) -> FullTable:
+def _open(source: Source, duck: duckdb.DuckDBPyConnection, limits: Limits) -> FullTable:
     from gentus.lake.full import typed
 
+    path, part = source.path, source.part
     known = format_at(path)
     match known, part:
         case (Format.DELTA | Format.ICEBERG, _):
@@ -51,4 +52,4 @@ def _open(path: Location, part: str | None, duck: duckdb.DuckDBPyConnection, lim
             return full_json(path, limits)
     from gentus.lake.full.text import full_text
 
-    return full_text(path, limits, prose=known is Format.PROSE)
+    return full_text(path, limits, known is Format.PROSE, source.header)

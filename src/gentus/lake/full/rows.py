@@ -54,6 +54,7 @@ class FullTable:
     types: list[str]  # of DuckDB
     written: bool  # all columns are text, and their types have to be inferred
     scan: Scan = field(repr=False)  # gives a relation with columns c0, c1, .. and `row`
+    doubt: str = ""  # why its header looks like data; empty: it does not
 
     @property
     def positions(self) -> dict[str, int]:

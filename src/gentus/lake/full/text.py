@@ -10,32 +10,33 @@ import csv
 import io
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain, islice
 
 from gentus.lake.files import stream, stream_text
 from gentus.lake.formats.text import Dialect, csv_rows, is_rule, sample_text
 from gentus.lake.full.rows import AT_ONCE, FullTable, Piece, Tally, full_from_text, text_array
 from gentus.lake.location import Location
-from gentus.table import Limits
+from gentus.table import Header, Limits
 
 _LONGEST = 8 << 20  # characters; a longer cell was opened by a stray quote
 
 
-def full_text(path: Location, limits: Limits, prose: bool = False) -> FullTable:
+def full_text(path: Location, limits: Limits, prose: bool = False, header: Header = "auto") -> FullTable:
     """A delimited text file."""
-    sampled = sample_text(path, limits, prose)
+    sampled = sample_text(path, limits, prose, header)
     width = len(sampled.header)
 
     def rows(positions: Sequence[int], tally: Tally) -> Iterator[Piece]:
         lines = _lines(stream_text(stream(path), sampled.head, tally.add_undecoded))
-        found = _body(_rows(lines, sampled.dialect, tally), width)
+        found = _body(_rows(lines, sampled.dialect, tally), width, header != "no")
         while some := list(islice(found, AT_ONCE)):
             if any(len(row) != width for row in some):
                 some = [_fitted(row, width, tally) for row in some]
             columns = list(zip(*some, strict=True))
             yield len(some), [text_array(columns[at]) for at in positions]
 
-    return full_from_text(sampled.header, rows, limits)
+    return replace(full_from_text(sampled.header, rows, limits), doubt=sampled.doubt)
 
 
 def _lines(texts: Iterable[str]) -> Iterator[str]:
@@ -102,11 +103,13 @@ def _open_at_end(lines: list[str], dialect: Dialect) -> bool:
     return False
 
 
-def _body(rows: Iterator[list[str]], width: int) -> Iterator[list[str]]:
-    """Leave out the header, the rule under it, and lines of nothing but blanks."""
-    next(rows, None)
-    below = next(rows, None)
-    first = [] if below is None or (is_rule(below) and any(map(str.strip, below))) else [below]
+def _body(rows: Iterator[list[str]], width: int, headed: bool) -> Iterator[list[str]]:
+    """Leave out the header if there is one, the rule under it, and lines of nothing but blanks."""
+    first: list[list[str]] = []
+    if headed:
+        next(rows, None)
+        below = next(rows, None)
+        first = [] if below is None or (is_rule(below) and any(map(str.strip, below))) else [below]
     for row in chain(first, rows):
         if len(row) > 1 or width == 1 or row[0].strip():
             yield row
