@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gentus.union import OutputColumn, Placement, PlannedTable, Union, UnionPlan
-from gentus.union.report import Unconverted
+from gentus.union.report import ColumnReport
 
 Cells = Sequence[str | None]
 
@@ -38,11 +38,11 @@ class Column:
     query: list[Any]
     table: list[Any]
     said: str
-    failed: Unconverted | None
+    report: ColumnReport
 
     @property
     def unconverted(self) -> int:
-        return self.failed.count if self.failed else 0
+        return self.report.unconverted
 
 
 def write(path: Path, columns: Sequence[Any]) -> Path:
@@ -74,12 +74,12 @@ def unite(
     rows = union.to_arrow().to_pylist()
     assert union.report is not None
     sides = [[row for row in rows if row["_source_table"] == side] for side in "qt"]
-    failed = {one.into: one for one in union.report.tables[1].unconverted}
+    reports = {one.into: one for one in union.report.tables[1].columns}
     columns = []
     for name, pair, target, under in zip(names, pairs, plan.columns, plan.tables[0].columns, strict=True):
         values = [[row[name] for row in side][: len(cells)] for side, cells in zip(sides, pair, strict=True)]
         said = f"{target.note} {under.note}"
-        columns.append(Column(target.type, values[0], values[1], said, failed.get(name)))
+        columns.append(Column(target.type, values[0], values[1], said, reports[name]))
     return union, columns
 
 
@@ -240,11 +240,40 @@ def test_what_does_not_convert_is_counted(tmp_path: Path) -> None:
     assert found.table == [3] + 8 * [None]
     assert union.report is not None
     assert union.report.unconverted == 5
-    (told,) = union.report.to_dict()["tables"][1]["unconverted"]
-    assert (told.pop("count"), told.pop("examples")) == (5, ["many", "few", "some"])
-    assert told == {"from": "c0", "into": "c0", "type": "BIGINT"}
-    (remark,) = union.report.tables[1].remarks()
-    assert remark == "5 values of 'c0' are not BIGINT and became null: 'many', 'few', 'some', .."
+    (told,) = union.report.to_dict()["tables"][1]["columns"]
+    assert told == {
+        **{"from": "c0", "into": "c0", "type": "BIGINT", "nulls": 8, "empty": 1, "unconverted": 5},
+        "taken_as_null": {"n/a": 1, "none": 1},
+        "examples": ["many", "few", "some"],
+    }
+    lost, words = union.report.tables[1].remarks()
+    assert lost == "5 values of 'c0' are not BIGINT and became null: 'many', 'few', 'some', .."
+    assert words == "'c0': 1 'n/a', 1 'none' taken as null"
+
+
+NULL_WORDS = ["None", "N/A", "nAN", "NULL", "NA", "#N/A", "-", "--", ".", "?"]
+
+
+def test_words_for_a_missing_value(tmp_path: Path) -> None:
+    """They are null in a column that is otherwise typed, and text in a column of text; both are counted."""
+    typed = (["1.5", "2"], ["2020-01-31", "2020-02-28"], ["yes", "no"])
+    cases = [([*cells, *NULL_WORDS], [*NULL_WORDS, *cells]) for cells in typed]
+    *columns, text, ids, only = many(
+        tmp_path,
+        *cases,
+        (["Mr. None", *NULL_WORDS], [*NULL_WORDS, " padded ", "  "]),
+        (["007", "NA"], ["NA", "8"]),
+        (["NA", "NA"], ["-"]),
+    )
+    assert [column.type for column in columns] == ["DOUBLE", "DATE", "BOOLEAN"]
+    for column in columns:
+        assert (column.query[2:], column.table[:10]) == ([None] * 10, [None] * 10)
+        assert (column.report.words.total(), column.report.words_are_null) == (10, True)
+        assert (column.report.unconverted, column.report.words["#N/A"]) == (0, 1)
+    assert (text.query[1:], text.table) == (NULL_WORDS, [*NULL_WORDS, " padded ", "  "])
+    assert (text.report.words.total(), text.report.words_are_null, text.report.nulls) == (10, False, 0)
+    assert (ids.type, ids.query, ids.table) == ("VARCHAR", ["007", "NA"], ["NA", "8"])
+    assert (only.type, only.query, only.table) == ("VARCHAR", ["NA", "NA"], ["-"])
 
 
 def test_contradictions_go_with_the_majority(tmp_path: Path) -> None:
@@ -266,7 +295,7 @@ TYPED: list[tuple[Any, Any, str, list[Any]]] = [
     (pa.array([True, False]), ["yes", "N", "2"], "BOOLEAN", [True, False, None]),
     (pa.array([day("2020-01-02")]), ["31.12.2020", "x"], "DATE", [day("2020-12-31"), None]),
     (pa.array([day("2020-01-02")]), pa.array([NIGHT, NOON]), "TIMESTAMP", [NIGHT, NOON]),
-    (pa.array(["1", "2"]), ["3", "x", "null"], "VARCHAR", ["3", "x", None]),
+    (pa.array(["1", "2"]), ["3", "x", "null", ""], "VARCHAR", ["3", "x", "null", None]),
     (["1", "2"], pa.array(["3", "4,5"]), "DOUBLE", [3.0, 4.5]),
     (["x"], pa.array([1.0, 2.5]), "VARCHAR", ["1", "2.5"]),
     (["x"], pa.array([NIGHT, NOON]), "VARCHAR", ["2020-01-01", "2020-01-01 12:00:00"]),
@@ -282,7 +311,7 @@ def test_typed_columns(tmp_path: Path) -> None:
         columns = many(tmp_path, *(case[:2] for case in cases)) if cases else []
         for found, (_, table, kind, expected) in zip(columns, cases, strict=True):
             assert (found.type, found.table) == (kind, expected)
-            nothing = sum(cell in (None, "null") or cell != cell for cell in _cells(table))
+            nothing = sum(cell in (None, "") or cell != cell for cell in _cells(table))
             assert found.unconverted == sum(value is None for value in expected) - nothing, table
 
 

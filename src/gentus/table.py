@@ -10,6 +10,9 @@ Header: TypeAlias = Literal["auto", "yes", "no"]  # whether the first row of del
 HEADERS: tuple[Header, ...] = get_args(Header)
 Rows: TypeAlias = Sequence[Sequence[str | None]]  # cells of rows, as they were read
 EMPTY = frozenset({"", "null", "nan", "none", "n/a"})  # what a cell without a value says, in any case
+# What else people write for a missing value. All of these may be values of a text column (a name, a country),
+# so a union takes them as null only in a column of numbers, dates or booleans.
+NULL_WORDS = (EMPTY - {""}) | {"na", "#n/a", "n.a.", "-", "--", "---", ".", "..", "?", "\\n"}
 
 
 @dataclass(frozen=True, slots=True)

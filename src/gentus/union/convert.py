@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from gentus.lake.formats.typed import text_of
 from gentus.lake.full.rows import FullTable
-from gentus.table import EMPTY
 from gentus.union.plan import DAY_FIRST, FRACTION, OutputColumn, PlannedTable, Reading
-from gentus.union.report import Unconverted
+from gentus.union.report import ColumnReport
 from gentus.union.sql_macros import FALSE, TRUE, WHITE, is_one_of, literal
 from gentus.union.sql_types import EXACT, FLOATS, INTEGERS, ZONED, is_date, is_decimal, is_number, union_type
 
@@ -25,12 +24,6 @@ def trimmed(value: str, kind: str) -> str:
     return f"CASE WHEN {loose} THEN trim({text}, {literal(WHITE)}) ELSE {text} END"
 
 
-def unless_empty(text: str) -> str:
-    """A text, null if it stands for a missing value."""
-    nothing = f"strlen({text}) <= {max(map(len, EMPTY))} AND {is_one_of(text, sorted(EMPTY))}"
-    return f"CASE WHEN {nothing} THEN NULL ELSE {text} END"
-
-
 def bare(text: str) -> str:
     """A text without currency and percent sign; most have none, and replacing is slow."""
     return f"CASE WHEN regexp_matches({text}, {literal(_DRESSED)}) THEN gentus_bare({text}) ELSE {text} END"
@@ -41,18 +34,19 @@ def bare(text: str) -> str:
 
 def conversion_sql(
     table: PlannedTable, full: FullTable, columns: Sequence[OutputColumn], relation: str
-) -> tuple[str, dict[str, Unconverted]]:
-    """A query that converts a table to the result's columns, and the counters of cells that fail in it.
+) -> tuple[str, list[ColumnReport]]:
+    """A query that converts a table to the result's columns, and a report of each, still without counts.
 
-    It selects d0, d1, .. (values), r (the number of the row) and the text of cells that are no value of their
-    type, in columns named by the keys of the counters. Every step is a query around the last one, so that
-    nothing is computed twice.
+    It selects d0, d1, .. (values) and r (the number of the row). For columns that need it, it also selects
+    w0, w1, .. (words that may stand for a missing value) and f0, f1, .. (the text of cells that are not of
+    their column's type). Every step is a query around the last one, so that nothing is computed twice.
     """
     placed = {column.into: column for column in table.columns}
-    cells, texts, bares, parsed, values = (list[str]() for _ in range(5))
-    failed: dict[str, Unconverted] = {}
+    cells, texts, bares, parsed, values, lost = (list[str]() for _ in range(6))
+    reports = []
     for at, column in enumerate(columns):
         target, placement = column.type or "VARCHAR", placed.get(column.name)
+        reports.append(ColumnReport(None if placement is None else placement.source, column.name, target))
         if placement is None:
             values.append(f"CAST(NULL AS {target}) AS d{at}")
             continue
@@ -61,25 +55,37 @@ def conversion_sql(
         own = union_type(native)
         value = _from_typed(cell, own, target)
         if value is None:
-            cells.append(f"{trimmed(f'c{position}', native)} AS {cell}")
-            texts.append(f"{unless_empty(cell)} AS {cell}")
+            cells.append(f"{_text(f'c{position}', full, native, target)} AS {cell}")
+            texts.append(f"CASE WHEN gentus_is_null_word({cell}) THEN {cell} END AS w{at}")
+            lost.append(f"w{at}")
             if target != "VARCHAR":
+                texts.append(f"CASE WHEN gentus_is_null_word({cell}) THEN NULL ELSE {cell} END AS v{at}")
+                cell = f"v{at}"
                 bares.append(f"{bare(cell) if is_number(target) else 'NULL'} AS b{at}")
                 parsed.append(f"{_parsed(cell, f'b{at}', target, placement.read or Reading())} AS p{at}")
             value = _from_text(cell, f"p{at}", target)
         else:
             typed = f"c{position}" if native == own else f"CAST(c{position} AS {own})"
             cells.append(f"{_unless_nan(typed) if own in FLOATS else typed} AS {cell}")
+            if own in FLOATS:
+                cells.append(f"CASE WHEN isnan({typed}) THEN 'NaN' END AS w{at}")
+                lost.append(f"w{at}")
         values.append(f"{value} AS d{at}")
         if value != cell:
-            failed[f"f{at}"] = Unconverted(placement.source, column.name, target)
+            lost.append(f"CASE WHEN d{at} IS NULL THEN CAST({cell} AS VARCHAR) END AS f{at}")
     sql = f"SELECT {', '.join([*cells, 'row AS r'])} FROM {relation}"
-    sql = f"SELECT * REPLACE ({', '.join(texts)}) FROM ({sql})" if texts else sql
-    for step in filter(None, (bares, parsed, values)):
+    for step in filter(None, (texts, bares, parsed, values)):
         sql = f"SELECT *, {', '.join(step)} FROM ({sql})"
     kept = [f"d{at}" for at in range(len(columns))]
-    lost = [f"CASE WHEN d{f[1:]} IS NULL THEN CAST(t{f[1:]} AS VARCHAR) END AS {f}" for f in failed]
-    return f"SELECT {', '.join([*kept, *lost, 'r'])} FROM ({sql})", failed
+    return f"SELECT {', '.join([*kept, *lost, 'r'])} FROM ({sql})", reports
+
+
+def _text(value: str, full: FullTable, native: str, target: str) -> str:
+    """The text of a cell. In a text column it stays as written; only an empty cell of a CSV file is null."""
+    if target != "VARCHAR":
+        return f"nullif({trimmed(value, native)}, '')"
+    text = value if native == "VARCHAR" else text_of(value, native)
+    return text if full.delimiter is None else f"nullif({text}, '')"
 
 
 def _unless_nan(value: str) -> str:

@@ -1,7 +1,8 @@
-"""The report of a union: rows per table, and the values that could not be kept."""
+"""The report of a union: rows per table, what is null and why, and the values that could not be kept."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -19,25 +20,69 @@ _REMARKS = {  # counts of a read, in words
 
 
 @dataclass(slots=True)
-class Unconverted:
-    """Values of a column that are not of the type of the column they go into."""
+class ColumnReport:
+    """What became of the cells that a table has for a column of the result."""
 
-    source: str
+    source: str | None  # the column of the table; None: it has none, and all of its rows are null
     into: str
     type: str
-    count: int = 0
-    examples: list[str] = field(default_factory=list)
+    nulls: int = 0  # in the result
+    words: Counter[str] = field(default_factory=Counter)  # that may stand for a missing value, such as N/A
+    unconverted: int = 0  # values that are not of the type, and became null
+    examples: list[str] = field(default_factory=list)  # of these
 
-    def add(self, values: Any) -> None:
-        """Count those in an Arrow array, which has nulls where a value was converted."""
-        some = len(values) - values.null_count
+    @property
+    def words_are_null(self) -> bool:
+        """Whether words such as N/A were taken as null; in a text column they are text."""
+        return self.type != "VARCHAR"
+
+    @property
+    def empty(self) -> int:
+        """How many cells had no value; all, if the table has no such column."""
+        return self.nulls - self.unconverted - (self.words.total() if self.words_are_null else 0)
+
+    def add(self, values: Any, words: Any, failed: Any) -> None:
+        """Count Arrow arrays: values, words that may mean null (or None), cells that failed (or None)."""
+        self.nulls += values.null_count
+        if words is not None and words.null_count < len(words):
+            for one in words.drop_null().value_counts().to_pylist():
+                self.words[one["values"]] += one["counts"]
+        some = 0 if failed is None else len(failed) - failed.null_count
         if not some:
             return
-        self.count += some
+        self.unconverted += some
         if len(self.examples) < EXAMPLES:
-            for value in values.drop_null().slice(0, 100).to_pylist():
+            for value in failed.drop_null().slice(0, 100).to_pylist():
                 if len(self.examples) < EXAMPLES and value[:80] not in self.examples:
                     self.examples.append(value[:80])
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON, without what there is nothing of."""
+        words = "taken_as_null" if self.words_are_null else "kept_as_text"
+        facts = {
+            "empty": self.empty,
+            words: dict(self.words.most_common()),
+            "unconverted": self.unconverted,
+            "examples": self.examples,
+        }
+        return {
+            **{"from": self.source, "into": self.into, "type": self.type, "nulls": self.nulls},
+            **{name: fact for name, fact in facts.items() if fact},
+        }
+
+    def remarks(self) -> Iterator[str]:
+        """In words, for people; empty cells are not remarkable."""
+        if self.unconverted:
+            examples = ", ".join(map(repr, self.examples))
+            more = ", .." if self.unconverted > len(self.examples) else ""
+            noun, are = ("value", "is") if self.unconverted == 1 else ("values", "are")
+            some = f"{self.unconverted:,} {noun} of {self.source!r} {are}"
+            yield f"{some} not {self.type} and became null: {examples}{more}"
+        if self.words:
+            became = "taken as null" if self.words_are_null else "kept as text"
+            words = ", ".join(f"{count:,} {word!r}" for word, count in self.words.most_common(EXAMPLES))
+            more = ", .." if len(self.words) > EXAMPLES else ""
+            yield f"{self.source!r}: {words}{more} {became}"
 
 
 @dataclass(slots=True)
@@ -46,37 +91,24 @@ class TableReport:
 
     table: str
     rows: int = 0
-    unconverted: list[Unconverted] = field(default_factory=list)
+    columns: list[ColumnReport] = field(default_factory=list)
     tally: Tally = field(default_factory=Tally)
 
+    @property
+    def unconverted(self) -> int:
+        """How many values became null because they are not of their column's type."""
+        return sum(column.unconverted for column in self.columns)
+
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """For JSON: of the columns those that have nulls, or words that may mean null."""
         counts = {name: getattr(self.tally, name) for name in _REMARKS if getattr(self.tally, name)}
-        failed = [
-            {
-                "from": one.source,
-                "into": one.into,
-                "type": one.type,
-                "count": one.count,
-                "examples": one.examples,
-            }
-            for one in self.unconverted
-            if one.count
-        ]
-        return {"table": self.table, "rows": self.rows, "unconverted": failed, **counts}
+        columns = [column.to_dict() for column in self.columns if column.nulls or column.words]
+        return {"table": self.table, "rows": self.rows, "columns": columns, **counts}
 
     def remarks(self) -> Iterator[str]:
         """In words, for people."""
-        for one in self.unconverted:
-            if one.count:
-                examples = ", ".join(map(repr, one.examples))
-                more = ", .." if one.count > len(one.examples) else ""
-                some = (
-                    f"{one.count:,} values of {one.source!r} are"
-                    if one.count > 1
-                    else f"1 value of {one.source!r} is"
-                )
-                yield f"{some} not {one.type} and became null: {examples}{more}"
+        for column in self.columns:
+            yield from column.remarks()
         for name, words in _REMARKS.items():
             if count := getattr(self.tally, name):
                 yield f"{count:,} {words}"
@@ -99,7 +131,7 @@ class UnionReport:
     @property
     def unconverted(self) -> int:
         """How many values became null because they are not of their column's type."""
-        return sum(one.count for table in self.tables for one in table.unconverted)
+        return sum(table.unconverted for table in self.tables)
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from gentus.lake.formats.typed import text_of
 from gentus.lake.full.rows import FullTable, Tally
-from gentus.union.convert import bare, trimmed, unless_empty
+from gentus.union.convert import bare, trimmed
 from gentus.union.sql_types import FLOATS, INTEGERS, ZONED, is_date, is_decimal, is_number, union_type
 
 if TYPE_CHECKING:
@@ -34,14 +34,18 @@ class ColumnShapes:
     orders: Counter[str] = field(init=False)  # of day and month
     times: set[str] = field(init=False)  # of day: "", time or zone
     booleans: set[str] = field(init=False)  # words such as yes and no
+    null_words: Counter[str] = field(init=False)  # such as N/A: null if the other cells are typed, else text
     classes: set[str] = field(init=False)  # n, d, b and t: numbers, dates, booleans, text
 
     def __post_init__(self) -> None:
         """Parse the shapes."""
-        numbers, orders = Counter[str](), Counter[str]()
+        numbers, orders, null_words = Counter[str](), Counter[str](), Counter[str]()
         units, times, booleans, classes = set[str](), set[str](), set[str](), set[str]()
         for shape, count in self.counts.items():
             value_class, how, more = shape.split(":", 2)
+            if value_class == "e":
+                null_words[how] += count
+                continue
             classes.add(value_class)
             if value_class == "n":
                 numbers[more] += count
@@ -52,7 +56,7 @@ class ColumnShapes:
             elif value_class == "b":
                 booleans.add(how)
         parts = {"numbers": numbers, "units": units, "orders": orders, "times": times, "booleans": booleans}
-        for name, value in {**parts, "classes": classes}.items():
+        for name, value in {**parts, "null_words": null_words, "classes": classes}.items():
             object.__setattr__(self, name, value)
 
     @property
@@ -152,7 +156,7 @@ def _count_texts(
         sql = f"{sql} FROM (SELECT * FROM {relation}{limited})"
         for step in (  # each in a query around the last, so that nothing is computed twice
             f"position, {trimmed('t', 'VARCHAR')} AS t",
-            f"position, {unless_empty('t')} AS t",
+            "position, nullif(t, '') AS t",
             f"*, {bare('t')} AS bare, gentus_like_a_date(t) AS dated",
             "*, CASE WHEN dated THEN gentus_stamp(t, true) END AS day_first,"
             " CASE WHEN dated THEN gentus_stamp(t, false) END AS month_first,"

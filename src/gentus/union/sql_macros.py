@@ -1,8 +1,9 @@
 r"""SQL macros that DuckDB runs over every cell: the shape of a cell, and its text as a number or a date.
 
 The shape of a cell is a short text: `n:$:commas.` for $1,200.50 (a number, its currency, how digits are
-grouped), `d:either/:` for 3/4/2020 (a date, the order of day and month, whether a time follows), `b:yes:`, or
-`t::` for text. Types are inferred from the counts of shapes; see `type_inference`.
+grouped), `d:either/:` for 3/4/2020 (a date, the order of day and month, whether a time follows), `b:yes:`,
+`e:N/A:` for a word that may stand for a missing value, or `t::` for text. Types are inferred from the
+counts of shapes; see `type_inference`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
+
+from gentus.table import NULL_WORDS
 
 if TYPE_CHECKING:
     import duckdb
@@ -78,6 +81,7 @@ _PATTERNS = {  # every $NAME in the SQL below
     "LETTERS": r"[A-Za-z]{3}",
     "MONTH_NAME": r"([A-Za-z]{3})[a-z]* ",
     "BOOLEAN": f"(?i:{'|'.join(TRUE + FALSE)})",
+    "NULL_WORD": f"(?i:{'|'.join(map(re.escape, sorted(NULL_WORDS)))})",
     "DIGIT": r"\d",
     "LIKE_A_NUMBER": r"[^\pL]*(?:\pL{1,3}[^\pL]*)?",  # at most a short word, such as a currency
 }
@@ -147,6 +151,7 @@ _MACROS = {
             THEN 'n:' || regexp_extract(x, $MONEY) || ':' || gentus_number_shape(bare)
         ELSE 'n::' || gentus_number_shape(bare) END""",
     "gentus_is_boolean(x)": "regexp_full_match(x, $BOOLEAN)",
+    "gentus_is_null_word(x)": "strlen(x) <= 4 AND regexp_full_match(x, $NULL_WORD)",
     "gentus_plain_date(x)": "regexp_full_match(x, $PLAIN_DATE) AND TRY_CAST(x AS DATE) IS NOT NULL",
     "gentus_like_a_date(x)": "regexp_matches(x, $LIKE_A_DATE) AND NOT gentus_plain_date(x)",
     "gentus_shape(x, date_shape, number_shape)": """CASE
@@ -155,7 +160,8 @@ _MACROS = {
         WHEN regexp_full_match(x, $INT) THEN 'n::int'
         WHEN regexp_full_match(x, $CENTS) THEN 'n::point'
         WHEN NOT regexp_matches(x, $DIGIT)
-            THEN CASE WHEN gentus_is_boolean(x) THEN 'b:' || lower(x) || ':' ELSE 't::' END
+            THEN CASE WHEN gentus_is_boolean(x) THEN 'b:' || lower(x) || ':'
+                WHEN gentus_is_null_word(x) THEN 'e:' || x || ':' ELSE 't::' END
         WHEN gentus_plain_date(x) THEN 'd:any:'
         WHEN gentus_like_a_date(x) THEN coalesce(date_shape, 't::')
         WHEN regexp_full_match(x, $LIKE_A_NUMBER) THEN coalesce(number_shape, 't::')

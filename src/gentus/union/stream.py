@@ -57,14 +57,14 @@ class RowStream:
             positions = [full.positions[column.source] for column in table.columns]
             with as_table_error(table), full.scan(self.duck, positions, report.tally) as relation:
                 rows = relation if self.limit is None else f"(SELECT * FROM {relation} LIMIT {self.limit})"
-                sql, failed = conversion_sql(table, full, self.plan.columns, rows)
-                report.unconverted = list(failed.values())
+                sql, report.columns = conversion_sql(table, full, self.plan.columns, rows)
                 sql = f"SELECT *, {number}::INTEGER AS s{self.fingerprints} FROM ({sql})"
                 for batch in _batches_of(self.duck, sql):
                     if self.stop.is_set():
                         raise KeyboardInterrupt
-                    for name, unconverted in failed.items():
-                        unconverted.add(batch.column(name))
+                    by_name = dict(zip(batch.schema.names, batch.columns, strict=True))
+                    for at, column in enumerate(report.columns):
+                        column.add(*(by_name.get(f"{part}{at}") for part in "dwf"))
                     report.rows += batch.num_rows
                     self.tick(batch.num_rows)
                     yield batch.select(names)

@@ -55,6 +55,7 @@ class FullTable:
     written: bool  # all columns are text, and their types have to be inferred
     scan: Scan = field(repr=False)  # gives a relation with columns c0, c1, .. and `row`
     doubt: str = ""  # why its header looks like data; empty: it does not
+    delimiter: str | None = None  # of delimited text, where a missing value is an empty cell
 
     @property
     def positions(self) -> dict[str, int]:

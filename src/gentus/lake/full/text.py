@@ -36,7 +36,8 @@ def full_text(path: Location, limits: Limits, prose: bool = False, header: Heade
             columns = list(zip(*some, strict=True))
             yield len(some), [text_array(columns[at]) for at in positions]
 
-    return replace(full_from_text(sampled.header, rows, limits), doubt=sampled.doubt)
+    full = full_from_text(sampled.header, rows, limits)
+    return replace(full, doubt=sampled.doubt, delimiter=sampled.dialect.delimiter)
 
 
 def _lines(texts: Iterable[str]) -> Iterator[str]:
