@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import openpyxl
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -49,7 +50,12 @@ def table_of(path: Path, table: str = "unioned") -> list[tuple[Any, ...]]:
         if path.suffix in (".duckdb", ".db"):
             duck.execute(f"ATTACH '{path}' AS result (READ_ONLY)")
             return duck.execute(f'SELECT * FROM result."{table}"').fetchall()
-        kind = {".parquet": "parquet", ".csv": "csv", ".tsv": "csv"}[path.suffix]
+        if path.suffix == ".sqlite":
+            with closing(sqlite3.connect(path)) as database:
+                return database.execute(f'SELECT * FROM "{table}"').fetchall()
+        if path.suffix == ".xlsx":
+            return list(openpyxl.load_workbook(path)[table].iter_rows(min_row=2, values_only=True))
+        kind = {".parquet": "parquet", ".csv": "csv", ".tsv": "csv", ".jsonl": "json"}[path.suffix]
         return duck.execute(f"SELECT * FROM read_{kind}('{path}')").fetchall()
 
 
@@ -74,7 +80,9 @@ def taken(plan: UnionPlan) -> list[dict[str, Any]]:
 # --- from the command line -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".parquet", ".duckdb", ".db"])
+@pytest.mark.parametrize(
+    "suffix", [".csv", ".tsv", ".jsonl", ".parquet", ".duckdb", ".db", ".sqlite", ".xlsx"]
+)
 def test_search_and_union(run: Run, index_path: Path, lake: Path, tmp_path: Path, suffix: str) -> None:
     out = tmp_path / f"all the fish{suffix}"
     ran = run("union", index_path, lake / "fish_0.csv", "-o", out, "-k", 5, "--json")
@@ -173,7 +181,7 @@ def test_what_is_there_is_not_overwritten(run: Run, index_path: Path, lake: Path
     copied = shutil.copy(lake / "fish_0.csv", tmp_path / "query.csv")
     for said, path in {
         "is read by this union": copied,
-        "has to end in one of .csv": tmp_path / "out.xlsx",
+        "has to end in one of .csv": tmp_path / "out.docx",
         "there is no folder": tmp_path / "no" / "out.csv",
         "is not a file": tmp_path,
         "is not a DuckDB file": tmp_path / "text.db",
@@ -516,8 +524,15 @@ def test_other_tables_of_a_database_stay(run: Run, document: dict[str, Any], tmp
     assert (ran.code, table_of(database, "mine")) == (1, [(42,)])
     with closing(sqlite3.connect(tmp_path / "lite.db")) as lite:
         lite.execute("CREATE TABLE t (a)")
-    ran = run("union", "--plan", plan, "-o", tmp_path / "lite.db")
-    assert (ran.code, "is not a DuckDB file" in ran.err) == (1, True)
+        lite.execute("INSERT INTO t VALUES (42)")
+        lite.commit()
+    arguments = ("union", "--plan", plan, "-o", tmp_path / "lite.db")  # SQLite by its content
+    assert run(*arguments).code == 0
+    shutil.copy(tmp_path / "lite.db", copied := tmp_path / "lite.sqlite")
+    assert (table_of(copied, "t"), len(table_of(copied))) == ([(42,)], 2)
+    assert "already has a table 'unioned'" in run(*arguments).err
+    assert run(*arguments, "--force").code == 0
+    assert "is not an SQLite file" in run("union", "--plan", plan, "-o", database, "--format", "sqlite").err
 
 
 # --- full disks, little memory, and being stopped ------------------------------------------------------
@@ -542,13 +557,13 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> UnionPlan:
     return Union(planned(folder, [["key", "number"], *rows], [["k", "n"], *rows[::-1]])).resolved_plan()
 
 
-@pytest.mark.parametrize("name", ["out.csv", "out.parquet", "out.duckdb"])
+@pytest.mark.parametrize("name", ["out.csv", "out.parquet", "out.duckdb", "out.xlsx", "out.sqlite"])
 def test_a_full_disk(tmp_path: Path, name: str) -> None:
     chance = random.Random(0)
     rows = [["key"], *([chance.randbytes(100).hex()] for _ in range(3000))]
     union = Union(Union(planned(tmp_path, rows, rows)).resolved_plan())
     before = sorted(os.listdir(tmp_path))
-    with largest_file(64 << 10), pytest.raises(OutputError, match="there is no room on the disk"):
+    with largest_file(64 << 10), pytest.raises(OutputError, match="no room on the disk"):
         union.write(Output.by_name(tmp_path / name))
     assert sorted(os.listdir(tmp_path)) == before
 

@@ -1,13 +1,14 @@
 """Unions: the rows of a query and of the tables that belong under it, in one file.
 
-In: a query, tables, and their alignments with it. Out: a CSV, TSV, Parquet or DuckDB file, and a report. The
-package may import `align`, `lake` and what is before them. `union` runs the stages, in this order:
+In: a query, tables, and their alignments with it. Out: a file (CSV, TSV, JSON Lines, Parquet, Excel, SQLite
+or DuckDB) and a report. The package may import `align`, `lake` and what is before them. `union` runs the
+stages, in this order:
 
 - plan: `draft` (from alignments), `plan` (the plan and its JSON), `resolve` (types that the plan leaves out,
   from the `shapes` of all cells, by the rules of `type_inference`);
 - convert: `sources` (the tables, opened), `convert` (SQL from cells to values; `sql_macros`, `sql_types`);
 - stream: `stream` (all rows in batches), `distinct` (the first of equal rows), `session` (bounded memory);
-- write: `output` (complete or not at all), `report`.
+- write: `output` (complete or not at all), `excel`, `sqlite`, `report`.
 """
 
 from gentus.union.errors import PlanError

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import errno
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+_NO_ROOM = "there is no room on the disk"
 
 
 class PlanError(ValueError):
@@ -24,15 +27,24 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 @contextmanager
 def as_output_error(path: Path, failed: str = "was not written") -> Iterator[None]:
-    """Turn errors of DuckDB into messages about the output that say what to do."""
+    """Turn errors of DuckDB and of the disk into messages about the output that say what to do.
+
+    A reader of standard output that has closed it raises `BrokenPipeError`, as in Python.
+    """
     import duckdb
 
     try:
         yield
     except duckdb.Error as error:
         message = (str(error).strip().splitlines() or ["no further detail"])[0]
+        if "Broken pipe" in str(error):
+            raise BrokenPipeError from error
         if isinstance(error, duckdb.OutOfMemoryException):
             message += "; give it more memory"
         elif any(words in str(error) for words in ("No space left", "File too large", "not enough space")):
-            message = "there is no room on the disk"
+            message = _NO_ROOM
         raise OutputError(f"{path} {failed}: {message}") from error
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
+            raise
+        raise OutputError(f"{path} {failed}: {_NO_ROOM}") from error

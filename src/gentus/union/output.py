@@ -1,4 +1,4 @@
-"""The output of a union: CSV, TSV, Parquet or a table of a DuckDB file, complete or not at all."""
+"""The output of a union: a file by its format, complete or not at all, or a stream on standard output."""
 
 from __future__ import annotations
 
@@ -6,23 +6,33 @@ import errno
 import os
 from collections.abc import Callable
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gentus.lake.files import SQLITE, magic
 from gentus.lake.formats.detect import is_database
 from gentus.lake.formats.typed import quoted
 from gentus.lake.location import Location, as_location
 from gentus.union.errors import OutputError, as_output_error
+from gentus.union.excel import check_sheet, write_excel
 from gentus.union.plan import UnionPlan
 from gentus.union.session import NO_EXTENSIONS
 from gentus.union.sql_macros import literal
+from gentus.union.sqlite import MOST_COLUMNS as SQLITE_COLUMNS
+from gentus.union.sqlite import as_sqlite_error, sqlite_tables, write_sqlite
 
 if TYPE_CHECKING:
     import duckdb
 
-FORMATS = {".csv": "csv", ".tsv": "tsv", ".parquet": "parquet", ".duckdb": "duckdb", ".db": "duckdb"}
+FORMATS = {  # by the end of the name
+    **{".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".parquet": "parquet", ".xlsx": "xlsx"},
+    **{".duckdb": "duckdb", ".db": "duckdb", ".sqlite": "sqlite", ".sqlite3": "sqlite"},
+}
+STREAMS = ("csv", "tsv", "jsonl", "parquet")  # formats that can be written to standard output
+STDOUT = Path("-")
 TABLE = "unioned"
+_STDOUT_FILE = Path("/dev/stdout")
 _PROVENANCE = ("_source_table", "_source_row")
 _FORMULA = r"^[=+\-@\t\r]"
 _NUMBER = r"[+-]?(?:\d[\d.,]*|\.\d+)(?:[eE][+-]?\d+)?\s?%?"
@@ -32,20 +42,29 @@ _NUMBER = r"[+-]?(?:\d[\d.,]*|\.\d+)(?:[eE][+-]?\d+)?\s?%?"
 class Output:
     """The file to write, and its format."""
 
-    path: Path
+    path: Path  # - for standard output
     format: str
-    table: str = TABLE  # in a DuckDB file
+    table: str = TABLE  # in a database; in Excel, the sheet
     guard_formulas: bool = False  # in CSV
     force: bool = False  # replace a file or table that exists
 
     @classmethod
     def by_name(
-        cls, path: Path, table: str = TABLE, guard_formulas: bool = False, force: bool = False
+        cls,
+        path: Path,
+        table: str = TABLE,
+        guard_formulas: bool = False,
+        force: bool = False,
+        format: str | None = None,
     ) -> Output:
-        """The format follows from the suffix of the path."""
-        format = FORMATS.get(path.suffix.lower())
+        """The format, unless it is given, follows from the suffix of the path; on stdout it is CSV."""
+        format = format or ("csv" if path == STDOUT else FORMATS.get(path.suffix.lower()))
         if format is None:
             raise OutputError(f"{path}: the name has to end in one of {', '.join(FORMATS)}")
+        if path == STDOUT and format not in STREAMS:
+            raise OutputError(f"{format} cannot be written to standard output; name a file")
+        if path.suffix.lower() == ".db" and path.is_file() and magic(path) == SQLITE:
+            format = "sqlite"
         if guard_formulas and format not in ("csv", "tsv"):
             raise OutputError(
                 "formulas are only guarded in .csv and .tsv; the other formats store text as text"
@@ -55,17 +74,29 @@ class Output:
     @property
     def adds_to_file(self) -> bool:
         """Whether a table is added to a database that exists."""
-        return self.format == "duckdb" and self.path.exists()
+        return self.format in _DATABASES and self.path.exists()
 
     def check(self, plan: UnionPlan) -> None:
         """Raise `OutputError` before any work is done if the result could not be written."""
         for source in plan.sources:
             if source.path is not None and _same(self.path, as_location(source.path)):
                 raise OutputError(f"{self.path} is read by this union; write to another file")
+        columns = len(result_columns(plan))
+        if self.format == "xlsx":
+            check_sheet(self.table, columns)
+        elif self.format == "sqlite" and columns > SQLITE_COLUMNS:
+            raise OutputError(
+                f"the result has {columns:,} columns, a table of SQLite at most {SQLITE_COLUMNS:,};"
+                " write .duckdb or .parquet instead"
+            )
         self.check_path()
 
     def check_path(self) -> None:
         """The same checks as far as they need no plan."""
+        if self.path == STDOUT:
+            if not _STDOUT_FILE.exists():
+                raise OutputError(f"this system has no {_STDOUT_FILE}; name a file to write to")
+            return
         folder = self.path.parent
         if not folder.is_dir():
             raise OutputError(f"there is no folder {folder}")
@@ -75,18 +106,26 @@ class Output:
             return
         if not self.path.is_file():
             raise OutputError(f"{self.path} is not a file")
-        if self.format == "duckdb":
-            with self.path.open("rb") as file:
-                start = file.read(16)
-            if not is_database(start) or start.startswith(b"SQLite"):
-                raise OutputError(f"{self.path} is not a DuckDB file; write to another one")
-            if not self.force and self.table.casefold() in _tables(self.path):
-                raise OutputError(
-                    f"{self.path} already has a table {self.table!r}; --force replaces it,"
-                    " --table-name chooses another name"
-                )
+        if self.format in _DATABASES:
+            self._check_database()
         elif not self.force:
             raise OutputError(f"{self.path} already exists; --force replaces it")
+
+    def _check_database(self) -> None:
+        """It is one of the format, and the table is new or may be replaced."""
+        with self.path.open("rb") as file:
+            start = file.read(16)
+        if not is_database(start) or (start == SQLITE) != (self.format == "sqlite"):
+            raise OutputError(f"{self.path} is not {_DATABASES[self.format]} file; write to another one")
+        tables = sqlite_tables(self.path) if self.format == "sqlite" else _tables(self.path)
+        if not self.force and self.table.casefold() in tables:
+            raise OutputError(
+                f"{self.path} already has a table {self.table!r}; --force replaces it,"
+                " --table-name chooses another name"
+            )
+
+
+_DATABASES = {"duckdb": "a DuckDB", "sqlite": "an SQLite"}
 
 
 def _tables(path: Path) -> set[str]:
@@ -135,6 +174,12 @@ def result_columns(plan: UnionPlan) -> list[str]:
     )
 
 
+def result_types(plan: UnionPlan) -> list[tuple[str, str]]:
+    """The names and types of all columns of the result."""
+    types = [*(column.type or "VARCHAR" for column in plan.columns), "VARCHAR", "BIGINT"]
+    return list(zip(result_columns(plan), types, strict=False))
+
+
 def _provenance_names(plan: UnionPlan) -> tuple[str, ...]:
     """The names of the provenance columns; numbered if the query is a union and has such columns itself."""
     taken = {column.name.casefold() for column in plan.columns}
@@ -148,6 +193,14 @@ def _provenance_names(plan: UnionPlan) -> tuple[str, ...]:
 # --- writing -------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What was written: the number of rows, and what the format could not hold as it was."""
+
+    rows: int
+    notes: list[str] = field(default_factory=list)
+
+
 def write_rows(
     output: Output,
     plan: UnionPlan,
@@ -155,30 +208,38 @@ def write_rows(
     scratch: Path,
     rows: str,
     row_bytes: float,
-) -> int:
-    """Write a relation of all rows, given the bytes per row, and return their number.
+) -> Written:
+    """Write a relation of all rows, given the bytes per row.
 
-    It is written to a file in the scratch folder, or to a table of a database that exists.
+    It is written to a file in the scratch folder, to stdout, or to a table of a database that exists.
     """
+    file = output.path if output.adds_to_file else scratch / f"new.{output.format}"
     if output.format == "duckdb":
-        file = output.path if output.adds_to_file else scratch / "new.duckdb"
-        return _create_table(duck, file, output, result_sql(plan, rows))
+        return Written(_create_table(duck, file, output, result_sql(plan, rows)))
+    if output.format == "sqlite":
+        with as_sqlite_error(output.path):
+            return Written(
+                *write_sqlite(duck, result_sql(plan, rows), result_types(plan), file, output.table)
+            )
+    if output.format == "xlsx":
+        return Written(*write_excel(duck, result_sql(plan, rows), result_types(plan), file, output.table))
     text = _guarded if output.guard_formulas else str
     options = _OPTIONS[output.format]
     if output.format == "parquet":  # a row group is held in memory: fewer rows if they are long
         group = min(_ROW_GROUP, int(_ROW_GROUP_BYTES / max(1.0, row_bytes)) // _STEP * _STEP)
         options = f"{options}, ROW_GROUP_SIZE {max(_STEP, group)}"
-    file = scratch / f"new.{output.format}"
+    file = _STDOUT_FILE if output.path == STDOUT else file
     sql = result_sql(plan, rows, text, _guarded_name if output.guard_formulas else str)
-    if output.format != "parquet" and len(result_columns(plan)) == 1:  # a blank line would be no row
+    if output.format in ("csv", "tsv") and len(result_columns(plan)) == 1:  # a blank line would be no row
         sql = f"SELECT coalesce(CAST(COLUMNS(*) AS VARCHAR), '') FROM ({sql})"
     ((count,),) = duck.execute(f"COPY ({sql}) TO {literal(str(file))} ({options})").fetchall()
-    return int(count)
+    return Written(int(count))
 
 
 _OPTIONS = {
     "csv": "FORMAT csv, HEADER, DELIMITER ',', NULLSTR ''",
     "tsv": "FORMAT csv, HEADER, DELIMITER '\t', NULLSTR ''",
+    "jsonl": "FORMAT json",
     "parquet": "FORMAT parquet, COMPRESSION zstd",
 }
 _ROW_GROUP, _ROW_GROUP_BYTES, _STEP = 122_880, 8 << 20, 2048
@@ -228,7 +289,7 @@ _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.E
 def put_in_place(output: Output, scratch: Path) -> None:
     """Give a finished file its name in one step; a file created in the meantime stays, unless forced."""
     file = scratch / f"new.{output.format}"
-    if not file.exists():  # a table that was added to a database
+    if not file.exists():  # standard output, or a table that was added to a database
         return
     with file.open("rb+") as written:
         os.fsync(written.fileno())

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from gentus.lake import Limits
 from gentus.progress import Progress
 from gentus.union.errors import OutputError, as_output_error
-from gentus.union.output import TABLE, Output, put_in_place, result_columns, result_sql, write_rows
+from gentus.union.output import STDOUT, TABLE, Output, put_in_place, result_columns, result_sql, write_rows
 from gentus.union.plan import UnionPlan
 from gentus.union.report import UnionReport
 from gentus.union.resolve import resolve_plan
@@ -55,14 +55,16 @@ class Union:
         """Write the output, complete or not at all."""
         started = time.perf_counter()
         output.check(self.plan)
-        with as_output_error(output.path), open_session(self.memory, output.path) as session:
+        folder = None if output.path == STDOUT else output.path
+        with as_output_error(output.path), open_session(self.memory, folder) as session:
             with self._rows(session, progress) as rows, self._writer(session) as duck:
                 write = partial(write_rows, output, rows.plan, duck, session.scratch)
-                count = stream_into(duck, rows, session, write)
+                written = stream_into(duck, rows, session, write)
             put_in_place(output, session.scratch)
-        self.report = _report(rows, str(output.path), count, len(result_columns(rows.plan)))
+        self.report = _report(rows, str(output.path), written.rows, len(result_columns(rows.plan)))
+        self.report.notes += written.notes
         self.report.seconds = time.perf_counter() - started
-        self.report.bytes = output.path.stat().st_size
+        self.report.bytes = None if output.path == STDOUT else output.path.stat().st_size
         return self.report
 
     def write_csv(
@@ -88,6 +90,18 @@ class Union:
     ) -> UnionReport:
         """Write a table of a DuckDB file; the others in it stay."""
         return self.write(Output(Path(path), "duckdb", table, force=force))
+
+    def write_sqlite(
+        self, path: str | os.PathLike[str], table: str = TABLE, *, force: bool = False
+    ) -> UnionReport:
+        """Write a table of an SQLite file; the others in it stay."""
+        return self.write(Output(Path(path), "sqlite", table, force=force))
+
+    def write_excel(
+        self, path: str | os.PathLike[str], sheet: str = TABLE, *, force: bool = False
+    ) -> UnionReport:
+        """Write an Excel workbook of one sheet."""
+        return self.write(Output(Path(path), "xlsx", sheet, force=force))
 
     def to_arrow(self) -> pa.Table:
         """All rows, in memory."""

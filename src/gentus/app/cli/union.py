@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -35,7 +35,15 @@ def union(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("-o", "--out", help="The file to write: .csv, .tsv, .parquet, .duckdb or .db."),
+        typer.Option(
+            "-o",
+            "--out",
+            help="The file to write: .csv, .tsv, .jsonl, .parquet, .xlsx, .sqlite or .duckdb; - is stdout.",
+        ),
+    ] = None,
+    format: Annotated[
+        Literal["csv", "tsv", "jsonl", "parquet", "xlsx", "sqlite", "duckdb"] | None,
+        typer.Option(help="The format. Default: by the end of the file's name; csv on stdout."),
     ] = None,
     k: Annotated[
         int | None, typer.Option("-k", min=1, help="Append the best k tables that fit. Default: 5.")
@@ -60,7 +68,8 @@ def union(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and write nothing.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     table_name: Annotated[
-        str | None, typer.Option(help="The name of the table in a DuckDB file. Default: unioned.")
+        str | None,
+        typer.Option(help="The name of the table in a database, or of the sheet. Default: unioned."),
     ] = None,
     guard_formulas: Annotated[
         bool,
@@ -73,14 +82,18 @@ def union(
 ) -> None:
     """Append the rows of unionable tables to yours, in its columns and types, in one file."""
     from gentus.progress import terminal_progress
-    from gentus.union.output import TABLE, Output
+    from gentus.union.output import STDOUT, TABLE, Output
     from gentus.union.session import check_memory
     from gentus.union.union import Union
 
     check_memory(memory)
     if out is None and not dry_run:
         raise typer.BadParameter("name the file to write", param_hint="-o")
-    output = None if out is None else Output.by_name(out, table_name or TABLE, guard_formulas, force)
+    if out == STDOUT and as_json and not dry_run:
+        raise typer.BadParameter("rows and report cannot both go to stdout; name a file", param_hint="--json")
+    output = None
+    if out is not None:
+        output = Output.by_name(out, table_name or TABLE, guard_formulas, force, format)
     if output is not None and not dry_run:
         output.check_path()
     progress = terminal_progress()
@@ -112,6 +125,8 @@ def union(
             _show_plan(plan, as_json)
             return
         report = Union(plan, memory=memory).write(output, progress)
+    for note in report.notes[len(plan.notes) :]:
+        say(note)
     if as_json:
         emit(report.to_dict())
     _show_report(report)
@@ -251,7 +266,8 @@ def _show_report(report: UnionReport) -> None:
         grid.add_row(escape(table.table), f"{table.rows:,}", *([remark] if any(remarks) else []))
     console(stderr=True).print(grid)
     removed = f", {report.duplicates_removed:,} equal rows removed" if report.distinct else ""
+    where = "on stdout" if report.bytes is None else f"in {report.output}"
+    size = "" if report.bytes is None else f"{report.bytes:,} bytes, "
     say(
-        f"{report.rows:,} rows and {report.columns:,} columns in {report.output}{removed}"
-        f" ({report.bytes or 0:,} bytes, {report.seconds:.1f} s)"
+        f"{report.rows:,} rows and {report.columns:,} columns {where}{removed} ({size}{report.seconds:.1f} s)"
     )

@@ -44,6 +44,7 @@ in between: drop or change entries of a table's "columns".
 The query is exactly one of: table (a name in the lake), path (a file in {folders}), rows (a list of objects).
 """
 
+_NEW_FILES = (".csv", ".tsv", ".jsonl", ".parquet", ".xlsx")
 _Table = Annotated[str | None, Field(description="The query, as the name of a table of the lake.")]
 _Path = Annotated[str | None, Field(description="The query, as the path of a file.")]
 _Rows = Annotated[
@@ -158,7 +159,9 @@ class Tools:
         self,
         query: OpenQuery,
         plan: _Plan,
-        output: Annotated[str, Field(description="A new file to write: .csv, .tsv or .parquet.")],
+        output: Annotated[
+            str, Field(description="A new file to write: .csv, .tsv, .jsonl, .parquet or .xlsx.")
+        ],
     ) -> dict[str, Any]:
         """Write a planned union to a new file, and report its rows and what was left out or changed."""
         file = self.allowed_path(output)
@@ -166,8 +169,8 @@ class Tools:
         for folder in (index.layout.root, as_location(index.config.lake)):
             if isinstance(folder, Path) and file.is_relative_to(folder.resolve()):
                 raise ApiError(403, "lake and index are not written to; choose another folder")
-        if file.suffix.lower() not in (".csv", ".tsv", ".parquet"):
-            raise ApiError(422, f"{output}: the name has to end in .csv, .tsv or .parquet")
+        if file.suffix.lower() not in _NEW_FILES:
+            raise ApiError(422, f"{output}: the name has to end in one of {', '.join(_NEW_FILES)}")
         progress = client_union.CancellableProgress(self._cancellation(), self.service.settings.union_rows)
         with query() as resolved:
             union = Union(client_union.parse_plan(self.service, plan, resolved.source), limits=index.limits)

@@ -1,0 +1,185 @@
+"""Excel, SQLite and standard output: every value is kept, or said to have changed."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+import zipfile
+from contextlib import closing
+from pathlib import Path
+
+import duckdb
+import openpyxl
+import pytest
+
+from gentus.union import OutputColumn, Placement, PlannedTable, Union, UnionPlan, excel
+from gentus.union.errors import OutputError
+from gentus.union.output import Output
+
+MAIN = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
+
+
+def parquet(path: Path, sql: str) -> UnionPlan:
+    """The plan of a union of one typed table."""
+    with closing(duckdb.connect()) as duck:
+        duck.execute(f"COPY ({sql}) TO '{path}' (FORMAT parquet)")
+        names = [row[0] for row in duck.execute(f"DESCRIBE FROM '{path}'").fetchall()]
+    placed = tuple(Placement(name, name) for name in names)
+    columns = tuple(OutputColumn(name) for name in names)
+    return UnionPlan(PlannedTable(path.name, str(path), None, placed), (), columns, provenance=False)
+
+
+def values(*cells: str) -> str:
+    """SQL of a table with a column for every value, and a row of nulls above them."""
+    columns = ", ".join(f"{cell} AS c{at}" for at, cell in enumerate(cells))
+    nulls = ", ".join(f"CASE WHEN i THEN c{at} END AS c{at}" for at in range(len(cells)))
+    return f"SELECT {nulls} FROM (SELECT {columns}), (VALUES (false), (true)) v(i) ORDER BY i"
+
+
+def test_excel_keeps_values_and_says_what_is_text(tmp_path: Path) -> None:
+    cells = {
+        "12345::BIGINT": 12345,
+        "-999999999999999::BIGINT": -999999999999999,
+        "1234567890123456::BIGINT": "1234567890123456",
+        "0.1::DOUBLE + 0.2": 0.1 + 0.2,
+        "1e300::DOUBLE": 1e300,
+        "'inf'::DOUBLE": "inf",
+        "-12.50::DECIMAL(18,2)": -12.5,
+        "1234567890123456.78::DECIMAL(18,2)": "1234567890123456.78",
+        "true": True,
+        "DATE '2020-02-29'": datetime.datetime(2020, 2, 29),
+        "DATE '1899-12-31'": "1899-12-31",
+        "TIMESTAMP '2020-02-29 23:59:59'": datetime.datetime(2020, 2, 29, 23, 59, 59),
+        "TIME '06:30:00'": datetime.time(6, 30),
+        "TIMESTAMPTZ '2020-01-01 10:00:00+02'": "2020-01-01 08:00:00+00",
+        **{f"'{text}'": text for text in ("=1+1", "#N/A", "http://a.b", "-1", "007", "a  b", "a\r\nb\tc")},
+        "'<b>&amp;</b>\"'": '<b>&amp;</b>"',
+    }
+    report = Union(parquet(tmp_path / "q.parquet", values(*cells))).write_excel(tmp_path / "o.xlsx", "A & B")
+    sheet = openpyxl.load_workbook(tmp_path / "o.xlsx")["A & B"]
+    header, nothing, row = sheet.iter_rows()
+    assert [cell.value for cell in header] == [f"c{at}" for at in range(len(cells))]
+    assert [cell.value for cell in row] == list(cells.values())
+    assert {cell.data_type for cell in row} == {"n", "b", "d", "s"}  # neither formulas nor errors
+    assert [cell.value for cell in nothing] == [None] * len(cells)
+    text = {2: "have more than 15 digits", 5: "are infinite", 7: "have more than 15 digits"}
+    text |= {10: "are not between March 1900 and 9999", 13: "have a zone"}
+    assert report.notes == [f"1 values of 'c{at}' {why} and are text in Excel" for at, why in text.items()]
+
+
+def test_excel_escapes_what_xml_has_not(tmp_path: Path) -> None:
+    plan = parquet(tmp_path / "q.parquet", values("chr(1) || 'a'", "'_x0041_'", "'_x_'"))
+    Union(plan).write_excel(tmp_path / "o.xlsx")
+    with zipfile.ZipFile(tmp_path / "o.xlsx") as archive:
+        assert archive.testzip() is None
+        sheet = ET.fromstring(archive.read("xl/worksheets/sheet1.xml"))
+    cells = [cell.text or "" for cell in sheet.iter(f"{MAIN}t")][3:]
+    unescaped = [re.sub("_x([0-9A-F]{4})_", lambda found: chr(int(found[1], 16)), cell) for cell in cells]
+    assert unescaped == ["\x01a", "_x0041_", "_x_"]
+
+
+def test_what_a_sheet_cannot_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "o.xlsx"
+    long = parquet(tmp_path / "long.parquet", "SELECT repeat('é', 32768) AS t")
+    many = parquet(tmp_path / "many.parquet", "SELECT i FROM range(100) r(i)")
+    wide = parquet(tmp_path / "wide.parquet", "SELECT 1 AS a, 2 AS b")
+    monkeypatch.setattr(excel, "MOST_ROWS", 100)
+    monkeypatch.setattr(excel, "MOST_COLUMNS", 1)
+    for said, plan, sheet in (
+        ("row 1 of 't' has 32,768 characters, a cell of Excel at most 32,767; write .csv", long, "s"),
+        ("more rows than a sheet, 100; write .csv, .parquet or .sqlite instead", many, "s"),
+        ("has 2 columns, a sheet at most 1; write .csv", wide, "s"),
+        ("a sheet cannot be called 'a/b'", many, "a/b"),
+    ):
+        with pytest.raises(OutputError, match=re.escape(said)):
+            Union(plan).write_excel(out, sheet)
+    assert sorted(os.listdir(tmp_path)) == ["long.parquet", "many.parquet", "wide.parquet"]
+    monkeypatch.setattr(excel, "MOST_ROWS", 101)
+    assert Union(many).write_excel(out).rows == 100
+
+
+def test_sqlite_keeps_values(tmp_path: Path) -> None:
+    cells = {
+        "9223372036854775807::BIGINT": ("INTEGER", 9223372036854775807),
+        "9223372036854775808::UBIGINT": ("TEXT", "9223372036854775808"),
+        "true": ("INTEGER", 1),
+        "0.1::DOUBLE": ("REAL", 0.1),
+        "12.50::DECIMAL(9,2)": ("REAL", 12.5),
+        "1234567890123456.78::DECIMAL(18,2)": ("TEXT", "1234567890123456.78"),
+        "DATE '1066-10-14'": ("TEXT", "1066-10-14"),
+        "TIMESTAMP '2020-01-01 10:00:00.5'": ("TEXT", "2020-01-01 10:00:00.5"),
+        "TIMESTAMPTZ '2020-01-01 10:00:00+02'": ("TEXT", "2020-01-01 08:00:00+00:00"),
+        "'\\x00\\xFF'::BLOB": ("BLOB", b"\0\xff"),
+        "'007'": ("TEXT", "007"),
+    }
+    plan = parquet(tmp_path / "q.parquet", values(*cells))
+    report = Union(plan).write_sqlite(tmp_path / "o.sqlite", 'my "table"')
+    said = "'c{}' is {}, which SQLite lacks, and is text there"
+    assert report.notes == [said.format(1, "UBIGINT"), said.format(5, "DECIMAL(18,2)")]
+    with closing(sqlite3.connect(tmp_path / "o.sqlite")) as database:
+        types = [row[2] for row in database.execute("PRAGMA table_info('my \"table\"')")]
+        rows = database.execute('SELECT * FROM "my ""table"""').fetchall()
+    assert types == [kind for kind, _ in cells.values()]
+    assert rows == [(None,) * len(cells), tuple(value for _, value in cells.values())]
+
+
+def test_an_sqlite_file_that_is_in_use_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, out = parquet(tmp_path / "q.parquet", "SELECT 1 AS a"), tmp_path / "o.sqlite"
+    with closing(sqlite3.connect(out)) as database:
+        database.execute("CREATE TABLE mine AS SELECT 42 AS a")
+        database.execute("BEGIN IMMEDIATE")
+        monkeypatch.setattr("gentus.union.sqlite.SECONDS", 0.1)
+        with pytest.raises(OutputError, match="another program is writing to it"):
+            Union(plan).write_sqlite(out)
+        database.rollback()
+        assert database.execute("SELECT name FROM sqlite_master").fetchall() == [("mine",)]
+
+
+# --- standard output -----------------------------------------------------------------------------------
+
+
+def command(plan: Path, *arguments: str) -> list[str]:
+    return [sys.executable, "-m", "gentus.app.cli.main", "union", "--plan", str(plan), *arguments]
+
+
+@pytest.fixture(scope="module")
+def long_plan(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("long")
+    parquet(folder / "q.parquet", "SELECT i, 'é ' || i AS t FROM range(200000) r(i)").save(
+        folder / "plan.json"
+    )
+    return folder / "plan.json"
+
+
+@pytest.mark.parametrize("format", ["csv", "jsonl"])
+def test_stdout_has_the_bytes_of_the_file(long_plan: Path, tmp_path: Path, format: str) -> None:
+    ran = subprocess.run(command(long_plan, "-o", "-", "--format", format), capture_output=True, check=True)
+    Union(UnionPlan.load(long_plan)).write(Output.by_name(tmp_path / f"o.{format}"))
+    assert ran.stdout == (tmp_path / f"o.{format}").read_bytes()
+    assert b"200,000 rows and 2 columns on stdout (" in ran.stderr
+
+
+def test_a_closed_pipe_ends_quietly(long_plan: Path) -> None:
+    with subprocess.Popen(
+        command(long_plan, "-o", "-"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == b"i,t\n"
+        process.stdout.close()
+        assert (process.wait(60), process.stderr.read()) == (0, b"")
+
+
+def test_what_cannot_go_to_stdout(long_plan: Path) -> None:
+    for said, arguments in {
+        "xlsx cannot be written to standard output; name a file": ["--format", "xlsx"],
+        "rows and report cannot both go to stdout": ["--json"],
+    }.items():
+        ran = subprocess.run(command(long_plan, "-o", "-", *arguments), capture_output=True, check=False)
+        assert (ran.returncode > 0, ran.stdout) == (True, b"")
+        assert said in " ".join(ran.stderr.decode().replace("│", " ").split())
