@@ -97,12 +97,13 @@ def obvious(
         seen.add(item.name)
         entry = known.get(item.name)
         if isinstance(item, Skipped):
-            decided[item.name] = Status.UNREADABLE
+            lost = whole and entry is not None and entry.skipped is None
+            decided[item.name] = Status.WITHDRAWN if lost else Status.UNREADABLE
             continue
-        if entry is None or entry == Entry(entry.name, entry.path):
-            decided[item.name] = Status.NEW
+        if entry is None or entry.skipped is not None:
+            decided[item.name] = Status.NEW if entry is None else Status.RETRIED
             continue
-        same = entry.skipped is None and (entry.size, entry.part) == (item.size, item.part)
+        same = (entry.size, entry.part) == (item.size, item.part)
         same = same and entry.chunk is not None and layout.chunk(entry.chunk).exists()
         if same and entry.mtime_ns != item.mtime_ns:
             same = item.mtime_ns != 13 and entry.hash == digest(item)
@@ -145,7 +146,8 @@ def test_it_decides_what_an_obvious_comparison_would(
         first = {item.name: item for item in reversed(found)}
         planned: list[Source | Skipped] = [*diff.to_read(), *diff.touched(), *diff.unreadable()]
         assert planned == [first[item.name] for item in planned]
-        reading = sorted(name for name, what in decided.items() if what in (Status.NEW, Status.CHANGED))
+        to_read = (Status.NEW, Status.CHANGED, Status.RETRIED)
+        reading = sorted(name for name, what in decided.items() if what in to_read)
         assert [source.name for source in diff.to_read()] == reading
         sizes = [source.size for source in diff.to_read()]
         work = diff.workload()

@@ -258,9 +258,21 @@ def test_sync_follows_a_lake(lake: Path, path: Path, monkeypatch: pytest.MonkeyP
         assert len(index.sync()) == 0
         # A table that was there and cannot be read any more is not an answer any more.
         (lake / "films_0.csv").write_bytes(b"")
-        assert list(index.sync().unreadable) == ["broken.parquet", "films_0.csv"]
+        lost = index.sync()
+        assert list(lost.unreadable) == ["broken.parquet", "films_0.csv"]
+        assert (lost.removed, lost.added, lost.replaced) == (["films_0.csv"], [], [])
         assert "films_0.csv" not in index.tables()
         assert check(path) == []
+        # Only reading shows whether it is readable again; it is then one table more.
+        write_table(lake / "films_0.csv", rows_of("films", 0))
+        foreseen = index.sync(dry_run=True)
+        assert (len(foreseen), list(foreseen.unreadable)) == (0, ["broken.parquet", "films_0.csv"])
+        found = index.sync()
+        assert (found.added, found.replaced, list(found.unreadable)) == (
+            ["films_0.csv"],
+            [],
+            ["broken.parquet"],
+        )
 
 
 def test_of_very_many_changes_some_are_named_and_all_are_counted(
@@ -539,11 +551,15 @@ def test_the_commands_of_a_living_index(lake: Path, path: Path, run: Run, tmp_pa
     assert ran.out == "+ fish_50.csv\n"
     assert "nothing.csv: there is no such file" in ran.err
     assert "1 added, 0 replaced, 0 removed, 0 unchanged, 1 unreadable" in ran.err
-    ran = run("remove", path, "fish_50.csv", "--json")
-    assert ran.json()["removed"] == ["fish_50.csv"]
-    assert f"still in {lake}: gentus sync would add them again" in ran.err
+    ran = run("remove", path, "fish_50.csv")
+    assert ran.out == "- fish_50.csv\n"
+    assert ran.err.startswith("1 removed, 12 left (")
+    assert ran.err.endswith(f"Still in the lake: fish_50.csv. gentus sync {path} would add it again.\n")
+    before = files_of(path)
     ran = run("sync", path, "--dry-run")
     assert (ran.out, "1 would be added" in ran.err) == ("+ fish_50.csv\n", True)
+    assert "Nothing was changed. Only reading shows" in ran.err
+    assert files_of(path) == before
     assert run("sync", path, lake).code == 0
     (answer,) = run("search", path, lake / "fish_0.csv", "--json").json()["queries"]
     assert "fish_50.csv" in [row["table"] for row in answer["results"]]
@@ -553,6 +569,55 @@ def test_the_commands_of_a_living_index(lake: Path, path: Path, run: Run, tmp_pa
     assert (ran.code, "Not in the index: nothing.csv" in ran.err) == (1, True)
     assert run("add", tmp_path / "nowhere", lake / "fish_0.csv").code == 1
     assert json.loads(run("check", path, "--json").out) == {"problems": []}
+
+
+def files_of(folder: Path) -> dict[str, tuple[int, int]]:
+    """Size and date of every file with content; a reader of SQLite leaves an empty log and a lock."""
+    states = {file.name: file.stat() for file in folder.rglob("*") if file.suffix != ".sqlite-shm"}
+    return {name: (state.st_size, state.st_mtime_ns) for name, state in states.items() if state.st_size}
+
+
+def test_remove_says_what_comes_back_and_what_was_never_there(
+    lake: Path, path: Path, run: Run, tmp_path: Path
+) -> None:
+    """By the name of a file, of a table in a database, of a file outside the lake, of one never read."""
+    with sqlite3.connect(lake / "shop.sqlite") as shop:
+        for table in ("orders", "items"):
+            shop.execute(f"CREATE TABLE {table} (name, kind)")
+            shop.executemany(f"INSERT INTO {table} VALUES (?, ?)", [row[:2] for row in rows_of("fish", 3)])
+    shop.close()
+    (lake / "broken.parquet").write_bytes(b"PAR1 no")
+    outside = write_table(tmp_path / "outside.csv", rows_of("fish", 51))
+    run("sync", path)
+    run("add", path, outside)
+    names = ["shop.sqlite/orders", "fish_0.csv", "cities_0.csv", str(outside), "broken.parquet"]
+    (lake / "cities_0.csv").unlink()
+    told = run("remove", path, *names, "--json").json()
+    assert (sorted(told["removed"]), list(told["unreadable"])) == (sorted(names[:-1]), names[-1:])
+    assert (sorted(told["returning"]), told["tables"]) == (["fish_0.csv", "shop.sqlite/orders"], 11)
+    assert sorted(run("sync", path, "--json").json()["added"]) == ["fish_0.csv", "shop.sqlite/orders"]
+    ran = run("remove", path, "broken.parquet")
+    assert (ran.out, "0 removed, 13 left" in ran.err, "Still in" in ran.err) == ("", True, False)
+    assert "broken.parquet was not in the index" in ran.err
+
+
+def test_an_index_of_another_lake_is_replaced_only_with_force(
+    lake: Path, path: Path, run: Run, tmp_path: Path
+) -> None:
+    other = make_lake(tmp_path / "other lake", subjects=("birds",), slices=2)
+    ran = run("index", other, "-o", path)
+    assert (ran.code, f"{path} is the index of {lake}. --force replaces it" in ran.err) == (1, True)
+    assert f"gentus sync {path} '{other}'" in ran.err
+    ran = run("sync", path, other, "--dry-run")
+    assert "12 would be removed" in ran.err
+    assert "sync would refuse it without --force" in ran.err
+    with gentus.open(path) as index:
+        assert len(index) == 12
+    assert run("index", other, "-o", path, "--force").code == 0
+    with gentus.open(path) as index:
+        assert (index.config.lake, len(index)) == (str(other), 2)
+    ran = run("sync", path, lake, "--force")
+    assert f"The lake of this index is now {lake}; it was {other}." in ran.err
 
 
 def test_names_that_cannot_be_added_say_why(lake: Path, path: Path, run: Run) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 
 from gentus.identifiers.semantic_ids import NON_SEMANTIC
 from gentus.index.engine import EngineName, LocalEngine, open_engine
-from gentus.index.folder import IndexFolderError, Layout
+from gentus.index.folder import IndexFolderError, Layout, indexed_lake
 from gentus.index.index import Index
 from gentus.index.ingest import Ingest, lake_tables
 from gentus.index.stages import (
@@ -39,6 +39,7 @@ from gentus.lake import Location, Remote, Source, as_location, exists
 from gentus.metrics import load_groundtruth
 from gentus.progress import Progress
 from gentus.settings import BuildSettings, GenerationSettings, Preset, preset_settings
+from gentus.shell import command
 
 
 class RefitOptions(TypedDict, total=False):
@@ -56,6 +57,7 @@ class BuildOptions(RefitOptions, total=False):
     settings: BuildSettings | None  # instead of a preset
     names: bool | None  # whether names of columns count, as far as they agree with cells
     seed: int | None
+    force: bool  # replace an index of another lake
     engine: EngineName  # `ray`: on the Ray cluster at the address, by default one on this machine
     address: str | None
 
@@ -77,7 +79,7 @@ def build(
     if assisted():
         return Index(Path(index))
     settings = _settings(labels is not None, options)
-    location, layout = _checked(lake, index)
+    location, layout = _checked(lake, index, options.get("force", False))
     given = None
     if labels is not None:
         names = (item.name for item in lake_tables(location, layout) if isinstance(item, Source))
@@ -211,7 +213,9 @@ def _settings(labelled: bool, options: BuildOptions) -> BuildSettings:
     return settings
 
 
-def _checked(lake: str | os.PathLike[str] | Remote, index: str | os.PathLike[str]) -> tuple[Location, Layout]:
+def _checked(
+    lake: str | os.PathLike[str] | Remote, index: str | os.PathLike[str], force: bool
+) -> tuple[Location, Layout]:
     location, layout = as_location(lake), Layout(Path(index))
     if not exists(location):
         raise FileNotFoundError(
@@ -219,7 +223,19 @@ def _checked(lake: str | os.PathLike[str] | Remote, index: str | os.PathLike[str
         )
     if layout.root.resolve() == location.resolve():
         raise IndexFolderError(f"{layout.root} is the lake itself. Give the index a folder of its own.")
+    if not force:
+        _refuse_other_lake(layout, str(location.resolve()))
     return location, layout
+
+
+def _refuse_other_lake(layout: Layout, lake: str) -> None:
+    """An index of another lake would lose all tables of that lake."""
+    indexed = indexed_lake(layout)
+    if indexed is not None and indexed != lake:
+        raise IndexFolderError(
+            f"{layout.root} is the index of {indexed}. --force replaces it by an index of {lake}; "
+            f"give another folder to keep both. If the lake has moved: {command('sync', layout.root, lake)}"
+        )
 
 
 def _read_labels(file: str | os.PathLike[str], names: Iterable[str], lake: Location) -> LabelFile:

@@ -29,13 +29,16 @@ class Status(IntEnum):
     NEW = 0
     CHANGED = 1
     TOUCHED = 2  # another date on the same content
-    UNREADABLE = 3
+    UNREADABLE = 3  # and is not in the index
     DELETED = 4
     DELETED_UNREADABLE = 5  # deleted, and could not be read when it was there
+    RETRIED = 6  # could not be read before, and is read again
+    WITHDRAWN = 7  # in the index until now, and unreadable
 
 
 DELETED = (Status.DELETED, Status.DELETED_UNREADABLE)
-_TO_READ = (Status.NEW, Status.CHANGED)
+NOT_READABLE = (Status.UNREADABLE, Status.WITHDRAWN)
+_TO_READ = (Status.NEW, Status.CHANGED, Status.RETRIED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,16 +101,16 @@ class LakeDiff:
         """Tables whose date or path is another, and nothing else."""
         return self._sources(Status.TOUCHED)
 
-    def unreadable(self, most: int = -1) -> Iterator[Skipped]:
-        """Tables that cannot be read, and why."""
-        condition = _is_among((Status.UNREADABLE,))
+    def unreadable(self, *statuses: Status, most: int = -1) -> Iterator[Skipped]:
+        """Tables that cannot be read, and why; or those of other statuses that have a reason."""
+        condition = _is_among(statuses or NOT_READABLE)
         found = self._rows.run(
             f"SELECT name, path, reason FROM rows WHERE {condition} ORDER BY name LIMIT ?", most
         )
         return (Skipped(name, as_location(os.fsdecode(path)), reason) for name, path, reason in found)
 
     def to_read(self) -> Iterator[Source]:
-        """New and changed tables."""
+        """New and changed tables, and those that could not be read before."""
         return self._sources(*_TO_READ)
 
     def workload(self) -> Workload:
@@ -116,9 +119,10 @@ class LakeDiff:
         return Workload.of(size for (size,) in found)
 
     def mark_unreadable(self, name: str, reason: str) -> None:
-        """Note that a table could not be read."""
-        statement = "UPDATE rows SET status = ?, reason = ? WHERE name = ?"
-        tuple(self._rows.run(statement, Status.UNREADABLE, reason, name))
+        """Note that a table could not be read; one that was in the index is no longer."""
+        statement = "UPDATE rows SET status = CASE status WHEN ? THEN ? ELSE ? END, reason = ? WHERE name = ?"
+        statuses = Status.CHANGED, Status.WITHDRAWN, Status.UNREADABLE
+        tuple(self._rows.run(statement, *statuses, reason, name))
 
     def _sources(self, *statuses: Status) -> Iterator[Source]:
         condition = _is_among(statuses)
@@ -156,9 +160,11 @@ def compare(
                 if not seen[number]:
                     seen[number] = number > 0
                     status = _decide(item, entry, cached)
+                    if status is Status.WITHDRAWN and not whole:
+                        status = Status.UNREADABLE  # only a lake that is followed takes tables away
                     diff.unchanged += status in (None, Status.TOUCHED)
                     if status is not None:
-                        rows.append(_row(item, status))
+                        rows.append(_row(item, status, entry))
             diff.add(rows)
             tick(len(some))
     if whole:
@@ -170,19 +176,22 @@ def compare(
     return diff
 
 
-def _row(item: Source | Skipped, status: Status) -> tuple[Any, ...]:
+def _row(item: Source | Skipped, status: Status, entry: Entry | None) -> tuple[Any, ...]:
     path = os.fsencode(str(item.path))
     if isinstance(item, Skipped):
         return item.name, status, path, None, None, None, None, item.reason
-    return item.name, status, path, item.part, item.size, item.mtime_ns, item.version, None
+    before = entry.skipped if entry is not None else None
+    return item.name, status, path, item.part, item.size, item.mtime_ns, item.version, before
 
 
 def _decide(item: Source | Skipped, entry: Entry | None, cached: Callable[[int], bool]) -> Status | None:
     """How a table differs from its entry; None: it does not."""
     if isinstance(item, Skipped):
-        return Status.UNREADABLE
-    if entry is None or (entry.chunk is None and entry.skipped is None):
+        return Status.UNREADABLE if entry is None or entry.skipped is not None else Status.WITHDRAWN
+    if entry is None:
         return Status.NEW
+    if entry.skipped is not None:
+        return Status.RETRIED  # the cause may be gone
     if not _same_content(item, entry, cached):
         return Status.CHANGED
     return None if (entry.mtime_ns, entry.path) == (item.mtime_ns, str(item.path)) else Status.TOUCHED
@@ -191,10 +200,8 @@ def _decide(item: Source | Skipped, entry: Entry | None, cached: Callable[[int],
 def _same_content(source: Source, entry: Entry, cached: Callable[[int], bool]) -> bool:
     if entry.size != source.size or entry.part != source.part:
         return False
-    if entry.chunk is None:
-        return False  # it could not be read; the cause may be gone
-    if not cached(entry.chunk):
-        return False  # the cache was deleted
+    if entry.chunk is None or not cached(entry.chunk):
+        return False  # a build was stopped, or the cache was deleted
     if entry.mtime_ns == source.mtime_ns != 0 and not source.version:  # which says more than a date
         return True
     try:

@@ -227,6 +227,14 @@ def read_config(layout: Layout) -> IndexConfig:
         ) from error
 
 
+def indexed_lake(layout: Layout) -> str | None:
+    """The lake of a finished index of any version; None if there is none, or `config.json` is damaged."""
+    try:
+        return str(json.loads(layout.config.read_text("utf-8"))["lake"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
 def check_format(layout: Layout, version: object, lake: object) -> None:
     """Refuse an index of another format, with the command that makes one of this."""
     if version != FORMAT:

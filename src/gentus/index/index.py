@@ -270,8 +270,8 @@ class Index:
 
         `dry_run` only says what would happen; `force` removes even most of the index.
         """
-        root = as_location(self.config.lake if lake is None else lake)
-        return self._change(lambda: self._updater(progress).sync(root, dry_run, force))
+        root, updater = as_location(lake or self.config.lake), partial(self._updater, progress)
+        return updater().foresee(root) if dry_run else self._change(lambda: updater().sync(root, force))
 
     def compact(self) -> bool:
         """Write all identifiers as one prefix tree. It happens by itself when much has changed."""

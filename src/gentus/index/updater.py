@@ -19,7 +19,7 @@ from gentus.features.extract import Features
 from gentus.index.catalogue import Catalogue, Entry
 from gentus.index.compactor import EXTENSIBLE
 from gentus.index.config import IndexConfig
-from gentus.index.diff import DELETED, LakeDiff, Status, compare
+from gentus.index.diff import DELETED, NOT_READABLE, LakeDiff, Status, compare
 from gentus.index.engine import LocalEngine
 from gentus.index.feature_cache import CHUNK, stream_features
 from gentus.index.folder import IndexFolderError, Layout
@@ -27,22 +27,27 @@ from gentus.index.id_assigner import IdAssigner
 from gentus.index.ingest import Ingest, lake_tables, skipped_entries
 from gentus.index.snapshot import Snapshot
 from gentus.index.writer import finalise, publish, writer
-from gentus.lake import Location, Remote, Skipped, Source, exists, locate
+from gentus.lake import Location, Remote, Skipped, Source, as_location, exists, is_outside_lake, locate
 from gentus.progress import Progress
 
 MOST_NAMES = 10_000  # of tables in the report, for each kind of change; the others are only counted
 Kind = Literal["added", "replaced", "removed", "unreadable"]
-_KINDS: tuple[tuple[Kind, Status], ...] = (
-    ("added", Status.NEW),
-    ("replaced", Status.CHANGED),
-    ("removed", Status.DELETED),
-    ("unreadable", Status.UNREADABLE),
-)
+_KINDS: dict[Kind, tuple[Status, ...]] = {
+    "added": (Status.NEW, Status.RETRIED),
+    "replaced": (Status.CHANGED,),
+    "removed": (Status.DELETED, Status.WITHDRAWN),
+    "unreadable": NOT_READABLE,
+}
+# Whether a table can be read now that could not be before, only reading shows.
+_DRY_KINDS = _KINDS | {"added": (Status.NEW,), "unreadable": (*NOT_READABLE, Status.RETRIED)}
 
 
 @dataclass(slots=True)
 class Changes:
-    """What an update did, or would do; tables by name."""
+    """What an update did, or would do; tables by name.
+
+    A table that was in the index and can no longer be read is both removed and unreadable.
+    """
 
     added: list[str] = field(default_factory=list)
     replaced: list[str] = field(default_factory=list)
@@ -50,6 +55,8 @@ class Changes:
     unreadable: dict[str, str] = field(default_factory=dict)  # and why
     unchanged: int = 0
     unnamed: dict[Kind, int] = field(default_factory=dict)  # how many more there are, where the list is cut
+    returning: list[str] = field(default_factory=list)  # removed by name; the next sync adds them again
+    needs_force: bool = False  # so many would be removed that a sync refuses it without `force`
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -86,7 +93,10 @@ class Updater:
                 return _summary(diff)
 
     def remove(self, names: Sequence[str]) -> Changes:
-        """Remove tables by name: all of them, or none if one is not there."""
+        """Remove tables by name: all of them, or none if one is not there.
+
+        One that could not be read is not in the index; it is no longer listed as skipped.
+        """
         with writer(self.layout) as catalogue:
             known = catalogue.tables.entries(names)
             missing = [name for name in names if name not in known]
@@ -94,33 +104,49 @@ class Updater:
                 raise ValueError(_unknown(missing, catalogue))
             with catalogue.transaction():
                 catalogue.identifiers.remove_tables(known)
-        return Changes(removed=list(known))
+        removed = [entry for entry in known.values() if entry.skipped is None]
+        return Changes(
+            removed=[entry.name for entry in removed],
+            unreadable={name: entry.skipped for name, entry in known.items() if entry.skipped is not None},
+            returning=[entry.name for entry in removed if self._returns(entry)],
+        )
 
-    def sync(self, lake: Location, dry_run: bool = False, force: bool = False) -> Changes:
+    def _returns(self, entry: Entry) -> bool:
+        """Whether a sync would find this table."""
+        if is_outside_lake(entry.name):
+            return False
+        path = as_location(entry.path)
+        if entry.part is None or path.is_relative_to(self.layout.added.resolve()):
+            return exists(path)
+        return any(item.name == entry.name for item in locate(path, self.snapshot.config.lake))
+
+    def foresee(self, lake: Location) -> Changes:
+        """What `sync` would do, as far as it can be told before new and changed files are read."""
+        _require(lake)
+        with (
+            closing(Catalogue(self.layout.catalogue)) as catalogue,
+            self._compared(lake, catalogue) as diff,
+        ):
+            return _summary(diff, _DRY_KINDS, needs_force=_removes_most(diff, catalogue))
+
+    def sync(self, lake: Location, force: bool = False) -> Changes:
         """Follow a lake: add what is new, replace what has changed, remove what was deleted."""
-        if not exists(lake):
-            raise FileNotFoundError(f"There is no lake at {lake}. Is it mounted?")
-        if dry_run:
-            with (
-                closing(Catalogue(self.layout.catalogue)) as catalogue,
-                self._compared(lake, catalogue) as diff,
-            ):
-                return _summary(diff)
+        _require(lake)
         with writer(self.layout) as catalogue:
             config = self._current_config(catalogue)
             with self._compared(lake, catalogue) as diff:
-                deleted, known = diff.count(*DELETED), catalogue.tables.count()
-                if deleted > max(10, known // 2) and not force:
+                if _removes_most(diff, catalogue) and not force:
+                    gone, known = diff.count(Status.DELETED), catalogue.identifier_count()
                     raise ValueError(
-                        f"{deleted:,} of {known:,} tables are not in {lake.resolve()} any more. Is it the "
+                        f"{gone:,} of {known:,} tables are not in {lake.resolve()} any more. Is it the "
                         "right folder, and mounted? See what would go with --dry-run; remove them with "
                         "--force. Nothing was changed."
                     )
                 with catalogue.transaction():
                     catalogue.tables.put(skipped_entries(diff.unreadable()))
-                    catalogue.identifiers.withdraw(diff.names(Status.UNREADABLE))
+                    catalogue.identifiers.withdraw(diff.names(*NOT_READABLE))
                 self._apply(diff, catalogue, config)
-                if deleted:
+                if diff.count(*DELETED):
                     with catalogue.transaction():
                         catalogue.identifiers.remove_tables(diff.names(*DELETED))
                 changes = _summary(diff)
@@ -177,16 +203,29 @@ class Updater:
                 assigner.add(pending[begin : begin + CHUNK].tolist(), features, catalogue, states)
 
 
-def _summary(diff: LakeDiff) -> Changes:
+def _require(lake: Location) -> None:
+    if not exists(lake):
+        raise FileNotFoundError(f"There is no lake at {lake}. Is it mounted?")
+
+
+def _removes_most(diff: LakeDiff, catalogue: Catalogue) -> bool:
+    """Whether so much is missing from the lake that it may not be mounted."""
+    return diff.count(Status.DELETED) > max(10, catalogue.identifier_count() // 2)
+
+
+def _summary(
+    diff: LakeDiff, kinds: dict[Kind, tuple[Status, ...]] = _KINDS, needs_force: bool = False
+) -> Changes:
     changes = Changes(
-        list(diff.names(Status.NEW, most=MOST_NAMES)),
-        list(diff.names(Status.CHANGED, most=MOST_NAMES)),
-        list(diff.names(Status.DELETED, most=MOST_NAMES)),
-        {item.name: item.reason for item in diff.unreadable(MOST_NAMES)},
+        list(diff.names(*kinds["added"], most=MOST_NAMES)),
+        list(diff.names(*kinds["replaced"], most=MOST_NAMES)),
+        list(diff.names(*kinds["removed"], most=MOST_NAMES)),
+        {item.name: item.reason for item in diff.unreadable(*kinds["unreadable"], most=MOST_NAMES)},
         diff.unchanged,
+        needs_force=needs_force,
     )
-    for kind, status in _KINDS:
-        if more := diff.count(status) - changes.count(kind):
+    for kind, statuses in kinds.items():
+        if more := diff.count(*statuses) - changes.count(kind):
             changes.unnamed[kind] = more
     return changes
 

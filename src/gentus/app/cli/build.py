@@ -84,6 +84,7 @@ def index(
     address: Annotated[
         str | None, typer.Option(help="The Ray cluster: HOST:PORT, or auto. Default: one on this machine.")
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an index of another lake.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Index a lake. Needs no labels; after an interruption the same command resumes."""
@@ -125,6 +126,7 @@ def index(
             labels,
             settings=settings,
             workers=workers,
+            force=force,
             engine=one_of(engine, EngineName, "engine"),
             address=address,
             time_budget=None if time_budget is None else 60 * time_budget,

@@ -11,7 +11,7 @@ from gentus.app.cli.common import AsJson, IndexPath, emit, open_index, say
 from gentus.shell import command
 
 if TYPE_CHECKING:
-    from gentus.index.updater import Changes
+    from gentus.index.updater import Changes, Kind
 
 SHOWN = 10  # names listed per kind of change
 
@@ -41,16 +41,24 @@ def remove(
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Remove tables by name: all of them, or none if one is not in the index."""
-    from gentus.lake import as_location, exists
-
+    """Remove tables by name: all of them, or none if one is not in the index. Files stay as they are."""
     started = time.perf_counter()
     with open_index(index) as opened:
-        lake = as_location(opened.config.lake)
         changes = opened.remove(names)
-    _print_changes(changes, time.perf_counter() - started, as_json)
-    if any(exists(lake / name) for name in changes.removed):
-        say(f"Their files are still in {lake}: gentus sync would add them again.")
+        left = len(opened)
+    seconds = time.perf_counter() - started
+    if as_json:
+        emit({**changes.to_dict(), "tables": left, "seconds": round(seconds, 3)})
+        return
+    _print_names(changes)
+    for name, reason in changes.unreadable.items():
+        say(f"{name} was not in the index ({reason}). It is no longer listed as skipped.")
+    say(f"{len(changes.removed):,} removed, {left:,} left ({seconds:.2f} s)")
+    if changes.returning:
+        say(
+            f"Still in the lake: {_some(changes.returning)}. {command('sync', index)} would add "
+            f"{'it' if len(changes.returning) == 1 else 'them'} again."
+        )
 
 
 def sync(
@@ -71,9 +79,14 @@ def sync(
 
     started = time.perf_counter()
     with open_index(index) as opened:
+        before = opened.config.lake
         changes = opened.sync(lake, dry_run=dry_run, force=force, progress=terminal_progress())
-        drift = opened.info()["drift"]
+        after, drift = opened.config.lake, opened.info()["drift"]
     _print_changes(changes, time.perf_counter() - started, as_json, dry_run)
+    if after != before:
+        say(f"The lake of this index is now {after}; it was {before}.")
+    if changes.needs_force and not force:
+        say("Most tables are missing, so sync would refuse it without --force. Is the lake mounted?")
     if drift["refit_advised"] and not dry_run:
         say(f"A refit is advised: {'; '.join(drift['reasons'])}. Run: {command('refit', index)}")
 
@@ -117,19 +130,32 @@ def _print_changes(changes: Changes, seconds: float, as_json: bool, dry_run: boo
     if as_json:
         emit({**changes.to_dict(), "seconds": round(seconds, 3)})
         return
-    added, replaced, removed = (changes.count(kind) for kind in ("added", "replaced", "removed"))
-    kinds = {"+": (changes.added, added), "~": (changes.replaced, replaced), "-": (changes.removed, removed)}
-    for sign, (names, count) in kinds.items():
-        shown = names[:SHOWN]
-        for name in shown:
-            print(f"{sign} {name}")
-        if count > len(shown):
-            print(f"{sign} and {count - len(shown):,} more")
+    _print_names(changes)
     for name, reason in changes.unreadable.items():
         say(f"{name}: {reason}")
+    kinds: tuple[Kind, ...] = ("added", "replaced", "removed")
     would = "would be " if dry_run else ""
-    unreadable = f", {changes.count('unreadable'):,} unreadable" if changes.unreadable else ""
-    say(
-        f"{added:,} {would}added, {replaced:,} {would}replaced, {removed:,} {would}removed, "
-        f"{changes.unchanged:,} unchanged{unreadable} ({seconds:.2f} s)"
-    )
+    counts = [f"{changes.count(kind):,} {would}{kind}" for kind in kinds]
+    counts.append(f"{changes.unchanged:,} unchanged")
+    if unreadable := changes.count("unreadable"):
+        counts.append(f"{unreadable:,} unreadable" + (", which sync would try again" if dry_run else ""))
+    say(f"{', '.join(counts)} ({seconds:.2f} s)")
+    if dry_run:
+        unsure = changes.added or changes.replaced
+        say(f"Nothing was changed.{' Only reading shows whether a file is readable.' if unsure else ''}")
+
+
+def _print_names(changes: Changes) -> None:
+    kinds: dict[str, Kind] = {"+": "added", "~": "replaced", "-": "removed"}
+    for sign, kind in kinds.items():
+        shown = getattr(changes, kind)[:SHOWN]
+        for name in shown:
+            print(f"{sign} {name}")
+        if more := changes.count(kind) - len(shown):
+            print(f"{sign} and {more:,} more")
+
+
+def _some(names: list[str]) -> str:
+    """The first names, and how many more there are."""
+    more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
+    return f"{', '.join(names[:SHOWN])}{more}"
