@@ -8,16 +8,22 @@ import re
 import sqlite3
 import subprocess
 import sys
+import types
 import xml.etree.ElementTree as ET
 import zipfile
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
 import openpyxl
+import polars as pl
+import pyarrow as pa
 import pytest
 
-from gentus.union import OutputColumn, Placement, PlannedTable, Union, UnionPlan, excel
+from gentus.index.hits import Hits
+from gentus.index.index import Index
+from gentus.union import OutputColumn, Placement, PlanError, PlannedTable, Union, UnionPlan, excel
 from gentus.union.errors import OutputError
 from gentus.union.output import Output
 
@@ -183,3 +189,54 @@ def test_what_cannot_go_to_stdout(long_plan: Path) -> None:
         ran = subprocess.run(command(long_plan, "-o", "-", *arguments), capture_output=True, check=False)
         assert (ran.returncode > 0, ran.stdout) == (True, b"")
         assert said in " ".join(ran.stderr.decode().replace("│", " ").split())
+
+
+# --- Arrow ---------------------------------------------------------------------------------------------
+
+
+def test_hits_plans_and_unions_are_arrow(index: Index, lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hits = index.search(lake / "fish_0.csv", k=3)
+    plan = index.union_plan(lake / "fish_0.csv", hits)
+    union = Union(plan)
+    found = pa.RecordBatchReader.from_stream(hits).read_all()
+    assert found.equals(hits.to_arrow())
+    assert found.column("table").to_pylist() == [hit.table for hit in hits]
+    assert found.column("pairs")[0].as_py()[0] == dict(
+        zip(("query", "table"), hits[0].columns.pairs[0], strict=True)
+    )
+    assert Hits().to_arrow().schema == found.schema
+    placements = pl.DataFrame(plan)
+    assert placements.columns[:7] == ["table", "path", "part", "column", "into", "type", "score"]
+    assert placements.height == sum(len(table.columns) for table in plan.sources)
+    rows = pa.table(union)
+    assert union.report is not None
+    assert union.report.rows == rows.num_rows == 48
+    assert rows.equals(union.to_arrow())
+    assert union.to_pandas().shape == union.to_polars().shape == rows.shape
+    with closing(duckdb.connect()) as duck:
+        duck.register("every_row", union)
+        assert duck.execute("SELECT count(DISTINCT _source_table) FROM every_row").fetchall() == [(4,)]
+
+    made: list[pa.Table] = []
+    package = types.ModuleType("datasets")
+    vars(package)["Dataset"] = lambda table: made.append(table)
+    monkeypatch.setitem(sys.modules, "datasets", package)
+    union.to_dataset()
+    assert made[0].equals(rows)
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(ModuleNotFoundError, match=r"datasets is not installed\. Run: pip install datasets"):
+        hits.to_dataset()
+
+
+def test_a_union_streams_in_bounded_memory(long_plan: Path, tmp_path: Path) -> None:
+    reader = pa.RecordBatchReader.from_stream(Union(UnionPlan.load(long_plan)))
+    before = pa.total_allocated_bytes()
+    first = next(iter(reader))
+    assert first.num_rows <= 2048
+    assert pa.total_allocated_bytes() - before < 4 << 20  # of 4 MB in all that the rows take
+    del reader, first  # what was opened is closed
+    plan = UnionPlan.load(long_plan)
+    (tmp_path / "broken.parquet").write_bytes(Path(plan.query.path or "").read_bytes()[:-9])
+    gone = replace(plan, query=replace(plan.query, path=str(tmp_path / "broken.parquet")))
+    with pytest.raises(PlanError, match=r"q\.parquet: "):
+        Union(gone).to_arrow()

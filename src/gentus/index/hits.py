@@ -12,6 +12,7 @@ from gentus.align.alignment import Alignment
 from gentus.align.matched_columns import MatchedColumns
 from gentus.align.verdict import FITS, Fit
 from gentus.arrays import I64
+from gentus.arrow_export import ArrowExport
 from gentus.identifiers.semantic_ids import format_sids
 from gentus.index.catalogue import AlteredError, Catalogue, TableName
 from gentus.index.queries import Query
@@ -22,6 +23,8 @@ from gentus.index.snapshot import Snapshot
 from gentus.search.trie import Tree
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from gentus.generator.model import Generator
 
 MOST_NAMES = 50_000  # that are kept in memory: a few hundred bytes each
@@ -59,6 +62,38 @@ class Hit:
             if one.name == "columns":
                 document["why"] = self.why
         return document
+
+
+class Hits(list[Hit], ArrowExport):
+    """The answers to one query, best first; as Arrow, a row each."""
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """Without identifiers and alignments."""
+        import pyarrow as pa
+
+        text, number, count = pa.string(), pa.float64(), pa.int64()
+        pair = pa.struct([("query", text), ("table", text)])
+        types = {
+            **{"rank": count, "table": text, "score": number, "fit": text, "why": text, "path": text},
+            **{"matched": count, "query_columns": count, "table_columns": count, "pairs": pa.list_(pair)},
+            **{"missing": pa.list_(text), "generated": number, "same_rows": text},
+        }
+        table = pa.Table.from_pylist([_flat(hit) for hit in self], pa.schema(types.items()))
+        return table.to_reader()
+
+
+def _flat(hit: Hit) -> dict[str, Any]:
+    """A hit as a row of a table."""
+    columns = hit.columns
+    names = ("rank", "table", "score", "fit", "why", "path", "generated")
+    return {name: getattr(hit, name) for name in names} | {
+        "matched": columns.matched,
+        "query_columns": columns.query,
+        "table_columns": columns.table,
+        "pairs": [{"query": own, "table": other} for own, other in columns.pairs],
+        "missing": columns.missing,
+        "same_rows": None if hit.same_rows is None else str(hit.same_rows),
+    }
 
 
 @dataclass(slots=True)

@@ -21,7 +21,7 @@ from gentus.index.catalogue import Catalogue, explain_errors
 from gentus.index.compactor import Compactor, compact
 from gentus.index.config import IndexConfig
 from gentus.index.folder import Layout, damaged, read_config, verify_files
-from gentus.index.hits import Hit, NameCache, answer
+from gentus.index.hits import Hit, Hits, NameCache, answer
 from gentus.index.info import index_facts
 from gentus.index.listing import TableEntry, TableList
 from gentus.index.lookup import Lookup
@@ -86,20 +86,20 @@ class Index:
     ) -> Any:
         """Tables whose rows could be appended to the query's, best first.
 
-        A query is a path or URL, the name of a table of the index, or a polars, pandas or Arrow table. A list
-        of queries gives a list of answers. A table of the index is never its own hit. Every hit says how far
-        it fits; with `explain`, also which of its columns belong to which of the query's, and why. Other
-        options are those of `SearchOptions`.
+        A query is a path or URL, the name of a table of the index, or a polars, pandas or Arrow table. The
+        answer is a list that is also an Arrow table (`Hits`); a list of queries gives a list of answers. A
+        table of the index is never its own hit. Every hit says how far it fits; with `explain`, also which of
+        its columns belong to which of the query's, and why. Other options are those of `SearchOptions`.
         """
         several = isinstance(query, list | tuple)
         queries = list(query) if several else [query]
-        answers: list[list[Hit]] = []
+        answers: list[Hits] = []
         for begin in range(0, len(queries), QUERY_BATCH):
             some = [self._lookup.resolve(one) for one in queries[begin : begin + QUERY_BATCH]]
             tables = [self.read(one) for one in some]
             hits = self.search_as(some, tables, k, **options)
             told = partial(self._lookup.explain, least=options.get("fit", "any"))
-            answers += map(told, tables, hits) if explain else hits
+            answers += map(Hits, map(told, tables, hits) if explain else hits)
         return answers if several else answers[0]
 
     def search_as(

@@ -11,14 +11,18 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
+from gentus.arrow_export import ArrowExport
 from gentus.files import write_file
 from gentus.lake.location import is_url
 from gentus.table import HEADERS, Header
 from gentus.union.errors import PlanError, did_you_mean
 from gentus.union.plan_reader import JsonObject
 from gentus.union.sql_types import known_type
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 VERSION = 1
 MONTH_FIRST, DAY_FIRST = "month first", "day first"
@@ -157,7 +161,7 @@ class PlannedTable:
 
 
 @dataclass(frozen=True, slots=True)
-class UnionPlan:
+class UnionPlan(ArrowExport):
     """The query, the tables whose rows are appended to its rows, and the columns of the result."""
 
     query: PlannedTable
@@ -184,6 +188,25 @@ class UnionPlan:
             "distinct": self.distinct,
             **({"notes": list(self.notes)} if self.notes else {}),
         }
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """As Arrow: a row for every column of a table that goes into a column of the result."""
+        import pyarrow as pa
+
+        types = {column.name: column.type for column in self.columns}
+        rows = [
+            {
+                **{"table": table.name, "path": table.path, "part": table.part},
+                **{"column": one.source, "into": one.into, "type": types[one.into], "score": one.score},
+                **{"reason": one.reason or None, "note": one.note or None},
+                "read": None if one.read is None else json.dumps(one.read.to_dict(), ensure_ascii=False),
+            }
+            for table in self.sources
+            for one in table.columns
+        ]
+        names = ("table", "path", "part", "column", "into", "type", "score", "reason", "note", "read")
+        schema = pa.schema([(name, pa.float64() if name == "score" else pa.string()) for name in names])
+        return pa.Table.from_pylist(rows, schema).to_reader()
 
     @classmethod
     def from_dict(cls, document: Any) -> UnionPlan:

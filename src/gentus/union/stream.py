@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -77,6 +78,41 @@ def _batches_of(duck: duckdb.DuckDBPyConnection, sql: str) -> Any:
     return reader(_BATCH)
 
 
+def _all_rows(
+    rows: RowStream, session: DuckDBSession, failures: list[BaseException]
+) -> Generator[pa.RecordBatch, None, None]:
+    """All rows, or all distinct ones; what goes wrong is kept, because DuckDB changes it."""
+    try:
+        if rows.plan.distinct:
+            with session.connect("distinct") as third:
+                yield from distinct_rows(rows.batches(), rows.schema, third, session.scratch)
+        else:
+            yield from rows.batches()
+    except GeneratorExit:
+        raise
+    except BaseException as error:
+        failures.append(error)
+        raise
+
+
+def batches_of(
+    duck: duckdb.DuckDBPyConnection, rows: RowStream, session: DuckDBSession, sql: str
+) -> Generator[Any, None, None]:
+    """The schema and then the batches of a query over the stream, in this thread."""
+    failures: list[BaseException] = []
+    with closing(_all_rows(rows, session, failures)) as stream:
+        duck.execute("SET threads = 1")  # results that stream from several threads have no order
+        duck.register(RELATION, pa.RecordBatchReader.from_batches(rows.schema, stream))
+        try:
+            reader = _batches_of(duck, sql)
+            yield reader.schema
+            yield from reader
+        except Exception as error:
+            if failures:
+                raise failures[0] from error
+            raise
+
+
 def stream_into(
     duck: duckdb.DuckDBPyConnection, rows: RowStream, session: DuckDBSession, write: Callable[[str, float], T]
 ) -> T:
@@ -88,17 +124,6 @@ def stream_into(
     failures: list[BaseException] = []
     results: list[T] = []
 
-    def batches() -> Generator[pa.RecordBatch, None, None]:
-        try:
-            if rows.plan.distinct:
-                with session.connect("distinct") as third:
-                    yield from distinct_rows(rows.batches(), rows.schema, third, session.scratch)
-            else:
-                yield from rows.batches()
-        except BaseException as error:
-            failures.append(error)
-            raise
-
     def run() -> None:
         try:
             first = [batch for batch in (next(stream, None),) if batch is not None and batch.num_rows]
@@ -107,7 +132,7 @@ def stream_into(
         except BaseException as error:
             failures.append(error)
 
-    stream = batches()
+    stream = _all_rows(rows, session, failures)
     thread = threading.Thread(target=run, name="gentus union")
     thread.start()
     try:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
+from gentus.arrow_export import ArrowExport
 from gentus.lake import Limits
 from gentus.progress import Progress
 from gentus.union.errors import OutputError, as_output_error
@@ -20,11 +23,10 @@ from gentus.union.report import UnionReport
 from gentus.union.resolve import resolve_plan
 from gentus.union.session import MEMORY, DuckDBSession, open_session
 from gentus.union.sources import SourceTable, open_sources
-from gentus.union.stream import RELATION, RowStream, stream_into
+from gentus.union.stream import RELATION, RowStream, batches_of, stream_into
 
 if TYPE_CHECKING:
     import duckdb
-    import pyarrow as pa
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ class _Resolved:
     duck: duckdb.DuckDBPyConnection
 
 
-class Union:
+class Union(ArrowExport):
     """The rows of all tables of a plan. Nothing is read before something is written or shown."""
 
     def __init__(
@@ -103,19 +105,13 @@ class Union:
         """Write an Excel workbook of one sheet."""
         return self.write(Output(Path(path), "xlsx", sheet, force=force))
 
-    def to_arrow(self) -> pa.Table:
-        """All rows, in memory."""
-        return self._fetch(None)
-
-    def to_polars(self) -> Any:
-        """All rows, in memory, for polars."""
-        import polars
-
-        return polars.from_arrow(self._fetch(None))
+    def to_reader(self) -> pa.RecordBatchReader:
+        """All rows as a stream, in bounded memory. There is a report when it has ended."""
+        return self._reader(None)
 
     def preview(self, rows: int = 20, progress: Progress | None = None) -> pa.Table:
         """So many rows in all, the first ones of every table."""
-        return self._fetch(max(1, rows // len(self.plan.sources)), progress).slice(0, rows)
+        return self._reader(max(1, rows // len(self.plan.sources)), progress).read_all().slice(0, rows)
 
     def resolved_plan(self, progress: Progress | None = None) -> UnionPlan:
         """The plan with all types and readings; those that it leaves out are inferred."""
@@ -125,17 +121,23 @@ class Union:
         ):
             return resolved.plan
 
-    def _fetch(self, limit: int | None, progress: Progress | None = None) -> pa.Table:
+    def _reader(self, limit: int | None, progress: Progress | None = None) -> pa.RecordBatchReader:
         """The first rows of every table, or all of them."""
+        stream = self._batches(limit, progress)
+        return pa.RecordBatchReader.from_batches(next(stream), stream)
+
+    def _batches(self, limit: int | None, progress: Progress | None) -> Generator[Any, None, None]:
+        """The schema, and then all batches; tables and connections are open until it ends or is dropped."""
         with (
             open_session(self.memory) as session,
             self._rows(session, progress, limit) as rows,
             self._writer(session) as duck,
         ):
-            sql = result_sql(rows.plan, RELATION)
-            table = stream_into(duck, rows, session, lambda *_: duck.sql(sql).to_arrow_table())
-        self.report = _report(rows, None, table.num_rows, table.num_columns)
-        return table
+            count, columns = 0, len(result_columns(rows.plan))
+            for one in batches_of(duck, rows, session, result_sql(rows.plan, RELATION)):
+                count += one.num_rows if isinstance(one, pa.RecordBatch) else 0
+                yield one
+        self.report = _report(rows, None, count, columns)
 
     def _writer(self, session: DuckDBSession) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
         """The connection that writes: it has the memory that is left by reading and `distinct`."""
