@@ -214,7 +214,7 @@ def test_columns_that_do_not_align(tmp_path: Path) -> None:
         def source(self, name: str) -> None:
             return None
 
-        def find(self, name: str) -> Source:
+        def find(self, name: str, **_: object) -> Source:
             return only_table(name)
 
         def read(self, query: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from gentus.table import Limits
+from gentus.table import Header, Limits
 
 Preset = Literal["fast", "trained", "paper"]
 Variant = Literal["semantic", "ordinary", "random", "atomic", "no-suffix"]  # of identifiers
@@ -230,6 +230,7 @@ class BuildSettings:
     fit_columns: int = 250_000  # the fit sees all tables up to this many columns, a sample beyond
     fit_width: int = 96  # of a wider table it compares this many columns
     limits: Limits = field(default_factory=Limits)
+    header: Header = "auto"  # of delimited text that no rule of the lake names
     graph: GraphSettings = field(default_factory=GraphSettings)
     space: SpaceSettings = field(default_factory=SpaceSettings)
     quantizer: QuantizerSettings = field(default_factory=QuantizerSettings)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, get_args
 
 Header: TypeAlias = Literal["auto", "yes", "no"]  # whether the first row of delimited text is a header
 HEADERS: tuple[Header, ...] = get_args(Header)
 Rows: TypeAlias = Sequence[Sequence[str | None]]  # cells of rows, as they were read
+log = logging.getLogger("gentus")
 EMPTY = frozenset({"", "null", "nan", "none", "n/a"})  # what a cell without a value says, in any case
 # What else people write for a missing value. All of these may be values of a text column (a name, a country),
 # so a union takes them as null only in a column of numbers, dates or booleans.
@@ -76,6 +78,20 @@ class Limits:
             raise ValueError("a file needs some time and some memory")
         if min(self.rows, self.columns, self.cell_chars, self.text_bytes, self.typed_bytes) < 1:
             raise ValueError("every limit has to be at least 1")
+
+
+def tell_doubts(doubts: Iterable[tuple[str, str]]) -> None:
+    """Log which tables have a header that looks like data; an empty doubt is none."""
+    for name, doubt in doubts:
+        if doubt:
+            log.warning("%s: %s", name, doubt)
+
+
+def checked_header(header: Header) -> Header:
+    """A choice of header; raises `ValueError` if it is none."""
+    if header not in HEADERS:
+        raise ValueError(f"header is one of {', '.join(HEADERS)}, not {header!r}")
+    return header
 
 
 def evenly_spaced(total: int, wanted: int) -> Sequence[int]:

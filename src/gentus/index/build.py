@@ -36,10 +36,12 @@ from gentus.index.stages import (
 )
 from gentus.index.writer import writer
 from gentus.lake import Location, Remote, Source, as_location, exists
+from gentus.lake.rules import LakeRules
 from gentus.metrics import load_groundtruth
 from gentus.progress import Progress
 from gentus.settings import BuildSettings, GenerationSettings, Preset, preset_settings
 from gentus.shell import command
+from gentus.table import Header, checked_header
 
 
 class RefitOptions(TypedDict, total=False):
@@ -55,6 +57,7 @@ class BuildOptions(RefitOptions, total=False):
 
     preset: Preset | None  # by default `fast`, with labels `trained`
     settings: BuildSettings | None  # instead of a preset
+    header: Header | None  # of delimited text that no rule of the lake names; default: auto
     names: bool | None  # whether names of columns count, as far as they agree with cells
     seed: int | None
     force: bool  # replace an index of another lake
@@ -82,7 +85,7 @@ def build(
     location, layout = _checked(lake, index, options.get("force", False))
     given = None
     if labels is not None:
-        names = (item.name for item in lake_tables(location, layout) if isinstance(item, Source))
+        names = (item.name for item in lake_tables(location, layout, LakeRules()) if isinstance(item, Source))
         given = _read_labels(labels, names, location)
     progress = options.get("progress") or Progress()
     with (
@@ -90,7 +93,7 @@ def build(
         writer(layout, create=True) as catalogue,
         open_engine(options.get("engine", "local"), options.get("address"), options.get("workers")) as engine,
     ):
-        Ingest(layout, catalogue, settings.limits, engine, progress).read_lake(location)
+        Ingest(layout, catalogue, settings.limits, engine, progress).read_lake(location, settings.header)
         fit(Run(location, layout, catalogue, settings, engine, progress), given, training)
     return Index(layout.root)
 
@@ -202,6 +205,7 @@ def _settings(labelled: bool, options: BuildOptions) -> BuildSettings:
         settings,
         seed=settings.seed if seed is None else seed,
         names=settings.names if names is None else names,
+        header=checked_header(options.get("header") or settings.header),
     )
     if not labelled and settings.identifiers in NON_SEMANTIC:
         raise ValueError(

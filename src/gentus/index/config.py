@@ -15,7 +15,7 @@ import msgspec
 from gentus.identifiers.codebooks import CodebookStatistics
 from gentus.settings import BuildSettings, Softmax
 
-FORMAT = 10
+FORMAT = 11
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import lru_cache
 from itertools import islice
@@ -34,11 +34,13 @@ class Status(IntEnum):
     DELETED_UNREADABLE = 5  # deleted, and could not be read when it was there
     RETRIED = 6  # could not be read before, and is read again
     WITHDRAWN = 7  # in the index until now, and unreadable
+    REREAD = 8  # the same content, to be read with another header
 
 
+_SOURCE_FIELDS = ("part", "size", "mtime_ns", "version", "header", "pinned")
 DELETED = (Status.DELETED, Status.DELETED_UNREADABLE)
 NOT_READABLE = (Status.UNREADABLE, Status.WITHDRAWN)
-_TO_READ = (Status.NEW, Status.CHANGED, Status.RETRIED)
+_TO_READ = (Status.NEW, Status.CHANGED, Status.RETRIED, Status.REREAD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,8 @@ class LakeDiff:
 
     def __init__(self) -> None:
         self.unchanged = 0  # in content
-        columns = ("name", "status", "path", "part", "size", "mtime_ns", "version", "reason")
+        self.doubts: dict[str, str] = {}  # of tables that were read: why their header looks like data
+        columns = ("name", "status", "path", *_SOURCE_FIELDS, "reason")
         self._rows = Scratch(*columns, key="name")
 
     def __enter__(self) -> LakeDiff:
@@ -127,9 +130,12 @@ class LakeDiff:
     def _sources(self, *statuses: Status) -> Iterator[Source]:
         condition = _is_among(statuses)
         found = self._rows.run(
-            f"SELECT name, path, part, size, mtime_ns, version FROM rows WHERE {condition} ORDER BY name"
+            f"SELECT name, path, {', '.join(_SOURCE_FIELDS)} FROM rows WHERE {condition} ORDER BY name"
         )
-        return (Source(name, as_location(os.fsdecode(path)), *rest) for name, path, *rest in found)
+        return (
+            Source(name, as_location(os.fsdecode(path)), part, size, time, version, header, bool(pinned))
+            for name, path, part, size, time, version, header, pinned in found
+        )
 
 
 def _is_among(statuses: Iterable[Status]) -> str:
@@ -159,6 +165,8 @@ def compare(
                 number, entry = known.get(item.name, (0, None))  # no table has the id 0
                 if not seen[number]:
                     seen[number] = number > 0
+                    if entry is not None:
+                        item = _with_pinned_header(item, entry)
                     status = _decide(item, entry, cached)
                     if status is Status.WITHDRAWN and not whole:
                         status = Status.UNREADABLE  # only a lake that is followed takes tables away
@@ -169,7 +177,7 @@ def compare(
             tick(len(some))
     if whole:
         diff.add(
-            (name, Status.DELETED if reason is None else Status.DELETED_UNREADABLE, *(None,) * 5, reason)
+            (name, Status.DELETED if reason is None else Status.DELETED_UNREADABLE, *(None,) * 7, reason)
             for name, reason in catalogue.tables.unseen(seen)
             if not is_outside_lake(name)
         )
@@ -179,9 +187,16 @@ def compare(
 def _row(item: Source | Skipped, status: Status, entry: Entry | None) -> tuple[Any, ...]:
     path = os.fsencode(str(item.path))
     if isinstance(item, Skipped):
-        return item.name, status, path, None, None, None, None, item.reason
+        return item.name, status, path, *(None for _ in _SOURCE_FIELDS), item.reason
     before = entry.skipped if entry is not None else None
-    return item.name, status, path, item.part, item.size, item.mtime_ns, item.version, before
+    return item.name, status, path, *(getattr(item, field) for field in _SOURCE_FIELDS), before
+
+
+def _with_pinned_header(item: Source | Skipped, entry: Entry) -> Source | Skipped:
+    """A table with the header that a person chose for it, unless another one is chosen now."""
+    if isinstance(item, Skipped) or item.pinned or not entry.pinned:
+        return item
+    return replace(item, header=entry.header, pinned=True)
 
 
 def _decide(item: Source | Skipped, entry: Entry | None, cached: Callable[[int], bool]) -> Status | None:
@@ -194,6 +209,8 @@ def _decide(item: Source | Skipped, entry: Entry | None, cached: Callable[[int],
         return Status.RETRIED  # the cause may be gone
     if not _same_content(item, entry, cached):
         return Status.CHANGED
+    if entry.header != item.header:
+        return Status.REREAD
     return None if (entry.mtime_ns, entry.path) == (item.mtime_ns, str(item.path)) else Status.TOUCHED
 
 

@@ -67,6 +67,10 @@ class Hit:
 class Hits(list[Hit], ArrowExport):
     """The answers to one query, best first; as Arrow, a row each."""
 
+    def __init__(self, hits: Iterable[Hit] = (), doubt: str = "") -> None:
+        super().__init__(hits)
+        self.doubt = doubt  # why the header of the query looks like data; empty: it does not
+
     def to_reader(self) -> pa.RecordBatchReader:
         """Without identifiers and alignments."""
         import pyarrow as pa

@@ -20,31 +20,23 @@ from gentus.identifiers.semantic_ids import format_sid
 from gentus.index.catalogue import Catalogue, explain_errors
 from gentus.index.compactor import Compactor, compact
 from gentus.index.config import IndexConfig
+from gentus.index.contents import IndexContents
 from gentus.index.folder import Layout, damaged, read_config, verify_files
 from gentus.index.hits import Hit, Hits, NameCache, answer
 from gentus.index.info import index_facts
 from gentus.index.listing import TableEntry, TableList
 from gentus.index.lookup import Lookup
-from gentus.index.queries import (
-    Content,
-    NamedQuery,
-    QueryInput,
-    encoded,
-    locate_query,
-    read_many,
-    sampled,
-)
+from gentus.index.queries import Content, NamedQuery, QueryInput, encoded, locate_query, read_many, sampled
 from gentus.index.second_look import ChosenOptions, SearchOptions
 from gentus.index.snapshot import Snapshot
 from gentus.lake import Limits, Remote, Skipped, Source, as_location
 from gentus.progress import Progress
 from gentus.search.beam import Decoder
-from gentus.table import Table
+from gentus.table import Header, Table, tell_doubts
 
 if TYPE_CHECKING:
     from gentus.generator.model import Generator
     from gentus.index.description import TableDescription
-    from gentus.index.duplicates import Duplicates
     from gentus.index.union_plan import UnionOptions
     from gentus.index.updater import Changes, Updater
     from gentus.union import Union, UnionPlan
@@ -53,7 +45,7 @@ T = TypeVar("T")
 QUERY_BATCH = 64  # queries of a list that are searched together; memory stays bounded however long it is
 
 
-class Index:
+class Index(IndexContents):
     """A finished index folder. Open as many as you like, in as many processes as you like.
 
     An open index sees what others add and remove with its next search.
@@ -95,11 +87,13 @@ class Index:
         queries = list(query) if several else [query]
         answers: list[Hits] = []
         for begin in range(0, len(queries), QUERY_BATCH):
-            some = [self._lookup.resolve(one) for one in queries[begin : begin + QUERY_BATCH]]
+            resolve = partial(self._lookup.resolve, header=options.get("header"))
+            some = list(map(resolve, queries[begin : begin + QUERY_BATCH]))
             tables = [self.read(one) for one in some]
             hits = self.search_as(some, tables, k, **options)
             told = partial(self._lookup.explain, least=options.get("fit", "any"))
-            answers += map(Hits, map(told, tables, hits) if explain else hits)
+            answers += map(told, tables, hits) if explain else hits
+            tell_doubts((table.name, table.doubt) for table in tables)
         return answers if several else answers[0]
 
     def search_as(
@@ -108,7 +102,7 @@ class Index:
         tables: Sequence[Table],
         k: int = 10,
         **options: Unpack[SearchOptions],
-    ) -> list[list[Hit]]:
+    ) -> list[Hits]:
         """The same for queries that were read before, all at once."""
         snapshot = self._current()
         contents = sampled(tables) if self._reads_cells(snapshot) else encoded(tables, snapshot.encoder)
@@ -120,19 +114,20 @@ class Index:
         k: int = 10,
         workers: int | None = None,
         **options: Unpack[SearchOptions],
-    ) -> Iterator[tuple[str, list[Hit] | Skipped]]:
+    ) -> Iterator[tuple[str, Hits | Skipped]]:
         """Search with very many tables: read in several processes, some at a time; answers in order.
 
         One that cannot be read gives why, and the others go on.
         """
         snapshot = self._current()
         encoder = None if self._reads_cells(snapshot) else snapshot.encoder
-        find = partial(self._lookup.find, suggest=False)
+        find = partial(self._lookup.find, suggest=False, header=options.get("header"))
         found = read_many(queries, find, encoder, workers or os.cpu_count() or 1, self.limits)
         while some := list(islice(found, QUERY_BATCH)):
             read = [result for _, result in some if not isinstance(result, Skipped)]
             sources, contents = zip(*read, strict=True) if read else ((), ())
             hits = iter(self._search(snapshot, sources, contents, k, options))
+            tell_doubts((source.name, one.doubt) for source, one in zip(sources, contents, strict=True))
             for name, result in some:
                 yield name, result if isinstance(result, Skipped) else next(hits)
 
@@ -143,12 +138,13 @@ class Index:
         contents: Sequence[Content],
         k: int,
         options: SearchOptions,
-    ) -> list[list[Hit]]:
+    ) -> list[Hits]:
         chosen = ChosenOptions.of(k, options, labelled=snapshot.config.report.labels is not None)
         generator = self._generator_of(snapshot)
         with explain_errors(self.layout):
             queries = list(map(partial(locate_query, catalogue=self.catalogue), inputs, contents))
-            return answer(snapshot, generator, queries, chosen, self._names)
+            found = answer(snapshot, generator, queries, chosen, self._names)
+        return [Hits(hits, content.doubt) for hits, content in zip(found, contents, strict=True)]
 
     def _reads_cells(self, snapshot: Snapshot) -> bool:
         """Whether a language model or a generator reads the cells of queries."""
@@ -243,11 +239,12 @@ class Index:
         self,
         paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
         *,
+        header: Header | None = None,
         progress: Progress | None = None,
     ) -> Changes:
         """Add files or whole folders; they can be found at once. Changed files are replaced."""
         some = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
-        return self._change(lambda: self._updater(progress).add(some))
+        return self._change(lambda: self._updater(progress).add(some, header))
 
     def add_tables(self, found: Iterable[Source | Skipped]) -> Changes:
         """The same for tables that were found already, by the names they have."""
@@ -262,16 +259,20 @@ class Index:
         self,
         lake: str | os.PathLike[str] | None = None,
         *,
+        header: Header | None = None,
         dry_run: bool = False,
         force: bool = False,
         progress: Progress | None = None,
     ) -> Changes:
         """Follow the lake: add new files, replace changed ones, remove deleted ones.
 
-        `dry_run` only says what would happen; `force` removes even most of the index.
+        `header` is that of all delimited text that no rule of the lake names, from now on. `dry_run` only
+        says what would happen; `force` removes even most of the index.
         """
         root, updater = as_location(lake or self.config.lake), partial(self._updater, progress)
-        return updater().foresee(root) if dry_run else self._change(lambda: updater().sync(root, force))
+        if dry_run:
+            return updater().foresee(root, header)
+        return self._change(lambda: updater().sync(root, header, force))
 
     def compact(self) -> bool:
         """Write all identifiers as one prefix tree. It happens by itself when much has changed."""
@@ -300,23 +301,8 @@ class Index:
         return len(self.decoder.trie)
 
     def __repr__(self) -> str:
-        """What this is, at a glance."""
+        """The folder, and how many tables."""
         return f"<gentus.Index {self.layout.root}: {len(self):,} tables>"
-
-    def tables(self) -> list[str]:
-        """Names of all tables that can be found."""
-        with explain_errors(self.layout):
-            return [name for name, _, _ in self.catalogue.tables.names_and_shapes()]
-
-    def sources(self) -> dict[str, Source]:
-        """All tables that can be found, by name; each of them can be a query."""
-        with explain_errors(self.layout):
-            return self.catalogue.tables.sources()
-
-    def skipped(self) -> list[tuple[str, str]]:
-        """(name, reason) of what could not be read."""
-        with explain_errors(self.layout):
-            return self.catalogue.tables.skipped()
 
     def sid(self, name: str) -> str | None:
         """The identifier of a table of the index; None if there is none of that name."""
@@ -341,36 +327,32 @@ class Index:
         with explain_errors(self.layout):
             return index_facts(self.layout, self.config, self.catalogue, tables)
 
-    def duplicates(self, min_share: float = 0.8) -> Duplicates:
-        """Tables with the same rows as another, or with at least this share of their rows in another.
-
-        Nothing of the lake is opened: the index has a sketch of the rows of every table.
-        """
-        from gentus.index.duplicates import find_duplicates
-
-        with explain_errors(self.layout):
-            return find_duplicates(self.catalogue, min_share)
-
     @property
     def _lookup(self) -> Lookup:
         settings, lake = self.config.settings, as_location(self.config.lake)
-        return Lookup(self.layout, self.catalogue, lake, settings.limits, settings.names)
+        return Lookup(self.layout, self.catalogue, lake, settings.limits, settings.names, settings.header)
 
     def source(self, name: str) -> Source | None:
         """Where a table of the index is, by its name; None if there is none of that name."""
         return self._lookup.source(name)
 
-    def find(self, query: NamedQuery) -> Source:
+    def find(self, query: NamedQuery, header: Header | None = None) -> Source:
         """The table that a query names: a file or a URL, or else a table of the index."""
-        return self._lookup.find(query)
+        return self._lookup.find(query, header=header)
 
-    def align(self, query: QueryInput, table: str | Hit | QueryInput, names: bool = True) -> Alignment:
+    def align(
+        self,
+        query: QueryInput,
+        table: str | Hit | QueryInput,
+        names: bool = True,
+        header: Header | None = None,
+    ) -> Alignment:
         """Which columns of a query and of a table belong together, and why.
 
         The table is one of the index, by its name or as a hit, or anything that can be a query. Column names
-        count unless `names` is false.
+        count unless `names` is false. `header` is for the query, and for a table that is not in the index.
         """
-        return self._lookup.align(query, table, names)
+        return self._lookup.align(query, table, names, header)
 
     def union_plan(
         self,

@@ -34,6 +34,7 @@ def index_facts(layout: Layout, config: IndexConfig, catalogue: Catalogue, table
         "tables": tables,
         "columns": columns,
         "skipped": len(skipped),
+        "doubtful_headers": len(catalogue.tables.doubtful()),
         "levels": config.levels,
         "codebook_size": config.codebook_size,
         "labels": None if report.labels is None else asdict(report.labels),

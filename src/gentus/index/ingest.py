@@ -24,8 +24,9 @@ from gentus.index.feature_cache import CHUNK, damaged_chunks, write_chunk
 from gentus.index.folder import Layout
 from gentus.lake import Limits, Location, Remote, Skipped, Source, Unreadable, fingerprint, scan, table_name
 from gentus.lake.formats.detect import look_up
+from gentus.lake.rules import LakeRules, load_rules
 from gentus.progress import Progress
-from gentus.table import RowSketch, Table
+from gentus.table import Header, RowSketch, Table
 
 SECONDS = 10.0  # after which features are written even if they are few: what a crash can cost
 
@@ -43,6 +44,7 @@ class Examined:
     row_sketch: RowSketch | None  # None: it has too little content
     signed: SignedColumns
     hash: str | None  # of the file; None if it has changed meanwhile, so that it is read again next time
+    doubt: str  # why its header looks like data; empty: it does not
 
 
 _Result: TypeAlias = tuple[Source, Examined | Skipped]
@@ -58,10 +60,11 @@ class Ingest:
     engine: Engine
     progress: Progress
 
-    def read_lake(self, root: Location) -> None:
+    def read_lake(self, root: Location, header: Header = "auto") -> None:
         """Bring catalogue and cache up to date with the lake; unchanged tables are not read again."""
+        rules = load_rules(root, header)
         self._check_cache()
-        found = lake_tables(root, self.layout, self.engine.scan)
+        found = lake_tables(root, self.layout, rules, self.engine.scan)
         with compare(found, self.catalogue, self.layout, True, self.progress) as diff:
             skipped, touched, deleted = diff.unreadable(), diff.touched(), diff.names(*DELETED)
             with self.catalogue.transaction():
@@ -118,12 +121,21 @@ class Ingest:
         features: list[Features] = []
         read: dict[str, Examined] = {}
         for source, result in batch:
-            entry = Entry(source.name, str(source.path), source.part, source.size, source.mtime_ns)
+            entry = Entry(
+                source.name,
+                str(source.path),
+                source.part,
+                source.size,
+                source.mtime_ns,
+                header=source.header,
+                pinned=source.pinned,
+            )
             if isinstance(result, Skipped):
                 entries.append(replace(entry, skipped=result.reason))
             else:
                 known = replace(entry, hash=result.hash, rows=result.rows, columns=result.columns)
-                entries.append(replace(known, chunk=number, slot=len(features)))
+                known = replace(known, chunk=number, slot=len(features), doubt=result.doubt)
+                entries.append(known)
                 features.append(result.features)
                 read[source.name] = result
         together = concatenate(features)
@@ -151,6 +163,7 @@ def examine(found: Sequence[tuple[Source, Table]]) -> list[Examined]:
             table.row_sketch,
             SignedColumns.of(names_of(table), signatures[at]),
             _hash_or_none(source),
+            table.doubt,
         )
         for at, (source, table) in enumerate(found)
     ]
@@ -165,8 +178,10 @@ def _hash_or_none(source: Source) -> str | None:
         return None
 
 
-def lake_tables(root: Location, layout: Layout, scan: Scan = scan) -> Iterator[Source | Skipped]:
-    """The tables of the lake, and those that were uploaded.
+def lake_tables(
+    root: Location, layout: Layout, rules: LakeRules, scan: Scan = scan
+) -> Iterator[Source | Skipped]:
+    """The tables of the lake as its rules have them read, and those that were uploaded.
 
     An index in the folder of the lake, this one or another, is not part of it.
     """
@@ -184,7 +199,7 @@ def lake_tables(root: Location, layout: Layout, scan: Scan = scan) -> Iterator[S
 
     for item in scan(root):
         if isinstance(item.path, Remote) or not in_index(item.path.parent):
-            yield item
+            yield rules.applied(item)
     yield from _uploaded_tables(layout)
 
 

@@ -7,14 +7,14 @@ import heapq
 import logging
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gentus.align.alignment import Alignment
 from gentus.index.catalogue import AlteredError, Catalogue, explain_errors
 from gentus.index.folder import Layout
-from gentus.index.hits import Hit
+from gentus.index.hits import Hit, Hits
 from gentus.index.ingest import name_at
 from gentus.index.queries import NamedQuery, QueryInput, read_query
 from gentus.index.second_look import AtLeast
@@ -26,13 +26,15 @@ from gentus.lake import (
     Unreadable,
     as_location,
     file_at,
+    is_outside_lake,
     name_in_errors,
     only_table,
 )
 from gentus.lake.formats.detect import folder_format
 from gentus.lake.location import identity
+from gentus.lake.rules import is_delimited, load_rules
 from gentus.shell import command
-from gentus.table import Table
+from gentus.table import Header, Table, checked_header, tell_doubts
 
 if TYPE_CHECKING:
     from gentus.index.description import TableDescription
@@ -51,22 +53,42 @@ class Lookup:
     lake: Location
     limits: Limits
     names: bool  # whether column names count in this index
+    header: Header  # of delimited text that no rule of the lake names
 
     def read(self, query: QueryInput) -> Table:
         """The sample of a query."""
         return read_query(self.resolve(query), self.limits)
 
-    def resolve(self, query: QueryInput) -> QueryInput:
-        """A query with its file, if it is a name; others are returned as they are."""
-        return self.find(query) if isinstance(query, str | os.PathLike | Remote) else query
+    def resolve(self, query: QueryInput, header: Header | None = None) -> QueryInput:
+        """A query with its file, if it is a name; data frames and sampled tables as they are."""
+        named = isinstance(query, str | os.PathLike | Remote | Source)
+        return self.find(query, header=header) if named else query
 
-    def find(self, query: NamedQuery, suggest: bool = True) -> Source:
+    def find(self, query: NamedQuery, suggest: bool = True, header: Header | None = None) -> Source:
         """The table that a query names: a file, or else a table of the index.
 
         Raises `Unreadable` if there is neither; with `suggest`, it says which name may have been meant.
+        Without a header, a file of the index or its lake is read as there.
         """
-        if isinstance(query, Source):
-            return query
+        found = query if isinstance(query, Source) else self._named(query, suggest)
+        if header is not None:
+            return replace(found, header=checked_header(header))
+        return found if isinstance(query, Source) else self._read_as_known(found)
+
+    def _read_as_known(self, source: Source) -> Source:
+        """A file with the header that it is read with in the index, or would be in its lake."""
+        if not is_delimited(source):
+            return source
+        with explain_errors(self.layout):
+            known = self.catalogue.tables.source_at(self.catalogue.tables.real_path(source.path), None)
+        if known is not None:
+            return replace(source, header=known.header)
+        name = name_at(source.path.resolve(), None, self.lake, self.layout)
+        if is_outside_lake(name):
+            return source
+        return replace(source, header=load_rules(self.lake, self.header).header_of(name))
+
+    def _named(self, query: str | os.PathLike[str] | Remote, suggest: bool) -> Source:
         location = as_location(query)
         if not isinstance(query, str) or isinstance(location, Remote):
             return only_table(location, self.limits)
@@ -155,19 +177,29 @@ class Lookup:
             missing,
         )
 
-    def align(self, query: QueryInput, table: str | Hit | QueryInput, names: bool = True) -> Alignment:
-        """Which columns of a query and of a table belong together, and why."""
+    def align(
+        self,
+        query: QueryInput,
+        table: str | Hit | QueryInput,
+        names: bool = True,
+        header: Header | None = None,
+    ) -> Alignment:
+        """Which columns of a query and of a table belong together, and why.
+
+        A header is that of the query, and of a table that is not in the index.
+        """
         from gentus.index.explain import align_tables
 
         with name_in_errors(query.name if isinstance(query, Source) else query):
-            own = self.read(query)
+            own = self.read(self.resolve(query, header))
         other = table.table if isinstance(table, Hit) else table
         with name_in_errors(other):
             source = self.source(other) if isinstance(other, str) else None
-            found = self.read(other if source is None else source)
+            found = self.read(self.resolve(other, header) if source is None else source)
+        tell_doubts((one.name, one.doubt) for one in (own, found) if one not in (query, table))
         return align_tables(own, found, names and self.names)
 
-    def explain(self, query: Table, hits: list[Hit], least: AtLeast) -> list[Hit]:
+    def explain(self, query: Table, hits: Hits, least: AtLeast) -> Hits:
         """Hits with alignments; a table that cannot be read any more does not stop the answer."""
         from gentus.index.explain import explain_hits
 
@@ -177,7 +209,7 @@ class Lookup:
                 raise Unreadable("it was removed from the index just now")
             return self.read(source)
 
-        return explain_hits(query, hits, read, self.names, least)
+        return Hits(explain_hits(query, hits, read, self.names, least), hits.doubt)
 
 
 def _table_file(path: Path) -> Path | None:

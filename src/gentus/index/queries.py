@@ -43,6 +43,7 @@ class Content:
     identity: Table | F32  # what it is ranked by: its latent (d,), or for a generator its sample
     columns: QueryColumns  # what it is aligned by
     row_sketch: RowSketch | None  # what tells copies of it
+    doubt: str  # why its header looks like data; empty: it does not
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +136,11 @@ def encoded(tables: Sequence[Table], encoder: ClosedForm | Encoder) -> list[Cont
 def _contents(
     tables: Sequence[Table], identities: Sequence[Table | F32], features: Features
 ) -> list[Content]:
-    sketches = (table.row_sketch for table in tables)
-    return list(map(Content, identities, _columns(tables, features), sketches))
+    columns = _columns(tables, features)
+    return [
+        Content(identity, column, table.row_sketch, table.doubt)
+        for identity, column, table in zip(identities, columns, tables, strict=True)
+    ]
 
 
 def columns_of(table: Table) -> QueryColumns:

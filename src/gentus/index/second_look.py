@@ -20,6 +20,7 @@ from gentus.index.queries import Query
 from gentus.index.ranker import RankedRow
 from gentus.index.row_overlap import SameRows, tell_duplicates
 from gentus.index.snapshot import Snapshot
+from gentus.table import Header
 
 Order: TypeAlias = Literal["aligned", "generated"]
 AtLeast: TypeAlias = Literal["any", "partial", "full"]
@@ -34,6 +35,7 @@ class SearchOptions(TypedDict, total=False):
     order: Order | None  # default: aligned, and generated where labels were learnt from
     fit: AtLeast  # only tables that fit at least so far; default: any
     min_score: float  # only tables with this score at least; default: 0
+    header: Header | None  # of a query that is delimited text; default: as in the index, or auto
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,14 +14,15 @@ from gentus.index.lookup import Lookup
 from gentus.index.queries import QueryInput
 from gentus.lake import Remote, Source, Unreadable, name_in_errors
 from gentus.lake.location import absolute, identity
+from gentus.lake.rules import is_delimited
 from gentus.progress import Progress
-from gentus.table import Table
+from gentus.table import Header, Table
 from gentus.union.draft import draft_plan
 from gentus.union.errors import PlanError
 from gentus.union.plan import PlannedTable, UnionPlan
 from gentus.union.resolve import resolve_plan
 from gentus.union.session import open_session
-from gentus.union.sources import SourceTable, TableError, open_table
+from gentus.union.sources import SourceTable, TableError, header_doubts, open_table
 
 if TYPE_CHECKING:
     import duckdb
@@ -31,6 +32,7 @@ class UnionOptions(TypedDict, total=False):
     """What can be chosen of a union."""
 
     names: bool  # column names count in the alignment; default true
+    header: Header | None  # of the query, and of tables that are not in the index; default: as known, or auto
     keep_extra: bool  # add the columns that the query does not have; default false
     provenance: bool  # add the file that each row is from; default true
     distinct: bool  # leave out equal rows; default false
@@ -54,9 +56,10 @@ def plan_union(
 ) -> UnionPlan:
     """Align tables with a query and plan their union. Types are inferred from all rows."""
     names, progress = options.get("names", True), options.get("progress") or Progress()
-    sample, own, frame = _query(lookup, query)
+    header = options.get("header")
+    sample, own, frame = _query(lookup, query, header)
     notes: list[str] = []
-    candidates = list(_candidates(lookup, own, tables, names, notes))
+    candidates = list(_candidates(lookup, own, tables, options, notes))
     with _reading_session() as duck, progress.stage("looking at columns", 2 * len(candidates) + 1) as tick:
         with name_in_errors(own.name):
             opened_query = open_table(own, duck, frame, lookup.limits)
@@ -91,7 +94,7 @@ def plan_union(
         plan,
         provenance=options.get("provenance", True),
         distinct=options.get("distinct", False),
-        notes=tuple(notes),
+        notes=(*notes, *header_doubts([opened_query, *(read for read, _ in opened)])),
     )
 
 
@@ -101,22 +104,22 @@ def _reading_session() -> Iterator[duckdb.DuckDBPyConnection]:
         yield duck
 
 
-def _query(lookup: Lookup, query: QueryInput) -> tuple[Table, PlannedTable, Any]:
+def _query(lookup: Lookup, query: QueryInput, header: Header | None) -> tuple[Table, PlannedTable, Any]:
     """A query as it is searched with, as a plan names it, and the frame if it is one."""
     if isinstance(query, Table):
         raise ValueError("a sampled table has not all of its rows; give the file, or a data frame")
-    if isinstance(query, str | os.PathLike | Remote):
+    if isinstance(query, str | os.PathLike | Remote | Source):
         with name_in_errors(query):
-            query = lookup.find(query)
+            query = lookup.find(query, header=header)
     if isinstance(query, Source):
         with name_in_errors(query.name):
             sample = lookup.read(query)
-        return sample, PlannedTable(query.name, absolute(query.path), query.part), None
+        return sample, _planned(query), None
     return lookup.read(query), PlannedTable("query", None), query
 
 
 def _candidates(
-    lookup: Lookup, query: PlannedTable, tables: Sequence[Any], names: bool, notes: list[str]
+    lookup: Lookup, query: PlannedTable, tables: Sequence[Any], options: UnionOptions, notes: list[str]
 ) -> Iterator[Candidate]:
     """The tables meant, each once, and never the query itself."""
     seen: set[tuple[str, str | None]] = set()
@@ -124,11 +127,11 @@ def _candidates(
     for table in tables:
         is_hit = isinstance(table, Hit)
         name = table.table if is_hit else table
-        alignment = table.alignment if is_hit and names else None
+        alignment = table.alignment if is_hit and options.get("names", True) else None
         source = table if isinstance(table, Source) else lookup.source(str(name))
         if source is None:
             with name_in_errors(name):
-                source = replace(lookup.find(name), name=str(name))
+                source = replace(lookup.find(name, header=options.get("header")), name=str(name))
         key = identity(source.path), source.part
         if key == own:
             notes.append(f"{source.name} is the query itself and was left out")
@@ -148,5 +151,9 @@ def _opened(
         alignment = lookup.align(query, one.source, names)
     if not alignment.pairs:
         raise Unreadable("none of its columns belongs under one of the query's")
-    planned = PlannedTable(one.source.name, absolute(one.source.path), one.source.part)
-    return open_table(planned, duck, None, lookup.limits), alignment
+    return open_table(_planned(one.source), duck, None, lookup.limits), alignment
+
+
+def _planned(source: Source) -> PlannedTable:
+    header = source.header if is_delimited(source) else "auto"
+    return PlannedTable(source.name, absolute(source.path), source.part, header=header)

@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
 from typing import Any, Literal
 
 import numpy as np
@@ -28,13 +29,16 @@ from gentus.index.ingest import Ingest, lake_tables, skipped_entries
 from gentus.index.snapshot import Snapshot
 from gentus.index.writer import finalise, publish, writer
 from gentus.lake import Location, Remote, Skipped, Source, as_location, exists, is_outside_lake, locate
+from gentus.lake.rules import LakeRules, is_delimited, load_rules
 from gentus.progress import Progress
+from gentus.table import Header, checked_header
 
 MOST_NAMES = 10_000  # of tables in the report, for each kind of change; the others are only counted
-Kind = Literal["added", "replaced", "removed", "unreadable"]
+Kind = Literal["added", "replaced", "reread", "removed", "unreadable"]
 _KINDS: dict[Kind, tuple[Status, ...]] = {
     "added": (Status.NEW, Status.RETRIED),
     "replaced": (Status.CHANGED,),
+    "reread": (Status.REREAD,),
     "removed": (Status.DELETED, Status.WITHDRAWN),
     "unreadable": NOT_READABLE,
 }
@@ -51,9 +55,11 @@ class Changes:
 
     added: list[str] = field(default_factory=list)
     replaced: list[str] = field(default_factory=list)
+    reread: list[str] = field(default_factory=list)  # with another header
     removed: list[str] = field(default_factory=list)
     unreadable: dict[str, str] = field(default_factory=dict)  # and why
     unchanged: int = 0
+    doubts: dict[str, str] = field(default_factory=dict)  # tables read whose header looks like data, and why
     unnamed: dict[Kind, int] = field(default_factory=dict)  # how many more there are, where the list is cut
     returning: list[str] = field(default_factory=list)  # removed by name; the next sync adds them again
     needs_force: bool = False  # so many would be removed that a sync refuses it without `force`
@@ -68,7 +74,7 @@ class Changes:
 
     def __len__(self) -> int:
         """How many tables are not as they were."""
-        return sum(self.count(kind) for kind in ("added", "replaced", "removed"))
+        return sum(self.count(kind) for kind in ("added", "replaced", "reread", "removed"))
 
 
 @dataclass(slots=True)
@@ -79,10 +85,20 @@ class Updater:
     snapshot: Snapshot
     progress: Progress = field(default_factory=Progress)
 
-    def add(self, paths: Iterable[str | os.PathLike[str] | Remote]) -> Changes:
-        """Add files, or whole folders of them; one that is there already and has changed is replaced."""
-        lake = self.snapshot.config.lake
-        return self.add_tables(item for path in paths for item in locate(path, lake))
+    def add(self, paths: Iterable[str | os.PathLike[str] | Remote], header: Header | None = None) -> Changes:
+        """Add files, or whole folders of them; one that is there already and has changed is replaced.
+
+        A header is chosen for these tables alone; without one, files of the lake are read by its rules.
+        """
+        config = self.snapshot.config
+        rules = load_rules(as_location(config.lake), config.settings.header)
+
+        def chosen(item: Source | Skipped) -> Source | Skipped:
+            if header is None or isinstance(item, Skipped) or not is_delimited(item):
+                return item if is_outside_lake(item.name) else rules.applied(item)
+            return replace(item, header=checked_header(header), pinned=True)
+
+        return self.add_tables(chosen(item) for path in paths for item in locate(path, config.lake))
 
     def add_tables(self, found: Iterable[Source | Skipped]) -> Changes:
         """Add tables that were found somewhere, by the names they have."""
@@ -120,21 +136,24 @@ class Updater:
             return exists(path)
         return any(item.name == entry.name for item in locate(path, self.snapshot.config.lake))
 
-    def foresee(self, lake: Location) -> Changes:
+    def foresee(self, lake: Location, header: Header | None = None) -> Changes:
         """What `sync` would do, as far as it can be told before new and changed files are read."""
-        _require(lake)
+        rules = self._rules(lake, header)
         with (
             closing(Catalogue(self.layout.catalogue)) as catalogue,
-            self._compared(lake, catalogue) as diff,
+            self._compared(lake, rules, catalogue) as diff,
         ):
             return _summary(diff, _DRY_KINDS, needs_force=_removes_most(diff, catalogue))
 
-    def sync(self, lake: Location, force: bool = False) -> Changes:
-        """Follow a lake: add what is new, replace what has changed, remove what was deleted."""
-        _require(lake)
+    def sync(self, lake: Location, header: Header | None = None, force: bool = False) -> Changes:
+        """Follow a lake: add what is new, replace what has changed, remove what was deleted.
+
+        A header is that of all delimited text that no rule names, from now on.
+        """
+        rules = self._rules(lake, header)
         with writer(self.layout) as catalogue:
             config = self._current_config(catalogue)
-            with self._compared(lake, catalogue) as diff:
+            with self._compared(lake, rules, catalogue) as diff:
                 if _removes_most(diff, catalogue) and not force:
                     gone, known = diff.count(Status.DELETED), catalogue.identifier_count()
                     raise ValueError(
@@ -150,14 +169,22 @@ class Updater:
                     with catalogue.transaction():
                         catalogue.identifiers.remove_tables(diff.names(*DELETED))
                 changes = _summary(diff)
-            if str(lake.resolve()) != config.lake:
+            settings = replace(config.settings, header=rules.header)
+            if (str(lake.resolve()), settings) != (config.lake, config.settings):
                 with catalogue.transaction():
-                    config = publish(self.layout, catalogue, replace(config, lake=str(lake.resolve())))
+                    config = replace(config, lake=str(lake.resolve()), settings=settings)
+                    config = publish(self.layout, catalogue, config)
                 finalise(self.layout, config)
         return changes
 
-    def _compared(self, lake: Location, catalogue: Catalogue) -> LakeDiff:
-        return compare(lake_tables(lake, self.layout), catalogue, self.layout, True, self.progress)
+    def _rules(self, lake: Location, header: Header | None) -> LakeRules:
+        """The rules of a lake that exists; for what they do not name, the header of before unless given."""
+        if not exists(lake):
+            raise FileNotFoundError(f"There is no lake at {lake}. Is it mounted?")
+        return load_rules(lake, checked_header(header or self.snapshot.config.settings.header))
+
+    def _compared(self, lake: Location, rules: LakeRules, catalogue: Catalogue) -> LakeDiff:
+        return compare(lake_tables(lake, self.layout, rules), catalogue, self.layout, True, self.progress)
 
     def _current_config(self, catalogue: Catalogue) -> IndexConfig:
         """The configuration, if the snapshot's model can assign identifiers by it."""
@@ -187,6 +214,8 @@ class Updater:
             for entry in entries:
                 if entry.skipped is not None:
                     diff.mark_unreadable(entry.name, entry.skipped)
+                elif entry.doubt:
+                    diff.doubts[entry.name] = entry.doubt
 
         with catalogue.transaction():
             catalogue.tables.touch(diff.touched())
@@ -203,11 +232,6 @@ class Updater:
                 assigner.add(pending[begin : begin + CHUNK].tolist(), features, catalogue, states)
 
 
-def _require(lake: Location) -> None:
-    if not exists(lake):
-        raise FileNotFoundError(f"There is no lake at {lake}. Is it mounted?")
-
-
 def _removes_most(diff: LakeDiff, catalogue: Catalogue) -> bool:
     """Whether so much is missing from the lake that it may not be mounted."""
     return diff.count(Status.DELETED) > max(10, catalogue.identifier_count() // 2)
@@ -219,9 +243,11 @@ def _summary(
     changes = Changes(
         list(diff.names(*kinds["added"], most=MOST_NAMES)),
         list(diff.names(*kinds["replaced"], most=MOST_NAMES)),
+        list(diff.names(*kinds["reread"], most=MOST_NAMES)),
         list(diff.names(*kinds["removed"], most=MOST_NAMES)),
         {item.name: item.reason for item in diff.unreadable(*kinds["unreadable"], most=MOST_NAMES)},
         diff.unchanged,
+        dict(islice(diff.doubts.items(), MOST_NAMES)),
         needs_force=needs_force,
     )
     for kind, statuses in kinds.items():

@@ -6,6 +6,7 @@
 - `reader`: any source to a sampled `Table`
 - `sandbox`: the same in watched processes
 - `folder`, `remote_folder`, `tables`, `listing_tasks`: listing the tables of a lake
+- `rules`: how its files are read
 - `full`: all rows of a table
 
 Each may import those before it, and the modules of `gentus` itself; nothing else of the package.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,11 @@ class SourceTable:
     planned: PlannedTable
     full: FullTable
     shapes: TableShapes = field(default_factory=TableShapes)
+
+
+def header_doubts(sources: Iterable[SourceTable]) -> list[str]:
+    """Which tables have a header that looks like data, and why."""
+    return [f"{source.planned.name}: {source.full.doubt}" for source in sources if source.full.doubt]
 
 
 class TableError(PlanError):

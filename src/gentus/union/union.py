@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from gentus.union.plan import UnionPlan
 from gentus.union.report import UnionReport
 from gentus.union.resolve import resolve_plan
 from gentus.union.session import MEMORY, DuckDBSession, open_session
-from gentus.union.sources import SourceTable, open_sources
+from gentus.union.sources import SourceTable, header_doubts, open_sources
 from gentus.union.stream import RELATION, RowStream, batches_of, stream_into
 
 if TYPE_CHECKING:
@@ -162,6 +162,7 @@ class Union(ArrowExport):
             sources = open_sources(self.plan, duck, self._frame, self._limits)
             with progress.stage("inferring types", len(sources)) as tick:
                 plan = resolve_plan(self.plan, sources, duck, lambda: tick(1))
+            plan = replace(plan, notes=tuple(dict.fromkeys([*plan.notes, *header_doubts(sources)])))
             for source, table in zip(sources, plan.sources, strict=True):
                 source.planned = table
             self.ran = plan

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gentus.app.cli.common import AsJson, IndexPath, console, emit, open_index, titled_grid
+from gentus.app.cli.common import AsJson, HeaderOption, IndexPath, console, emit, open_index, titled_grid
 from gentus.app.cli.query import QueryText, named_argument
 
 if TYPE_CHECKING:
@@ -27,11 +27,12 @@ def align(
     names: Annotated[
         bool, typer.Option("--names/--no-names", help="Compare column names and cells, or cells alone.")
     ] = True,
+    header: HeaderOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Match the columns of your table with those of another, one to one, with reasons."""
     with open_index(index) as opened, named_argument(query) as given:
-        alignment = opened.align(given, table, names)
+        alignment = opened.align(given, table, names, header)
     if as_json:
         emit(alignment.to_dict())
         return

@@ -6,12 +6,16 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gentus.app.cli.common import AsJson, IndexPath, TimeBudget, emit, one_of, say
+from gentus.app.cli.common import AsJson, HeaderOption, IndexPath, TimeBudget, emit, one_of, say
+from gentus.app.cli.headers import header_hints
 from gentus.shell import command
+
+if TYPE_CHECKING:
+    from gentus.index.index import Index
 
 
 def index(
@@ -41,6 +45,7 @@ def index(
             help="Use column names, weighted by how well they agree with the cells; or cells alone.",
         ),
     ] = True,
+    header: HeaderOption = None,
     time_budget: TimeBudget = None,
     bert: Annotated[
         str | None,
@@ -109,6 +114,7 @@ def index(
             codes=codes or usual.quantizer.codes,
         ),
         names=names,
+        header=header or usual.header,
         bert=bert or usual.bert,
         download=download,
         identifiers=one_of(identifiers, Variant, "identifiers"),
@@ -140,13 +146,13 @@ def index(
         raise typer.Exit(130) from None
     seconds = time.perf_counter() - started
     info = built.info()
-    for line in _summary(info, seconds, out):
+    for line in _summary(built, info, seconds, out):
         say(line)
     if as_json:
         emit({**info, "seconds": round(seconds, 2)})
 
 
-def _summary(info: dict[str, Any], seconds: float, out: Path) -> Iterator[str]:
+def _summary(built: Index, info: dict[str, Any], seconds: float, out: Path) -> Iterator[str]:
     """What was built, in lines for people."""
     yield (
         f"{info['tables']:,} tables indexed in {seconds:.1f} s: "
@@ -171,6 +177,7 @@ def _summary(info: dict[str, Any], seconds: float, out: Path) -> Iterator[str]:
         yield f"{outside:,} labelled pairs name tables that are not in the lake; they were left out."
     if info["skipped"]:
         yield f"{info['skipped']:,} skipped: see {command('info', out, '--skipped')}"
+    yield from header_hints(built.doubtful(), built.config.lake, out)
     yield f"Search it: {command('search', out, 'YOUR_TABLE')}"
 
 

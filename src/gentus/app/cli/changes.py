@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gentus.app.cli.common import AsJson, IndexPath, emit, open_index, say
+from gentus.app.cli.common import AsJson, HeaderOption, IndexPath, emit, open_index, say
+from gentus.app.cli.headers import header_hints
 from gentus.shell import command
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from gentus.index.updater import Changes, Kind
 
 SHOWN = 10  # names listed per kind of change
@@ -21,6 +24,7 @@ def add(
     files: Annotated[
         list[str], typer.Argument(metavar="FILE", help="Tables, or folders of them; paths or URLs.")
     ],
+    header: HeaderOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Add tables; they can be found at once. A table of the index is replaced if it has changed."""
@@ -28,8 +32,10 @@ def add(
 
     started = time.perf_counter()
     with open_index(index) as opened:
-        changes = opened.add(files, progress=terminal_progress())
+        changes = opened.add(files, header=header, progress=terminal_progress())
+        lake = opened.config.lake
     _print_changes(changes, time.perf_counter() - started, as_json)
+    _print_doubts(changes, lake, index)
     if changes.unreadable:
         raise typer.Exit(1)
 
@@ -66,6 +72,7 @@ def sync(
     lake: Annotated[
         str | None, typer.Argument(help="The lake, if it has moved. Default: that of the build.")
     ] = None,
+    header: HeaderOption = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")
     ] = False,
@@ -80,9 +87,10 @@ def sync(
     started = time.perf_counter()
     with open_index(index) as opened:
         before = opened.config.lake
-        changes = opened.sync(lake, dry_run=dry_run, force=force, progress=terminal_progress())
+        changes = opened.sync(lake, header=header, dry_run=dry_run, force=force, progress=terminal_progress())
         after, drift = opened.config.lake, opened.info()["drift"]
     _print_changes(changes, time.perf_counter() - started, as_json, dry_run)
+    _print_doubts(changes, after, index)
     if after != before:
         say(f"The lake of this index is now {after}; it was {before}.")
     if changes.needs_force and not force:
@@ -136,6 +144,8 @@ def _print_changes(changes: Changes, seconds: float, as_json: bool, dry_run: boo
     kinds: tuple[Kind, ...] = ("added", "replaced", "removed")
     would = "would be " if dry_run else ""
     counts = [f"{changes.count(kind):,} {would}{kind}" for kind in kinds]
+    if reread := changes.count("reread"):
+        counts.append(f"{reread:,} {would}read again with another header")
     counts.append(f"{changes.unchanged:,} unchanged")
     if unreadable := changes.count("unreadable"):
         counts.append(f"{unreadable:,} unreadable" + (", which sync would try again" if dry_run else ""))
@@ -146,16 +156,21 @@ def _print_changes(changes: Changes, seconds: float, as_json: bool, dry_run: boo
 
 
 def _print_names(changes: Changes) -> None:
-    kinds: dict[str, Kind] = {"+": "added", "~": "replaced", "-": "removed"}
-    for sign, kind in kinds.items():
-        shown = getattr(changes, kind)[:SHOWN]
+    kinds: dict[Kind, str] = {"added": "+", "replaced": "~", "reread": "~", "removed": "-"}
+    for kind, sign in kinds.items():
+        shown, why = getattr(changes, kind)[:SHOWN], " (with another header)" if kind == "reread" else ""
         for name in shown:
-            print(f"{sign} {name}")
+            print(f"{sign} {name}{why}")
         if more := changes.count(kind) - len(shown):
-            print(f"{sign} and {more:,} more")
+            print(f"{sign} and {more:,} more{why}")
 
 
 def _some(names: list[str]) -> str:
     """The first names, and how many more there are."""
     more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
     return f"{', '.join(names[:SHOWN])}{more}"
+
+
+def _print_doubts(changes: Changes, lake: str, index: Path) -> None:
+    for line in header_hints(list(changes.doubts.items()), lake, index):
+        say(line)

@@ -29,6 +29,14 @@ ResultOrder = Annotated[
         "Default: aligned; generated for an index with labels."
     ),
 ]
+HeaderOption = Annotated[
+    Literal["yes", "no", "auto"] | None,
+    typer.Option(
+        "--header",
+        help="Whether the first row of delimited text is a header. auto: it is, and you are told if it looks "
+        "like data. Default: as in the index, or auto.",
+    ),
+]
 TimeBudget = Annotated[float | None, typer.Option(min=0, help="The most minutes for training the generator.")]
 PIPED_WIDTH = 140  # characters per line where there is no terminal
 

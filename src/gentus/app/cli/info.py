@@ -14,11 +14,17 @@ from gentus.shell import command
 def info(
     index: IndexPath,
     skipped: Annotated[bool, typer.Option("--skipped", help="List unreadable files, and why.")] = False,
+    headers: Annotated[
+        bool, typer.Option("--headers", help="List tables whose first row looks like data, and why.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show the contents and size of an index, its codebook statistics and its drift since the fit."""
     if skipped:
         _list_skipped(index, as_json)
+        return
+    if headers:
+        _list_headers(index, as_json)
         return
     facts = open_index(index).info()
     if as_json:
@@ -40,6 +46,17 @@ def _list_skipped(index: Path, as_json: bool) -> None:
     say(f"{len(entries):,} skipped")
 
 
+def _list_headers(index: Path, as_json: bool) -> None:
+    with open_index(index) as opened:
+        entries = [{"name": name, "reason": reason} for name, reason in opened.doubtful()]
+    if as_json:
+        emit({"headers": entries})
+        return
+    for entry in entries:
+        print(f"{entry['name']}: {entry['reason']}")
+    say(f"{len(entries):,} headers that look like data")
+
+
 def _lines(facts: dict[str, Any], index: Path) -> dict[str, str]:
     statistics, size = facts["codebook_statistics"], facts["bytes"]
     see = ": see --skipped" if facts["skipped"] else ""
@@ -47,6 +64,8 @@ def _lines(facts: dict[str, Any], index: Path) -> dict[str, str]:
     return {
         "lake": facts["lake"],
         "tables": f"{facts['tables']:,} ({facts['skipped']:,} skipped{see})",
+        "headers": f"{facts['doubtful_headers']:,} look like data"
+        + (": see --headers" if facts["doubtful_headers"] else ""),
         "identifiers": f"{facts['levels']} codes of {facts['codebook_size']}",
         "vocabulary": ", ".join(f"{count:,} {kind}" for kind, count in facts["vocabularies"].items()),
         "column names": "not used" if names is None else f"weight {names:.0%}, by agreement with the cells",

@@ -13,6 +13,7 @@ from gentus.app.cli.common import (
     AsJson,
     Beam,
     Count,
+    HeaderOption,
     IndexPath,
     ResultOrder,
     console,
@@ -26,7 +27,7 @@ from gentus.app.cli.query import STDIN, query_argument, shown_query
 if TYPE_CHECKING:
     from rich.table import Table as Grid
 
-    from gentus.index.hits import Hit
+    from gentus.index.hits import Hit, Hits
     from gentus.index.index import Index
     from gentus.index.second_look import SearchOptions
 
@@ -50,6 +51,7 @@ def search(
         float, typer.Option(min=0, max=1, help="Only tables with at least this score.")
     ] = 0.0,
     order: ResultOrder = None,
+    header: HeaderOption = None,
     beam: Beam = None,
     explain: Annotated[
         bool,
@@ -64,6 +66,7 @@ def search(
         raise typer.BadParameter("stdin can be read once: give - once", param_hint="QUERY")
     shown = [shown_query(query) for query in queries]
     options: SearchOptions = {"beam": beam, "order": order, "fit": fit, "min_score": min_score}
+    options["header"] = header
     answers: list[dict[str, Any]] = []
     failed = False
     found = _search_each(open_index(index), queries, k, explain, options)
@@ -78,6 +81,7 @@ def search(
             "ms": round(milliseconds, 2),
             "fit": best_fit(hits),
             "verdict": verdict(hits, fit, min_score),
+            "doubt": hits.doubt,
         }
         answers.append(answer | {"results": [hit.to_dict() for hit in hits]})
         if not as_json:
@@ -90,7 +94,7 @@ def search(
 
 def _search_each(
     opened: Index, queries: list[str], k: int, explain: bool, options: SearchOptions
-) -> Iterator[tuple[list[Hit] | str, float]]:
+) -> Iterator[tuple[Hits | str, float]]:
     """The hits of every query, or the reason why it cannot be read, and the milliseconds it took.
 
     Many queries are read in several processes; then it is the time since the previous answer.
@@ -109,7 +113,7 @@ def _search_each(
         started = time.perf_counter()
         try:
             with query_argument(query) as given:
-                hits: list[Hit] | str = opened.search(given, k=k, explain=explain, **options)
+                hits: Hits | str = opened.search(given, k=k, explain=explain, **options)
         except Unreadable as error:
             hits = error.reason
         yield hits, (time.perf_counter() - started) * 1000

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from gentus.app.cli.common import AsJson, console, emit, open_index, say, titled_grid
+from gentus.app.cli.common import AsJson, HeaderOption, console, emit, open_index, say, titled_grid
 from gentus.app.cli.query import QUERY_HELP, STDIN, named_argument
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ def union(
     names: Annotated[
         bool, typer.Option("--names/--no-names", help="Align by column names and cells, or by cells alone.")
     ] = True,
+    header: HeaderOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and write nothing.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     table_name: Annotated[
@@ -100,7 +101,7 @@ def union(
     with _stoppable(out), ExitStack() as stack:
         given = None if query is None else stack.enter_context(named_argument(query))
         if plan_file is not None:
-            plan = _load_plan(plan_file, index, given, (k, tables, more, keep_extra))
+            plan = _load_plan(plan_file, index, given, (k, tables, more, keep_extra, header))
             plan = replace(
                 plan, provenance=plan.provenance and not no_provenance, distinct=plan.distinct or distinct
             )
@@ -114,6 +115,7 @@ def union(
                 "provenance": not no_provenance,
                 "distinct": distinct,
                 "names": names,
+                "header": header,
                 "progress": progress,
             }
             plan = _make_plan(index, given, k, [*(tables or []), *(more or [])], options)
@@ -175,7 +177,7 @@ def _make_plan(
 
     with open_index(index) as opened:
         with name_in_errors(query.name if isinstance(query, Source) else query):
-            source = opened.find(query)
+            source = opened.find(query, options.get("header"))
             chosen = tables or opened.search(source, k=k or 5, fit="partial")
             if not chosen:
                 raise PlanError(f"{verdict([])} To append tables all the same, name them with --tables.")

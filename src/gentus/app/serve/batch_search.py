@@ -11,7 +11,7 @@ from gentus.app.serve.errors import ApiError
 from gentus.app.serve.query_input import ResolvedQuery
 from gentus.app.serve.schema import SearchOptions
 from gentus.app.serve.service import Service
-from gentus.index.hits import Hit, best_fit, verdict
+from gentus.index.hits import Hit, Hits, best_fit, verdict
 from gentus.index.second_look import AtLeast
 from gentus.lake import Unreadable
 
@@ -77,7 +77,7 @@ def _result(hit: Hit, entry: Entry | None, sample_rows: int) -> dict[str, Any]:
     return answer
 
 
-def _explain(service: Service, query: Table, hits: list[Hit], least: AtLeast) -> list[Hit]:
+def _explain(service: Service, query: Table, hits: Hits, least: AtLeast) -> Hits:
     """Hits with alignments; of a table that cannot be read any more, the alignment says so."""
     from gentus.index.explain import explain_hits
 
@@ -89,4 +89,4 @@ def _explain(service: Service, query: Table, hits: list[Hit], least: AtLeast) ->
         except (Unreadable, ApiError) as error:
             raise Unreadable(service.redact_paths(error.reason)) from error
 
-    return explain_hits(query, hits, read, index.config.settings.names, least)
+    return Hits(explain_hits(query, hits, read, index.config.settings.names, least), hits.doubt)

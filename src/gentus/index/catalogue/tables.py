@@ -13,6 +13,7 @@ from gentus.index.catalogue.database import Database
 from gentus.index.catalogue.row_checksums import NAME_ROW, AlteredError, verified
 from gentus.lake import Location, Source, as_location
 from gentus.lake.location import identity, is_url
+from gentus.table import Header
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,9 @@ class Entry:
     chunk: int | None = None
     slot: int | None = None
     skipped: str | None = None
+    header: Header = "auto"
+    pinned: bool = False
+    doubt: str = ""
 
 
 class TableName(NamedTuple):
@@ -52,7 +56,7 @@ class TableShape(NamedTuple):
     part: str | None
 
 
-_SOURCE_ROW = f"size, mtime_ns, {NAME_ROW}"
+_SOURCE_ROW = f"size, mtime_ns, pinned, {NAME_ROW}"
 _FIELDS = tuple(Entry.__dataclass_fields__)
 _after_path = attrgetter(*_FIELDS[2:])
 _RETIRE = (
@@ -72,6 +76,10 @@ class TableStore:
         """Insert or replace tables by name; ids stay, and identifiers until others are assigned."""
         columns = (*_FIELDS, "real_path")
         updates = ", ".join(f"{column} = excluded.{column}" for column in columns[1:])
+        # What cannot be read now keeps the header that was chosen for it.
+        for column in ("header", "pinned"):
+            kept = f"CASE WHEN excluded.chunk IS NULL THEN {column} ELSE excluded.{column} END"
+            updates = updates.replace(f"{column} = excluded.{column}", f"{column} = {kept}")
         updates += ", pending = pending OR chunk IS NOT excluded.chunk OR slot IS NOT excluded.slot"
         real_path = self._real_paths()
         self._database.db.executemany(
@@ -149,6 +157,11 @@ class TableStore:
         found = self._names("skipped IS NOT NULL ORDER BY name")
         return [(_text(row[1]), _text(row[7])) for row in found]
 
+    def doubtful(self) -> list[tuple[str, str]]:
+        """(name, why) of tables that can be found and whose header looks like data."""
+        found = self._names("codes IS NOT NULL AND doubt <> '' ORDER BY name")
+        return [(_text(row[1]), _text(row[9])) for row in found]
+
     # --- names and sources -----------------------------------------------------------------------------
 
     def names(self, ids: Iterable[int]) -> dict[int, TableName]:
@@ -185,6 +198,11 @@ class TableStore:
         found = self._sources("codes IS NOT NULL AND name = ?", name)
         return next((source for _, source in found), None)
 
+    def source_at(self, real_path: str | bytes, part: str | None) -> Source | None:
+        """How a file that is a table of the index was read."""
+        found = self._sources("codes IS NOT NULL AND real_path = ? AND part IS ?", real_path, part)
+        return next((source for _, source in found), None)
+
     def sources(self) -> dict[str, Source]:
         """Where every table that can be found was read from, by name."""
         return {source.name: source for _, source in self._sources("codes IS NOT NULL ORDER BY name")}
@@ -204,9 +222,12 @@ class TableStore:
     def _sources(self, condition: str, *values: Any) -> Iterator[tuple[int, Source]]:
         """The ids and sources of tables that meet a condition."""
         found = self._database.db.execute(f"SELECT {_SOURCE_ROW} FROM tables WHERE {condition}", values)
-        for size, mtime_ns, table, name, path, _, part, *_ in verified(found, begin=2):
-            place = as_location(self._absolute(path))
-            yield table, Source(_text(name), place, part, size or 0, mtime_ns or 0)
+        for size, mtime_ns, pinned, table, name, path, _, part, *rest in verified(found, begin=3):
+            place, header = as_location(self._absolute(path)), rest[3]
+            yield (
+                table,
+                Source(_text(name), place, part, size or 0, mtime_ns or 0, "", header, bool(pinned)),
+            )
 
     # --- paths -----------------------------------------------------------------------------------------
 

@@ -1,0 +1,120 @@
+"""The rules of a lake: `gentus.toml` in its root folder says how its files are read.
+
+[[files]]
+path = "exports/**/*.csv"
+header = "no"
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+from gentus.lake.base import Skipped, Source
+from gentus.lake.files import sample_bytes
+from gentus.lake.formats.detect import Format, format_of
+from gentus.lake.location import POSTGRES, Location, Remote
+from gentus.table import HEADERS, Header
+
+RULES = "gentus.toml"
+_KEYS = ("path", "header")
+_MOST = 1 << 20  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class FileRule:
+    """How the files of a pattern are read."""
+
+    path: str
+    header: Header
+
+    def matches(self, name: str) -> bool:
+        """Whether a file is meant, by its name in the lake; without a slash, in whatever folder it is."""
+        parts, names = self.path.split("/"), name.split("/")
+        if len(parts) == 1:
+            parts = ["**", *parts]
+        ends = {0}  # how many folders of the name the parts so far can stand for
+        for part in parts:
+            if part == "**":  # any number of folders
+                ends = set(range(min(ends, default=len(names) + 1), len(names) + 1))
+            else:
+                ends = {at + 1 for at in ends if at < len(names) and fnmatchcase(names[at], part)}
+        return len(names) in ends
+
+
+@dataclass(frozen=True, slots=True)
+class LakeRules:
+    """How the files of a lake are read: by the last rule that matches, else by the default."""
+
+    header: Header = "auto"
+    files: tuple[FileRule, ...] = ()
+
+    def applied(self, item: Source | Skipped) -> Source | Skipped:
+        """A table of the lake with its header; only delimited text has one."""
+        if isinstance(item, Skipped) or not is_delimited(item):
+            return item
+        return replace(item, header=self.header_of(item.name))
+
+    def header_of(self, name: str) -> Header:
+        """The header of a file of the lake, by its name."""
+        return next((rule.header for rule in reversed(self.files) if rule.matches(name)), self.header)
+
+
+def is_delimited(source: Source) -> bool:
+    """Whether a table is delimited text, by the name of its file."""
+    return source.part is None and format_of(source.path.name) in (Format.TEXT, Format.PROSE)
+
+
+def load_rules(lake: Location, header: Header = "auto") -> LakeRules:
+    """The rules of a lake; raises `ValueError` that names the file and the key."""
+    text = _text(lake)
+    if text is None:
+        return LakeRules(header)
+    where = f"{lake / RULES}"
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{where} is not TOML: {error}") from error
+    for key in document:
+        if key != "files":
+            raise ValueError(f"{where} has an unknown key {key!r}; rules are under [[files]]")
+    rules = document.get("files", [])
+    if not isinstance(rules, list):
+        raise ValueError(f"{where}: 'files' must be a list of tables; write [[files]] in double brackets")
+    found = tuple(_rule(rule, f"{where}: [[files]] number {at}") for at, rule in enumerate(rules, 1))
+    return LakeRules(header, found)
+
+
+def _rule(rule: Any, where: str) -> FileRule:
+    if not isinstance(rule, dict):
+        raise ValueError(f"{where} is no table of keys")
+    for key in rule:
+        if key not in _KEYS:
+            raise ValueError(f"{where} has an unknown key {key!r}; there are {' and '.join(_KEYS)}")
+    for key in _KEYS:
+        if not isinstance(rule.get(key), str) or not rule[key]:
+            raise ValueError(f"{where} needs {key!r}, a text")
+    if rule["header"] not in HEADERS:
+        raise ValueError(f"{where}: 'header' is one of {', '.join(HEADERS)}, not {rule['header']!r}")
+    return FileRule(rule["path"].removeprefix("./"), rule["header"])
+
+
+def _text(lake: Location) -> str | None:
+    """The text of the rules; None if the lake has none."""
+    path = lake / RULES
+    if isinstance(path, Remote):
+        from gentus.lake.remote.storage import exists
+
+        if path.scheme in POSTGRES or format_of(str(lake)) is not None or not exists(path):
+            return None
+    elif not path.is_file():
+        return None
+    taken = sample_bytes(path, _MOST)
+    if not taken.complete:
+        raise ValueError(f"{path} has more than {_MOST:,} bytes; write fewer rules, with patterns")
+    try:
+        return taken.head.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not TOML: it is not text in UTF-8") from error

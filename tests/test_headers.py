@@ -1,0 +1,206 @@
+"""Headers of delimited text: files without one lose no row, and rules of a lake say which have none."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import rows_of
+
+import gentus
+from gentus.lake import Remote, Source
+from gentus.lake.rules import FileRule, load_rules
+
+Rows = list[list[str]]
+
+
+def run(*arguments: object, code: int = 0) -> tuple[str, str]:
+    ran = subprocess.run(
+        [sys.executable, "-m", "gentus.app.cli.main", *map(str, arguments)], capture_output=True, text=True
+    )
+    assert ran.returncode == code, ran.stderr
+    return ran.stdout, ran.stderr
+
+
+def write(path: Path, rows: Rows) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(",".join(row) + "\n" for row in rows))
+    return path
+
+
+def read(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def rule(lake: Path, path: str, header: str) -> None:
+    with (lake / "gentus.toml").open("a") as file:
+        file.write(f'[[files]]\npath = "{path}"\nheader = "{header}"\n')
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    """Films with a header and without, and fish with one."""
+    for seed in range(3):
+        write(tmp_path / "lake" / f"films_{seed}.csv", rows_of("films", seed, 30))
+        write(tmp_path / "lake" / "raw" / f"films_{seed}.csv", rows_of("films", 10 + seed, 30)[1:])
+        write(tmp_path / "lake" / f"fish_{seed}.csv", rows_of("fish", seed, 30))
+    return tmp_path / "lake"
+
+
+# --- from the lake to the union --------------------------------------------------------------------------
+
+
+def test_files_without_a_header_from_the_lake_to_the_union(lake: Path, tmp_path: Path) -> None:
+    rule(lake, "raw/**", "no")
+    index, query = tmp_path / "index", write(tmp_path / "mine.csv", rows_of("films", 99, 30)[1:])
+    run("index", lake, "-o", index)
+    found = json.loads(run("search", index, query, "--header", "no", "-k", 6, "--json")[0])
+    results = found["queries"][0]["results"]
+    assert {one["table"] for one in results} == {
+        f"{folder}films_{n}.csv" for folder in ("", "raw/") for n in range(3)
+    }
+    assert {one["fit"] for one in results} == {"full"}
+    out = tmp_path / "all.csv"
+    tables = ["films_0.csv", "raw/films_0.csv"]
+    run("union", index, query, "--header", "no", "-o", out, "--tables", *tables)
+    expected = [*rows_of("films", 99, 30)[1:], *rows_of("films", 0, 30)[1:], *rows_of("films", 10, 30)[1:]]
+    rows = [[row[f"column_{n}"] for n in range(1, 5)] for row in read(out)]
+    assert [[*row[:2], float(row[2]), row[3]] for row in rows] == [
+        [*row[:2], float(row[2]), row[3]] for row in expected
+    ]
+    # A plan says which tables have no header, and it can be run and changed elsewhere.
+    plan = json.loads(
+        run("union", index, lake / "films_1.csv", "--dry-run", "--json", "--tables", *tables)[0]
+    )
+    assert [plan["query"].get("header"), *(one.get("header") for one in plan["tables"])] == [None, None, "no"]
+    saved = tmp_path / "plan.json"
+    saved.write_text(json.dumps(plan))
+    run("union", "--plan", saved, "-o", tmp_path / "again.csv")
+    assert len(read(tmp_path / "again.csv")) == 90
+    plan["tables"][1]["header"] = "perhaps"
+    saved.write_text(json.dumps(plan))
+    assert (
+        "'header' must be one of 'auto', 'yes', 'no'"
+        in run("union", "--plan", saved, "-o", tmp_path / "b.csv", code=1)[1]
+    )
+
+
+# --- rules of a lake -------------------------------------------------------------------------------------
+
+
+def headers(index: gentus.Index) -> dict[str, str]:
+    return {name: source.header for name, source in index.sources().items() if source.header != "auto"}
+
+
+def test_a_changed_rule_makes_sync_read_again(lake: Path, tmp_path: Path) -> None:
+    with gentus.build(lake, tmp_path / "index") as index:
+        assert headers(index) == {}
+        assert "films_0.csv" in index.tables()
+        assert "gentus.toml" not in index.tables()
+        rule(lake, "raw/*.csv", "no")
+        rule(lake, "raw/films_2.csv", "yes")
+        out, err = run("sync", tmp_path / "index")
+        assert out.splitlines() == [f"~ raw/films_{n}.csv (with another header)" for n in range(3)]
+        assert "3 read again with another header" in err
+        expected = {"raw/films_0.csv": "no", "raw/films_1.csv": "no", "raw/films_2.csv": "yes"}
+        assert headers(index) == expected
+        assert run("sync", tmp_path / "index")[0] == ""
+        # A choice for one table is kept, whatever the rules say.
+        changes = index.add(lake / "raw" / "films_2.csv", header="no")
+        assert changes.reread == ["raw/films_2.csv"]
+        assert len(index.sync()) == 0
+        (lake / "gentus.toml").unlink()
+        assert index.sync(dry_run=True).reread == ["raw/films_0.csv", "raw/films_1.csv"]
+        assert index.sync().reread == ["raw/films_0.csv", "raw/films_1.csv"]
+        assert headers(index) == {"raw/films_2.csv": "no"}
+        # All others that no rule names, now and later.
+        assert len(index.sync(header="no").reread) == 8
+        assert len(index.sync()) == 0
+    with gentus.open(tmp_path / "index") as index:
+        assert index.config.settings.header == "no"
+        # A file of the lake is read as the index has it, by whatever path; one that is new, by the rules.
+        assert index.find(lake / "raw" / "films_1.csv").header == "no"
+        assert index.find(lake / "films_1.csv", header="yes").header == "yes"
+        assert index.find(write(lake / "new.csv", rows_of("fish", 5))).header == "no"
+        assert index.find(write(tmp_path / "mine.csv", rows_of("fish", 5))).header == "auto"
+        assert index.read("raw/films_0.csv").rows == 30
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matching", "others"),
+    [
+        ("*.csv", ["a.csv", "x/y/a.csv"], ["a.tsv"]),
+        ("raw/*.csv", ["raw/a.csv"], ["a.csv", "raw/x/a.csv", "x/raw/a.csv"]),
+        ("raw/**/*.csv", ["raw/a.csv", "raw/x/y/a.csv"], ["a.csv", "raw.csv"]),
+        ("raw/**", ["raw/a.csv", "raw/x/a.tsv"], ["raw.csv", "rawer/a.csv"]),
+        ("**/x[12]?.csv", ["x1a.csv", "q/x2b.csv"], ["x3a.csv", "x1.csv"]),
+        ("./a.csv", ["a.csv"], ["b.csv"]),
+    ],
+)
+def test_patterns(tmp_path: Path, pattern: str, matching: list[str], others: list[str]) -> None:
+    rule(tmp_path, pattern, "no")
+    rules = load_rules(tmp_path)
+    assert [name for name in (*matching, *others) if rules.header_of(name) == "no"] == matching
+
+
+def test_a_pattern_of_many_stars_ends() -> None:
+    assert not FileRule("/".join(["**", "*a*a*a*a*a*a*a*b"] * 30), "no").matches("/".join(["a" * 60] * 60))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[[files]\n", r"gentus\.toml is not TOML: .*line 1"),
+        ("header = 'no'\n", "gentus.toml has an unknown key 'header'; rules are under"),
+        ("[files]\npath = '*'\n", "write \\[\\[files\\]\\] in double brackets"),
+        ("[[files]]\npath = '*'\nheader = 'no'\n[[files]]\nheader = 'no'\n", "number 2 needs 'path', a text"),
+        (
+            "[[files]]\npath = '*'\nheader = 'none'\n",
+            "number 1: 'header' is one of auto, yes, no",
+        ),
+        ("[[files]]\npath = '*'\nheaders = 'no'\n", "number 1 has an unknown key 'headers'; there are path"),
+    ],
+)
+def test_wrong_rules_are_named(tmp_path: Path, text: str, message: str) -> None:
+    write(tmp_path / "a.csv", [["a", "b"], ["1", "2"]])
+    (tmp_path / "gentus.toml").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        gentus.build(tmp_path, tmp_path / "index")
+    assert not (tmp_path / "index" / "config.json").exists()
+
+
+def test_rules_at_a_url() -> None:
+    import fsspec
+
+    store: Any = fsspec.filesystem("memory")
+    store.pipe("/ruled/gentus.toml", b'[[files]]\npath = "a.csv"\nheader = "no"\n')
+    assert load_rules(Remote("memory://ruled")).header_of("a.csv") == "no"
+    assert load_rules(Remote("memory://unruled")).files == ()
+
+
+def test_only_delimited_text_has_a_header(tmp_path: Path) -> None:
+    rule(tmp_path, "**", "no")
+    rules = load_rules(tmp_path)
+    for name, header in {
+        "a.csv": "no",
+        "a.tsv.gz": "no",
+        "a.txt": "no",
+        "a.json": "auto",
+        "a.db": "auto",
+    }.items():
+        found = rules.applied(Source(name, tmp_path / name, "t" if name == "a.db" else None, 1, 1))
+        assert isinstance(found, Source)
+        assert found.header == header
+
+
+def test_wrong_headers_are_refused(tmp_path: Path) -> None:
+    write(tmp_path / "a.csv", [["a", "b"], ["1", "2"]])
+    wrong: Any = "none"
+    with pytest.raises(ValueError, match="header is one of auto, yes, no, not 'none'"):
+        gentus.build(tmp_path, tmp_path / "index", header=wrong)
