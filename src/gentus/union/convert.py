@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from gentus.lake.formats.typed import text_of
 from gentus.lake.full.rows import FullTable
-from gentus.union.plan import DAY_FIRST, FRACTION, OutputColumn, PlannedTable, Reading
+from gentus.union.decision import DAY_FIRST
+from gentus.union.plan import FRACTION, OutputColumn, PlannedTable, Reading
 from gentus.union.report import ColumnReport
-from gentus.union.sql_macros import FALSE, TRUE, WHITE, is_one_of, literal
+from gentus.union.sql_macros import FALSE, TRUE, WHITE, is_any, is_one_of, literal
 from gentus.union.sql_types import EXACT, FLOATS, INTEGERS, ZONED, is_date, is_decimal, is_number, union_type
 
 _EDGES = rf"^[{WHITE}]|[{WHITE}]$"
@@ -33,20 +34,26 @@ def bare(text: str) -> str:
 
 
 def conversion_sql(
-    table: PlannedTable, full: FullTable, columns: Sequence[OutputColumn], relation: str
+    table: PlannedTable,
+    full: FullTable,
+    columns: Sequence[OutputColumn],
+    relation: str,
+    null_values: Sequence[str] = (),
 ) -> tuple[str, list[ColumnReport]]:
     """A query that converts a table to the result's columns, and a report of each, still without counts.
 
-    It selects d0, d1, .. (values) and r (the number of the row). For columns that need it, it also selects
-    w0, w1, .. (words that may stand for a missing value) and f0, f1, .. (the text of cells that are not of
-    their column's type). Every step is a query around the last one, so that nothing is computed twice.
+    Cells that are one of `null_values` are null. The query selects d0, d1, .. (values) and r (the number of
+    the row). For columns that need it, it also selects w0, w1, .. (words that may stand for a missing value)
+    and f0, f1, .. (the text of cells that are not of their column's type). Every step is a query around the
+    last one, so that nothing is computed twice.
     """
     placed = {column.into: column for column in table.columns}
     cells, texts, bares, parsed, values, lost = (list[str]() for _ in range(6))
     reports = []
     for at, column in enumerate(columns):
         target, placement = column.type or "VARCHAR", placed.get(column.name)
-        reports.append(ColumnReport(None if placement is None else placement.source, column.name, target))
+        source = None if placement is None else placement.source
+        reports.append(ColumnReport(source, column.name, target, frozenset(null_values)))
         if placement is None:
             values.append(f"CAST(NULL AS {target}) AS d{at}")
             continue
@@ -56,20 +63,25 @@ def conversion_sql(
         value = _from_typed(cell, own, target)
         if value is None:
             cells.append(f"{_text(f'c{position}', full, native, target)} AS {cell}")
-            texts.append(f"CASE WHEN gentus_is_null_word({cell}) THEN {cell} END AS w{at}")
+            word, null = f"gentus_is_null_word({cell})", is_any(cell, null_values)
+            texts.append(f"CASE WHEN {word} OR {null} THEN {cell} END AS w{at}")
             lost.append(f"w{at}")
-            if target != "VARCHAR":
-                texts.append(f"CASE WHEN gentus_is_null_word({cell}) THEN NULL ELSE {cell} END AS v{at}")
+            if null_values or target != "VARCHAR":
+                null = null if target == "VARCHAR" else f"{word} OR {null}"
+                texts.append(f"CASE WHEN {null} THEN NULL ELSE {cell} END AS v{at}")
                 cell = f"v{at}"
+            if target != "VARCHAR":
                 bares.append(f"{bare(cell) if is_number(target) else 'NULL'} AS b{at}")
                 parsed.append(f"{_parsed(cell, f'b{at}', target, placement.read or Reading())} AS p{at}")
             value = _from_text(cell, f"p{at}", target)
         else:
             typed = f"c{position}" if native == own else f"CAST(c{position} AS {own})"
-            cells.append(f"{_unless_nan(typed) if own in FLOATS else typed} AS {cell}")
-            if own in FLOATS:
-                cells.append(f"CASE WHEN isnan({typed}) THEN 'NaN' END AS w{at}")
+            if own in FLOATS or null_values:
+                word = _null_word(typed, own, null_values)
+                cells.append(f"{word} AS w{at}")
                 lost.append(f"w{at}")
+                typed = f"CASE WHEN {word} IS NULL THEN {typed} END"
+            cells.append(f"{typed} AS {cell}")
         values.append(f"{value} AS d{at}")
         if value != cell:
             lost.append(f"CASE WHEN d{at} IS NULL THEN CAST({cell} AS VARCHAR) END AS f{at}")
@@ -88,8 +100,11 @@ def _text(value: str, full: FullTable, native: str, target: str) -> str:
     return text if full.delimiter is None else f"nullif({text}, '')"
 
 
-def _unless_nan(value: str) -> str:
-    return f"CASE WHEN NOT isnan({value}) THEN {value} END"
+def _null_word(value: str, own: str, null_values: Sequence[str]) -> str:
+    """The text of a typed value that is taken as null: NaN, or one of some texts."""
+    text = text_of(value, own)
+    nan = f"WHEN isnan({value}) THEN 'NaN'" if own in FLOATS else ""
+    return f"(CASE {nan} WHEN {is_any(text, null_values)} THEN {text} END)"
 
 
 def _from_typed(value: str, own: str, target: str) -> str | None:

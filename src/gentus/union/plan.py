@@ -17,6 +17,16 @@ from gentus.arrow_export import ArrowExport
 from gentus.files import write_file
 from gentus.lake.location import is_url
 from gentus.table import HEADERS, Header
+from gentus.union.decision import (
+    CHOICE_KEYS,
+    DAY_FIRST,
+    MONTH_FIRST,
+    NO_CHOICES,
+    Choices,
+    Decision,
+    What,
+    decided_from_json,
+)
 from gentus.union.errors import PlanError, did_you_mean
 from gentus.union.plan_reader import JsonObject
 from gentus.union.sql_types import known_type
@@ -25,13 +35,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 VERSION = 1
-MONTH_FIRST, DAY_FIRST = "month first", "day first"
 AS_WRITTEN, FRACTION = "as written", "fraction"
 
-_PLAN_KEYS = ("gentus_union_plan", "query", "columns", "tables", "provenance", "distinct", "notes")
+_PLAN_KEYS = (
+    *("gentus_union_plan", "query", "columns", "tables", "provenance", "distinct", "strict", "notes"),
+    *CHOICE_KEYS,
+)
 _COLUMN_KEYS = ("name", "type", "note")
-_TABLE_KEYS = ("name", "path", "part", "header", "rows", "score", "columns", "left_out")
-_PLACEMENT_KEYS = ("from", "into", "score", "reason", "read", "note")
+_TABLE_KEYS = ("name", "path", "part", "header", "rows", "score", "columns", "left_out", *CHOICE_KEYS)
+_PLACEMENT_KEYS = ("from", "into", "score", "reason", "read", "decided", "note")
 _READING_KEYS = ("decimal", "dates", "percent", "booleans")
 
 
@@ -95,6 +107,15 @@ class Placement:
     score: float | None = None
     reason: str = ""
     note: str = ""
+    decided: tuple[Decision, ...] = ()  # what decided the reading; a person's decision needs no reading
+
+    def decision(self, what: What) -> Decision | None:
+        """The decision on a notation. A reading without one, or with another, was written by a person."""
+        found = next((one for one in self.decided if one.what == what), None)
+        given = None if self.read is None else getattr(self.read, what)
+        if given is None or (found is not None and found.value == given):
+            return found
+        return Decision(what, given, "person")
 
     def to_dict(self, text: bool) -> dict[str, Any]:
         """As JSON; text needs no reading."""
@@ -103,6 +124,7 @@ class Placement:
             "into": self.into,
             **_filled({"score": self.score, "reason": self.reason}),
             **({} if self.read is None or text else {"read": self.read.to_dict()}),
+            **({"decided": [one.to_dict() for one in self.decided]} if self.decided and not text else {}),
             **_filled({"note": self.note}),
         }
 
@@ -117,6 +139,7 @@ class Placement:
             column.get("score", float, None),
             column.get("reason", str, ""),
             column.get("note", str, ""),
+            decided_from_json(column),
         )
 
 
@@ -132,6 +155,7 @@ class PlannedTable:
     score: float | None = None
     left_out: tuple[str, ...] = ()  # columns that are not taken
     header: Header = "auto"  # of delimited text
+    choices: Choices = NO_CHOICES
 
     def to_dict(self, texts: set[str]) -> dict[str, Any]:
         """As JSON, given the columns of the result that are text."""
@@ -141,6 +165,7 @@ class PlannedTable:
             **_filled({"part": self.part}),
             **({} if self.header == "auto" else {"header": self.header}),
             **_filled({"rows": self.rows, "score": self.score}),
+            **self.choices.to_dict(),
             "columns": [column.to_dict(column.into in texts) for column in self.columns],
             **({"left_out": list(self.left_out)} if self.left_out else {}),
         }
@@ -157,6 +182,7 @@ class PlannedTable:
             one.get("score", float, None),
             one.strings("left_out"),
             cast(Header, one.choice("header", HEADERS)),
+            Choices.from_json(one),
         )
 
 
@@ -170,11 +196,21 @@ class UnionPlan(ArrowExport):
     provenance: bool = True
     distinct: bool = False
     notes: tuple[str, ...] = ()  # such as tables that were left out
+    strict: bool = False  # what only a default decides, and values that do not convert, are errors
+    choices: Choices = NO_CHOICES
 
     @property
     def sources(self) -> tuple[PlannedTable, ...]:
         """All tables in the order of their rows; the query comes first."""
         return (self.query, *self.tables)
+
+    def choice(self, table: PlannedTable, what: What) -> str | None:
+        """What a person has decided for a table, or for all of them."""
+        return table.choices.get(what) or self.choices.get(what)
+
+    def null_values(self, table: PlannedTable) -> tuple[str, ...]:
+        """The cells of a table that a person takes as null, besides empty ones."""
+        return tuple(dict.fromkeys((*self.choices.null_values, *table.choices.null_values)))
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""
@@ -186,6 +222,8 @@ class UnionPlan(ArrowExport):
             "tables": [table.to_dict(texts) for table in self.tables],
             "provenance": self.provenance,
             "distinct": self.distinct,
+            **({"strict": True} if self.strict else {}),
+            **self.choices.to_dict(),
             **({"notes": list(self.notes)} if self.notes else {}),
         }
 
@@ -223,6 +261,8 @@ class UnionPlan(ArrowExport):
             top.get("provenance", bool, True),
             top.get("distinct", bool, False),
             top.strings("notes"),
+            top.get("strict", bool, False),
+            Choices.from_json(top),
         )
         plan.check()
         return plan

@@ -26,27 +26,25 @@ class ColumnReport:
     source: str | None  # the column of the table; None: it has none, and all of its rows are null
     into: str
     type: str
+    null_values: frozenset[str] = frozenset()  # what a person takes as null
     nulls: int = 0  # in the result
-    words: Counter[str] = field(default_factory=Counter)  # that may stand for a missing value, such as N/A
+    taken_as_null: Counter[str] = field(default_factory=Counter)  # words such as N/A
+    kept_as_text: Counter[str] = field(default_factory=Counter)  # the same words, in a column of text
     unconverted: int = 0  # values that are not of the type, and became null
     examples: list[str] = field(default_factory=list)  # of these
 
     @property
-    def words_are_null(self) -> bool:
-        """Whether words such as N/A were taken as null; in a text column they are text."""
-        return self.type != "VARCHAR"
-
-    @property
     def empty(self) -> int:
         """How many cells had no value; all, if the table has no such column."""
-        return self.nulls - self.unconverted - (self.words.total() if self.words_are_null else 0)
+        return self.nulls - self.unconverted - self.taken_as_null.total()
 
     def add(self, values: Any, words: Any, failed: Any) -> None:
         """Count Arrow arrays: values, words that may mean null (or None), cells that failed (or None)."""
         self.nulls += values.null_count
         if words is not None and words.null_count < len(words):
             for one in words.drop_null().value_counts().to_pylist():
-                self.words[one["values"]] += one["counts"]
+                is_null = self.type != "VARCHAR" or one["values"] in self.null_values
+                (self.taken_as_null if is_null else self.kept_as_text)[one["values"]] += one["counts"]
         some = 0 if failed is None else len(failed) - failed.null_count
         if not some:
             return
@@ -58,10 +56,10 @@ class ColumnReport:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON, without what there is nothing of."""
-        words = "taken_as_null" if self.words_are_null else "kept_as_text"
         facts = {
             "empty": self.empty,
-            words: dict(self.words.most_common()),
+            "taken_as_null": dict(self.taken_as_null.most_common()),
+            "kept_as_text": dict(self.kept_as_text.most_common()),
             "unconverted": self.unconverted,
             "examples": self.examples,
         }
@@ -78,11 +76,10 @@ class ColumnReport:
             noun, are = ("value", "is") if self.unconverted == 1 else ("values", "are")
             some = f"{self.unconverted:,} {noun} of {self.source!r} {are}"
             yield f"{some} not {self.type} and became null: {examples}{more}"
-        if self.words:
-            became = "taken as null" if self.words_are_null else "kept as text"
-            words = ", ".join(f"{count:,} {word!r}" for word, count in self.words.most_common(EXAMPLES))
-            more = ", .." if len(self.words) > EXAMPLES else ""
-            yield f"{self.source!r}: {words}{more} {became}"
+        for words, became in ((self.taken_as_null, "taken as null"), (self.kept_as_text, "kept as text")):
+            if words:
+                some = ", ".join(f"{count:,} {word!r}" for word, count in words.most_common(EXAMPLES))
+                yield f"{self.source!r}: {some}{', ..' if len(words) > EXAMPLES else ''} {became}"
 
 
 @dataclass(slots=True)
@@ -102,7 +99,7 @@ class TableReport:
     def to_dict(self) -> dict[str, Any]:
         """For JSON: of the columns those that have nulls, or words that may mean null."""
         counts = {name: getattr(self.tally, name) for name in _REMARKS if getattr(self.tally, name)}
-        columns = [column.to_dict() for column in self.columns if column.nulls or column.words]
+        columns = [column.to_dict() for column in self.columns if column.nulls or column.kept_as_text]
         return {"table": self.table, "rows": self.rows, "columns": columns, **counts}
 
     def remarks(self) -> Iterator[str]:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from gentus.union.plan import OutputColumn, Placement, PlannedTable, Reading, UnionPlan
-from gentus.union.shapes import ColumnShapes, count_shapes
+from gentus.union.decision import VALUES, Decision, What
+from gentus.union.notation import by_column, by_default, by_file, shows
+from gentus.union.plan import OutputColumn, Placement, PlannedTable, UnionPlan
+from gentus.union.shapes import ColumnShapes, count_shapes, sample_shapes
 from gentus.union.sources import SourceTable, as_table_error
+from gentus.union.sql_types import is_date, is_number
+from gentus.union.strict import check_readings
 from gentus.union.type_inference import (
+    DecidedColumn,
     InferredType,
+    booleans_by_tables,
     common_type,
-    decide_by_tables,
     infer_reading,
     infer_type,
     widen_type,
@@ -22,59 +27,71 @@ if TYPE_CHECKING:
     import duckdb
 
 
-@dataclass(frozen=True, slots=True)
-class _Resolved:
-    """The types of the result's columns, by name, and what they follow from."""
-
-    columns: Mapping[str, OutputColumn]
-    inferred: Mapping[str, InferredType]  # from the query, where the plan gives no type
-    of_query: Mapping[str, ColumnShapes]
-
-
 def resolve_plan(
     plan: UnionPlan,
     sources: Sequence[SourceTable],
     duck: duckdb.DuckDBPyConnection,
     step: Callable[[], None] = lambda: None,
 ) -> UnionPlan:
-    """Find every type and reading that the plan leaves out; rows are read only as far as that needs."""
-    query, *tables = sources
+    """Find every type and reading that the plan leaves out; rows are read only as far as that needs.
+
+    Raises `PlanError` for a strict plan of which only a default decides something.
+    """
     targets = {column.name: column for column in plan.columns}
+    for source in sources:
+        source.shapes.null_values = plan.null_values(source.planned)
+    query, *tables = sources
     _count_query(query, targets, duck)
+    first = _columns_alone(plan, query, duck)
+    inferred = {name: column.inferred for name, column in first.items() if targets[name].type is None}
     step()
-    of_query = {column.into: shapes for column, shapes in _counted(query)}
-    inferred = {name: infer_type(shapes) for name, shapes in of_query.items() if targets[name].type is None}
+    columns = [first]
     for table in tables:
         _count_table(table, targets, inferred, duck)
+        columns.append(_columns_alone(plan, table, duck))
         step()
-    of_tables: dict[str, list[ColumnShapes]] = {name: [] for name in targets}
-    for table in tables:
-        for column, shapes in _counted(table):
-            of_tables[column.into].append(shapes)
-    for name, found in inferred.items():
-        inferred[name] = decide_by_tables(found, of_query[name], of_tables[name])
-    columns = {
-        name: _typed(target, inferred.get(name), of_query.get(name), of_tables[name])
+    _decide_by_others(columns)
+    outputs = {
+        name: _typed(target, first.get(name), [one[name] for one in columns[1:] if name in one])
         for name, target in targets.items()
     }
-    resolved = _Resolved(columns, inferred, of_query)
-    first, *others = (_with_readings(source, resolved, source is query) for source in sources)
-    return replace(plan, query=first, tables=tuple(others), columns=tuple(columns.values()))
+    own, *others = (
+        _with_readings(source, known, first, outputs) for source, known in zip(sources, columns, strict=True)
+    )
+    resolved = replace(plan, query=own, tables=tuple(others), columns=tuple(outputs.values()))
+    check_readings(resolved)
+    return resolved
 
 
-def _counted(source: SourceTable) -> list[tuple[Placement, ColumnShapes]]:
-    """The columns of a table whose shapes are known."""
-    known = source.shapes.columns
-    placed = ((column, source.full.positions[column.source]) for column in source.planned.columns)
-    return [(column, known[position]) for column, position in placed if position in known]
+@dataclass(slots=True)
+class _Column:
+    """A column of a table whose shapes were counted, and what is decided of its notations so far."""
+
+    shapes: ColumnShapes
+    decisions: dict[What, Decision | None] = field(default_factory=dict)  # None: still open
+
+    @property
+    def decided(self) -> DecidedColumn:
+        """With the default for what is still open."""
+        found = {what: one or by_default(what, self.shapes) for what, one in self.decisions.items()}
+        return DecidedColumn(self.shapes, found)
+
+    @property
+    def inferred(self) -> InferredType:
+        """The type of all of its cells."""
+        return infer_type(self.shapes, self.decided.decided)
+
+
+# --- counting ------------------------------------------------------------------------------------------
 
 
 def _count_query(
     query: SourceTable, targets: Mapping[str, OutputColumn], duck: duckdb.DuckDBPyConnection
 ) -> None:
     """Count shapes of the query's columns whose type or reading is not given."""
+    by_name = query.full.positions
     positions = [
-        query.full.positions[column.source]
+        by_name[column.source]
         for column in query.planned.columns
         if (given := targets[column.into].type) is None or (column.read is None and given != "VARCHAR")
     ]
@@ -90,13 +107,14 @@ def _count_table(
 ) -> None:
     """Count shapes of those columns of a table that can change a type, a reading or a note."""
     positions, strict = [], set()
+    by_name = table.full.positions
     for column in table.planned.columns:
-        position = table.full.positions[column.source]
+        position = by_name[column.source]
         given, of_query = targets[column.into].type, inferred.get(column.into)
         if given is None and of_query is None:  # the query has no such column: its type is inferred here
             strict.add(position)
         if given is None:
-            matters = of_query is None or of_query.undecided or of_query.type != "VARCHAR"
+            matters = of_query is None or of_query.booleans or of_query.type != "VARCHAR"
         else:
             matters = column.read is None and given != "VARCHAR"
         if matters:
@@ -105,41 +123,116 @@ def _count_table(
         count_shapes(duck, table.full, positions, table.shapes, strict)
 
 
-def _typed(
-    column: OutputColumn,
-    inferred: InferredType | None,
-    of_query: ColumnShapes | None,
-    of_tables: Sequence[ColumnShapes],
-) -> OutputColumn:
+# --- deciding notations --------------------------------------------------------------------------------
+
+
+def _columns_alone(
+    plan: UnionPlan, source: SourceTable, duck: duckdb.DuckDBPyConnection
+) -> dict[str, _Column]:
+    """The counted columns of a table by the column of the result, decided as far as the table decides.
+
+    In this order: by a person who names the column, by its cells, by a person who names the table, by the
+    other columns of the table, by its delimiter.
+    """
+    by_name, known = source.full.positions, source.shapes.columns
+    of_file: dict[What, Decision | None] = {}
+    columns: dict[str, _Column] = {}
+    for placed in source.planned.columns:
+        shapes = known.get(by_name[placed.source])
+        if shapes is None:
+            continue
+        column = columns[placed.into] = _Column(shapes)
+        for what in VALUES if shapes.type == "VARCHAR" else ():
+            found = _by_person(placed, what) or by_column(what, shapes)
+            if found is None and (chosen := plan.choice(source.planned, what)):
+                found = Decision(what, chosen, "person")
+            if found is None:
+                of_file = of_file or _by_file(source, duck)
+                found = of_file[what]
+            column.decisions[what] = found and _with_examples(found, shapes)
+    return columns
+
+
+def _by_person(column: Placement, what: What) -> Decision | None:
+    found = column.decision(what)
+    return found if found is not None and (found.source == "person" or column.read is not None) else None
+
+
+def _by_file(source: SourceTable, duck: duckdb.DuckDBPyConnection) -> dict[What, Decision | None]:
+    with as_table_error(source.planned):
+        shown = list(sample_shapes(duck, source.full, source.shapes))
+    return {what: by_file(what, shown, source.full.delimiter) for what in VALUES}
+
+
+def _with_examples(found: Decision, shapes: ColumnShapes) -> Decision:
+    if found.source in ("column", "majority"):
+        return found
+    return replace(found, examples=tuple(filter(None, shapes.open_cells(found.what))))
+
+
+def _decide_by_others(columns: Sequence[Mapping[str, _Column]]) -> None:
+    """Decide what is still open by the column of the query, by those of the tables if they agree, or not."""
+    shown: dict[tuple[str, What], dict[int, str]] = {}
+    for number, some in enumerate(columns):
+        for into, column in some.items():
+            for what, found in column.decisions.items():
+                certain = found is not None and found.source not in ("majority", "default")
+                if found and certain and (found.source != "column" or shows(what, column.shapes)):
+                    shown.setdefault((into, what), {})[number] = found.value
+    for some in columns:
+        for into, column in some.items():
+            for what in [what for what, found in column.decisions.items() if found is None]:
+                values = shown.get((into, what), {})
+                found = by_default(what, column.shapes)
+                if 0 in values:
+                    found = Decision(what, values[0], "query")
+                elif len(set(values.values())) == 1:
+                    found = Decision(what, next(iter(values.values())), "tables")
+                column.decisions[what] = _with_examples(found, column.shapes)
+
+
+# --- types and readings --------------------------------------------------------------------------------
+
+
+def _typed(target: OutputColumn, own: _Column | None, tables: Sequence[_Column]) -> OutputColumn:
     """A column of the result with its type."""
-    if column.type is not None:
-        return column
-    if inferred is None:  # the query has no such column
-        return replace(column, type=common_type(infer_type(shapes).type for shapes in of_tables))
-    kind, why = widen_type(inferred.type, of_query, of_tables)
-    return replace(column, type=kind, note=why or inferred.note)
+    if target.type is not None:
+        return target
+    if own is None:  # the query has no such column
+        return replace(target, type=common_type(column.inferred.type for column in tables))
+    inferred = booleans_by_tables(own.inferred, own.shapes, [column.shapes for column in tables])
+    kind, why = widen_type(inferred.type, own.shapes, [column.decided for column in tables])
+    return replace(target, type=kind, note=why or inferred.note)
 
 
-def _with_readings(source: SourceTable, resolved: _Resolved, is_query: bool) -> PlannedTable:
+def _with_readings(
+    source: SourceTable,
+    columns: Mapping[str, _Column],
+    of_query: Mapping[str, _Column],
+    outputs: Mapping[str, OutputColumn],
+) -> PlannedTable:
     """A table of the plan with all readings, and the number of its rows if all were read."""
-    shapes, positions = source.shapes, source.full.positions
-    columns = tuple(
-        _with_reading(column, shapes.columns.get(positions[column.source]), resolved, is_query)
-        for column in source.planned.columns
-    )
-    rows = source.planned.rows if shapes.rows is None else shapes.rows
-    return replace(source.planned, columns=columns, rows=rows)
+    by_name = source.full.positions
+    placed = []
+    for column in source.planned.columns:
+        known, query = columns.get(column.into), of_query.get(column.into)
+        target = outputs[column.into].type or "VARCHAR"
+        text = source.full.types[by_name[column.source]] == "VARCHAR"
+        if not text or not (is_number(target) or is_date(target)):
+            placed.append(replace(column, decided=()))  # nothing of it is parsed
+        elif column.read is not None:
+            found = column.decision("decimal" if is_number(target) else "dates")
+            placed.append(replace(column, decided=(found,) if found else ()))
+        elif known is not None:
+            placed.append(_with_reading(column, known, None if known is query else query, target))
+        else:
+            placed.append(column)
+    rows = source.planned.rows if source.shapes.rows is None else source.shapes.rows
+    return replace(source.planned, columns=tuple(placed), rows=rows)
 
 
-def _with_reading(
-    column: Placement, shapes: ColumnShapes | None, resolved: _Resolved, is_query: bool
-) -> Placement:
-    target = resolved.columns[column.into].type
-    if column.read is not None or shapes is None or target in (None, "VARCHAR"):
-        return column  # text is not parsed
-    inferred = resolved.inferred.get(column.into)
-    if is_query and inferred is not None:
-        return replace(column, read=inferred.read)
-    of_query = None if is_query else resolved.of_query.get(column.into)
-    read, note = infer_reading(target, shapes, of_query, inferred.read if inferred else Reading())
-    return replace(column, read=read, note=note)
+def _with_reading(column: Placement, known: _Column, query: _Column | None, target: str) -> Placement:
+    read, notes = infer_reading(target, known.decided, None if query is None else query.shapes)
+    decided = known.decided.decided["decimal" if is_number(target) else "dates"]
+    notes = [note for note in (decided.words(), *notes) if note]
+    return replace(column, read=read, decided=(decided,), note="; ".join(notes))

@@ -6,19 +6,23 @@ The shape of a cell is a short text such as `n:$:commas.` for $1,200.50; see `sq
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gentus.lake.formats.typed import text_of
 from gentus.lake.full.rows import FullTable, Tally
 from gentus.union.convert import bare, trimmed
+from gentus.union.decision import What
+from gentus.union.sql_macros import is_any
 from gentus.union.sql_types import FLOATS, INTEGERS, ZONED, is_date, is_decimal, is_number, union_type
 
 if TYPE_CHECKING:
     import duckdb
 
 _SAMPLE = 10_000  # rows that are read before all others
+_OPEN = "suffix(shape, 'comma3') OR suffix(shape, 'point3') OR prefix(shape, 'd:either')"  # to two readings
+_MOST_SAMPLED = 200  # columns that are read only to learn the notation of others
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,7 @@ class ColumnShapes:
     untyped: bool  # the whole table is text
     counts: Counter[str]  # of each shape
     largest: float | None = None  # absolute value among its plain numbers
+    examples: dict[str, str] = field(default_factory=dict)  # cells of shapes that are open to two readings
     numbers: Counter[str] = field(init=False)  # how digits are grouped
     units: set[str] = field(init=False)  # currencies and percent, "" for none
     orders: Counter[str] = field(init=False)  # of day and month
@@ -51,13 +56,24 @@ class ColumnShapes:
                 numbers[more] += count
                 units.add(how)
             elif value_class == "d":
-                orders[how] += count
+                orders["day" if how == "day." else how] += count
                 times.add(more)
             elif value_class == "b":
                 booleans.add(how)
         parts = {"numbers": numbers, "units": units, "orders": orders, "times": times, "booleans": booleans}
         for name, value in {**parts, "null_words": null_words, "classes": classes}.items():
             object.__setattr__(self, name, value)
+
+    def open_cells(self, what: What) -> tuple[str, ...]:
+        """Cells whose decimal mark, or order of day and month, can be read in two ways: one of each shape."""
+        ends, begins = (("comma3", "point3"), "n:") if what == "decimal" else (("",), "d:either")
+        shapes = sorted(shape for shape in self.counts if shape.startswith(begins) and shape.endswith(ends))
+        return tuple(self.examples.get(shape, "") for shape in shapes)
+
+    @property
+    def dotted(self) -> bool:
+        """Whether there are dates such as 31.12.2020."""
+        return any(shape.startswith(("d:day.", "d:either.")) for shape in self.counts)
 
     @property
     def only_bits(self) -> bool:
@@ -71,6 +87,7 @@ class TableShapes:
 
     rows: int | None = None  # None: not all of them had to be read
     columns: dict[int, ColumnShapes] = field(default_factory=dict)  # by position
+    null_values: tuple[str, ...] = ()  # cells that a person takes as null
 
 
 def count_shapes(
@@ -91,7 +108,7 @@ def count_shapes(
         known.rows, found = _count_typed(duck, full, typed)
         known.columns.update(found)
     if texts:
-        rows, found = _count_texts(duck, full, texts, _SAMPLE)
+        rows, found = _count_texts(duck, full, texts, known.null_values, _SAMPLE)
         if rows < _SAMPLE:
             known.rows = rows
         for position, shapes in found.items():
@@ -99,8 +116,18 @@ def count_shapes(
             if rows < _SAMPLE or (is_text and position in strict and full.written):
                 known.columns[position] = shapes
         if left := [position for position in texts if position not in known.columns]:
-            known.rows, found = _count_texts(duck, full, left)
+            known.rows, found = _count_texts(duck, full, left, known.null_values)
             known.columns.update(found)
+
+
+def sample_shapes(
+    duck: duckdb.DuckDBPyConnection, full: FullTable, known: TableShapes
+) -> Iterator[ColumnShapes]:
+    """The shapes of all columns of text: those that are known, and of the others those in the first rows."""
+    yield from (shapes for shapes in known.columns.values() if shapes.type == "VARCHAR")
+    texts = [at for at, kind in enumerate(full.types) if union_type(kind) == "VARCHAR"]
+    if left := [at for at in texts if at not in known.columns][:_MOST_SAMPLED]:
+        yield from _count_texts(duck, full, left, known.null_values, _SAMPLE)[1].values()
 
 
 def _count_typed(
@@ -142,7 +169,11 @@ def _typed_shape(value: str, kind: str) -> str:
 
 
 def _count_texts(
-    duck: duckdb.DuckDBPyConnection, full: FullTable, positions: Sequence[int], limit: int | None = None
+    duck: duckdb.DuckDBPyConnection,
+    full: FullTable,
+    positions: Sequence[int],
+    null_values: Sequence[str],
+    limit: int | None = None,
 ) -> tuple[int, dict[int, ColumnShapes]]:
     """Count the shapes of all columns in one, their positions beside: DuckDB compiles the macros once."""
     cells = ", ".join(
@@ -156,7 +187,7 @@ def _count_texts(
         sql = f"{sql} FROM (SELECT * FROM {relation}{limited})"
         for step in (  # each in a query around the last, so that nothing is computed twice
             f"position, {trimmed('t', 'VARCHAR')} AS t",
-            "position, nullif(t, '') AS t",
+            f"position, CASE WHEN {is_any('t', ['', *null_values])} THEN NULL ELSE t END AS t",
             f"*, {bare('t')} AS bare, gentus_like_a_date(t) AS dated",
             "*, CASE WHEN dated THEN gentus_stamp(t, true) END AS day_first,"
             " CASE WHEN dated THEN gentus_stamp(t, false) END AS month_first,"
@@ -165,20 +196,24 @@ def _count_texts(
         ):
             sql = f"SELECT {step} FROM ({sql})"
         found = duck.execute(
-            f"SELECT position, shape, count(*), {_largest('t')} FROM ({sql}) GROUP BY ALL"
+            f"SELECT position, shape, count(*), {_largest('t')}, min(CASE WHEN {_OPEN} THEN t END)"
+            f" FROM ({sql}) GROUP BY ALL"
         ).fetchall()
     counts = {position: Counter[str]() for position in positions}
+    examples: dict[int, dict[str, str]] = {position: {} for position in positions}
     largest: dict[int, float] = {}
     rows = 0
-    for position, shape, count, number in found:
+    for position, shape, count, number, example in found:
         rows += count if position == positions[0] else 0
         if shape is not None:
             counts[position][shape] = count
         if number is not None:
             largest[position] = max(number, largest.get(position, 0.0))
+        if example is not None:
+            examples[position][shape] = example
     return rows, {
-        position: ColumnShapes("VARCHAR", full.written, counts[position], largest.get(position))
-        for position in positions
+        at: ColumnShapes("VARCHAR", full.written, counts[at], largest.get(at), examples[at])
+        for at in positions
     }
 
 

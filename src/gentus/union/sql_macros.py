@@ -132,7 +132,8 @@ _MACROS = {
         ELSE CAST(gentus_stamp(x, day_first) AS TIMESTAMPTZ) END""",
     # The order of day and month in a date of three numbers, as far as this one tells it.
     "gentus_order(x)": """CASE
-        WHEN CAST(regexp_extract(x, $FIRST_NUMBER) AS INT) > 12 THEN 'day'
+        WHEN CAST(regexp_extract(x, $FIRST_NUMBER) AS INT) > 12
+            THEN CASE WHEN regexp_matches(x, $FIRST_POINT) THEN 'day.' ELSE 'day' END
         WHEN CAST(regexp_extract(x, $SECOND_NUMBER, 1) AS INT) > 12 THEN 'month'
         WHEN CAST(regexp_extract(x, $FIRST_NUMBER) AS INT) = CAST(regexp_extract(x, $SECOND_NUMBER, 1) AS INT)
             THEN 'any'
@@ -185,6 +186,11 @@ def is_one_of(text: str, some: Iterable[str]) -> str:
     DuckDB turns an IN into a join, which loses the order, and a list into thousands of copies.
     """
     return f"regexp_full_match({text}, {literal(f'(?i:{chr(124).join(some)})')})"
+
+
+def is_any(text: str, some: Iterable[str]) -> str:
+    """Whether a text is one of some others, exactly."""
+    return f"({' OR '.join(['false', *(f'{text} = {literal(one)}' for one in some)])})"
 
 
 def define_macros(duck: duckdb.DuckDBPyConnection) -> None:

@@ -58,7 +58,9 @@ class RowStream:
             positions = [full.positions[column.source] for column in table.columns]
             with as_table_error(table), full.scan(self.duck, positions, report.tally) as relation:
                 rows = relation if self.limit is None else f"(SELECT * FROM {relation} LIMIT {self.limit})"
-                sql, report.columns = conversion_sql(table, full, self.plan.columns, rows)
+                sql, report.columns = conversion_sql(
+                    table, full, self.plan.columns, rows, self.plan.null_values(table)
+                )
                 sql = f"SELECT *, {number}::INTEGER AS s{self.fingerprints} FROM ({sql})"
                 for batch in _batches_of(self.duck, sql):
                     if self.stop.is_set():

@@ -24,6 +24,7 @@ from gentus.union.resolve import resolve_plan
 from gentus.union.session import MEMORY, DuckDBSession, open_session
 from gentus.union.sources import SourceTable, header_doubts, open_sources
 from gentus.union.stream import RELATION, RowStream, batches_of, stream_into
+from gentus.union.strict import check_values
 
 if TYPE_CHECKING:
     import duckdb
@@ -62,9 +63,10 @@ class Union(ArrowExport):
             with self._rows(session, progress) as rows, self._writer(session) as duck:
                 write = partial(write_rows, output, rows.plan, duck, session.scratch)
                 written = stream_into(duck, rows, session, write)
+            self.report = _report(rows, str(output.path), written.rows, len(result_columns(rows.plan)))
+            self.report.notes += written.notes
+            check_values(rows.plan, self.report)
             put_in_place(output, session.scratch)
-        self.report = _report(rows, str(output.path), written.rows, len(result_columns(rows.plan)))
-        self.report.notes += written.notes
         self.report.seconds = time.perf_counter() - started
         self.report.bytes = None if output.path == STDOUT else output.path.stat().st_size
         return self.report
@@ -138,6 +140,7 @@ class Union(ArrowExport):
                 count += one.num_rows if isinstance(one, pa.RecordBatch) else 0
                 yield one
         self.report = _report(rows, None, count, columns)
+        check_values(rows.plan, self.report)
 
     def _writer(self, session: DuckDBSession) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
         """The connection that writes: it has the memory that is left by reading and `distinct`."""

@@ -1,0 +1,46 @@
+"""Strict unions: what only a default decides, and values that do not convert, are errors."""
+
+from __future__ import annotations
+
+from gentus.union.decision import Decision
+from gentus.union.errors import PlanError
+from gentus.union.plan import Placement, PlannedTable, UnionPlan
+from gentus.union.report import UnionReport
+
+
+def check_readings(plan: UnionPlan) -> None:
+    """Raise `PlanError` if a strict plan has columns that only a default decides; it lists all of them."""
+    if not plan.strict:
+        return
+    undecided = [
+        _undecided(table, column, found)
+        for table in plan.sources
+        for column in table.columns
+        for found in column.decided
+        if found.undecided
+    ]
+    if undecided:
+        raise PlanError(
+            "\n".join(["cells can be read in two ways, and --strict wants a decision:", *undecided])
+        )
+
+
+def _undecided(table: PlannedTable, column: Placement, found: Decision) -> str:
+    cells = ", ".join(map(repr, found.examples))
+    choices = "day or month" if found.what == "dates" else ". or ,"
+    flag = f"--{found.what} '{table.name}:{column.source}=..'"
+    return f"  {table.name}: column {column.source!r} has {cells}; decide with {flag} ({choices})"
+
+
+def check_values(plan: UnionPlan, report: UnionReport) -> None:
+    """Raise `PlanError` if values of a strict union did not convert; it lists the columns."""
+    if not plan.strict or not report.unconverted:
+        return
+    lost = [
+        f"  {table.table}: {remark}"
+        for table in report.tables
+        for column in table.columns
+        if column.unconverted
+        for remark in list(column.remarks())[:1]
+    ]
+    raise PlanError("\n".join(["values do not convert, and --strict allows no loss:", *lost]))
