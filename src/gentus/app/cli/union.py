@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from gentus.index.queries import NamedQuery
     from gentus.index.union_plan import UnionOptions
     from gentus.union import PlannedTable, UnionPlan
+    from gentus.union.output import Output
     from gentus.union.report import UnionReport
 
 
@@ -78,6 +80,10 @@ def union(
             "--guard-formulas", help="In CSV, put ' before text that spreadsheets would run as a formula."
         ),
     ] = False,
+    lineage: Annotated[
+        Path | None,
+        typer.Option(help="Write an OpenLineage event: which columns each column comes from."),
+    ] = None,
     memory: Annotated[str, typer.Option(help="Memory of DuckDB before it uses the disk.")] = "576MB",
     as_json: AsJson = False,
 ) -> None:
@@ -97,6 +103,8 @@ def union(
         output = Output.by_name(out, table_name or TABLE, guard_formulas, force, format)
     if output is not None and not dry_run:
         output.check_path()
+    if lineage is not None:
+        _check_lineage(lineage, out, dry_run, force)
     progress = terminal_progress()
     with _stoppable(out), ExitStack() as stack:
         given = None if query is None else stack.enter_context(named_argument(query))
@@ -126,12 +134,35 @@ def union(
                 plan = replace(plan, query=replace(plan.query, path=None))
             _show_plan(plan, as_json)
             return
-        report = Union(plan, memory=memory).write(output, progress)
+        united = Union(plan, memory=memory)
+        report = united.write(output, progress)
+        if lineage is not None:
+            _write_lineage(lineage, united.ran or plan, output, report)
     for note in report.notes[len(plan.notes) :]:
         say(note)
     if as_json:
         emit(report.to_dict())
     _show_report(report)
+
+
+def _check_lineage(path: Path, out: Path | None, dry_run: bool, force: bool) -> None:
+    """The file of the lineage can be written when the union was."""
+    if dry_run:
+        raise typer.BadParameter("a dry run writes nothing; leave one of the two out", param_hint="--lineage")
+    if out is not None and path.absolute() == out.absolute():
+        raise typer.BadParameter("it is the file of the union; name another", param_hint="--lineage")
+    if not path.absolute().parent.is_dir():
+        raise typer.BadParameter(f"there is no folder {path.parent}", param_hint="--lineage")
+    if path.exists() and not force:
+        raise typer.BadParameter(f"{path} already exists; --force replaces it", param_hint="--lineage")
+
+
+def _write_lineage(path: Path, plan: UnionPlan, output: Output, report: UnionReport) -> None:
+    from gentus.files import write_file
+    from gentus.union.lineage import run_event
+
+    document = json.dumps(run_event(plan, output, report), indent=2, ensure_ascii=False)
+    write_file(path, f"{document}\n".encode())
 
 
 def _load_plan(
