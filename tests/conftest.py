@@ -9,6 +9,7 @@ import os
 import random
 import shutil
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,7 +19,14 @@ from hypothesis import HealthCheck, settings
 
 import gentus
 from gentus.index.index import Index
-from gentus.settings import BuildSettings, LatentSettings, QuantizerSettings
+from gentus.settings import (
+    BuildSettings,
+    GenerationSettings,
+    GeneratorSettings,
+    LatentSettings,
+    QuantizerSettings,
+    TrainingSettings,
+)
 
 # The same examples in every run, so that it is a change that turns a test red.
 # `HYPOTHESIS_PROFILE=explore` draws others. How long an example takes says only how busy the machine is.
@@ -51,6 +59,13 @@ SLICES = 6
 QUICK = BuildSettings(
     latent=LatentSettings(basis=64, seeds=16, per_seed=4, neighbours=10, fewest_steps=60, most_steps=60),
     quantizer=QuantizerSettings(steps=20),
+)
+# Learns next to nothing: for tests of what is made, not of how well it ranks.
+HASTY = replace(QUICK, latent=replace(QUICK.latent, fewest_steps=5, most_steps=5))
+SMALL_GENERATOR = GenerationSettings(
+    model=GeneratorSettings(width=32, layers=1, heads=2, feedforward=32),
+    training=TrainingSettings(epochs=2, rate=1e-3),
+    batch=64,
 )
 
 Rows = list[list[str]]

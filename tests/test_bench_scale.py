@@ -17,7 +17,7 @@ from gentus.progress import Progress
 from gentus.search.trie import Trie, build_trie
 from gentus.settings import Softmax
 from gentus_bench import timer
-from gentus_bench.experiments import scale, scale_transformers, scale_trees
+from gentus_bench.experiments import scale, scale_decoding, scale_transformers, scale_trees
 from gentus_bench.experiments.scale_decoding import comparable_generator, made_up_inputs, profile, write_alone
 from gentus_bench.experiments.scale_identifiers import LakeModel, fit_model, real_codes, skew
 from gentus_bench.experiments.scale_transformers import (
@@ -175,10 +175,11 @@ def test_the_command_measures_once_and_tells(
 ) -> None:
     pytest.importorskip("matplotlib")
     monkeypatch.setattr(scale_trees, "OPENED", 1)
+    monkeypatch.setattr(scale_decoding, "BATCH", 2)
     monkeypatch.setattr(scale, "MAKERS", {"dict": MAKERS["dict"]})  # a process less
     out = tmp_path / "out"
     command = ["bench", "run", "scale", "--index", index_path, "--out", out]
-    for setting in ("sizes=2000,200", "queries=17", f"beam={BEAM}", "threads=1", "transformers_most=200"):
+    for setting in ("sizes=2000,200", "queries=3", f"beam={BEAM}", "threads=1", "transformers_most=200"):
         command += ["--set", setting]
     first = run(*command, "--json")
     assert first.code == 0

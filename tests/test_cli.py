@@ -18,9 +18,20 @@ from typing import Any
 
 import pytest
 import typer.main
-from conftest import QUICK, genes, make_lake, partly_fish, rows_of, subject_of, write_pairs, write_table
+from conftest import (
+    QUICK,
+    SMALL_GENERATOR,
+    genes,
+    make_lake,
+    partly_fish,
+    rows_of,
+    subject_of,
+    write_pairs,
+    write_table,
+)
 
 import gentus
+from gentus import settings as configuring
 from gentus.app.cli import main as cli
 from gentus.index import build as building
 from gentus.index.folder import Layout
@@ -51,10 +62,13 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 
     def quick(preset: Preset, seed: int = 0, t5: str | None = None) -> BuildSettings:
         settings = usual(preset, seed, t5)
-        quantizer = settings.quantizer if preset == "paper" else QUICK.quantizer
-        return replace(settings, latent=QUICK.latent, quantizer=quantizer)
+        if preset == "paper":
+            return replace(settings, latent=QUICK.latent)
+        small = settings.generation and SMALL_GENERATOR
+        return replace(settings, latent=QUICK.latent, quantizer=QUICK.quantizer, generation=small)
 
-    monkeypatch.setattr(building, "preset_settings", quick)
+    for module in (building, configuring):  # the command line imports it when it runs
+        monkeypatch.setattr(module, "preset_settings", quick)
 
     def run(*arguments: object) -> Ran:
         bench = arguments[:1] == ("bench",)  # a command of its own: gentus-bench

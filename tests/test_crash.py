@@ -542,6 +542,24 @@ os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 """
 
 
+# Runs commands one after the other; prints the exit code, stdout and stderr of each.
+COMMANDS = """
+import contextlib, io, json, sys
+from gentus.app.cli.main import main
+told = []
+for command in sys.argv[1:]:
+    sys.argv[1:] = json.loads(command)
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code or 0
+    told.append([code, out.getvalue(), err.getvalue()])
+print(json.dumps(told))
+"""
+
+
 def humbly(*arguments: object) -> subprocess.CompletedProcess[str]:
     """Run Python as somebody to whom permissions apply."""
     command = [sys.executable, "-c", HUMBLY, *map(str, arguments)]
@@ -584,21 +602,22 @@ def test_a_folder_that_cannot_be_written(world: World, crashed: bool) -> None:
         tried = humbly("-c", "import os, sys; os.mkdir(sys.argv[1])", world.index / "new")
         if tried.returncode == 0:
             pytest.skip("nothing keeps us from writing here")
-        gentus_command = ("-c", "from gentus.app.cli.main import main; main()")
-        for command in (
+        changes = (
             ("add", world.index, world.lake / "fish_51.csv"),
             ("remove", world.index, "films_0.csv"),
             ("sync", world.index),
             ("compact", world.index),
-        ):
-            ran = humbly(*gentus_command, *command)
-            assert (ran.returncode, ran.stdout) == (1, "")
-            assert ran.stderr.startswith(f"Error: Cannot write to {world.index}: ")
-            assert "The index is as it was" in ran.stderr
-            assert ran.stderr.count("\n") == 1
-        ran = humbly(*gentus_command, "search", world.index, world.query, "--json", "-k", 100)
-        assert ran.returncode == 0, ran.stderr
-        found = {hit["table"] for hit in json.loads(ran.stdout)["queries"][0]["results"]}
+        )
+        search = ("search", world.index, world.query, "--json", "-k", 100)
+        ran = humbly("-c", COMMANDS, *(json.dumps([*map(str, command)]) for command in (*changes, search)))
+        *refused, (code, answer, error) = json.loads(ran.stdout)
+        for code_of_change, out, err in refused:
+            assert (code_of_change, out) == (1, "")
+            assert err.startswith(f"Error: Cannot write to {world.index}: ")
+            assert "The index is as it was" in err
+            assert err.count("\n") == 1
+        assert (code, len(refused)) == (0, 4), error
+        found = {hit["table"] for hit in json.loads(answer)["queries"][0]["results"]}
         assert str(world.beside / "fish_50.csv") in found
         assert ("fish_0.csv" in found) == (not crashed)
     finally:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import QUICK, make_lake, rows_of, subject_of, write_pairs, write_table
+from conftest import HASTY, QUICK, SMALL_GENERATOR, make_lake, rows_of, subject_of, write_pairs, write_table
 from test_cli import Run, run
 
 import gentus
@@ -133,13 +133,14 @@ def test_equal_tables_get_suffixes_and_a_used_identifier_is_never_given_again(la
 def test_a_table_is_coded_the_same_beside_any_others(tmp_path: Path, labelled: bool) -> None:
     """Built and added alike: neither the tables coded with it nor labels tip a code over."""
     lake = tmp_path / "lake"
-    names = [f"{subject}_{at}.csv" for subject in ("cities", "films", "fish") for at in range(60)]
+    each = 20 if labelled else 60  # of which the fit sees some
+    names = [f"{subject}_{at}.csv" for subject in ("cities", "films", "fish") for at in range(each)]
     for at, name in enumerate(names):
         write_table(lake / name, rows_of(subject_of(name), at))
     near = [(a, b) for a, b in pairwise(names) if subject_of(a) == subject_of(b)]
     labels = write_pairs(tmp_path / "labels.csv", near) if labelled else None
     # Without labels, tables that the fit sees are placed by the neighbour graph; so it sees few of them.
-    settings = replace(QUICK, fit_columns=QUICK.fit_columns if labelled else 100)
+    settings = replace(HASTY, fit_columns=HASTY.fit_columns if labelled else 100)
     with gentus.build(lake, tmp_path / "index", labels, settings=settings, workers=1) as index:
         fitted = set() if labelled else {index.catalogue.tables.names([t])[t].name for t in _fitted(index)}
         copy: dict[str, str] = {}
@@ -439,12 +440,13 @@ def test_refit_reads_what_the_cache_has_lost(lake: Path, path: Path, run: Run) -
         assert len(index) == 11
 
 
-def test_refit_keeps_the_labels_it_was_built_with(tmp_path: Path) -> None:
+def test_refit_keeps_the_labels_it_was_built_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(building, "GenerationSettings", lambda: SMALL_GENERATOR)
     lake = make_lake(tmp_path / "lake", subjects=("cities", "fish", "films"), slices=4)
     names = sorted(p.relative_to(lake).as_posix() for p in lake.rglob("*") if p.is_file())
     pairs = [(a, b) for a in names for b in names if a != b and subject_of(a) == subject_of(b)]
     labels = write_pairs(tmp_path / "labels.csv", pairs)
-    gentus.build(lake, tmp_path / "index", labels, settings=QUICK).close()
+    gentus.build(lake, tmp_path / "index", labels, settings=HASTY, workers=1).close()
     labels.unlink()
     with building.refit(tmp_path / "index", time_budget=1) as index:
         assert index.info()["labels"]["pairs"] == len(pairs)

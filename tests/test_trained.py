@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import QUICK, SUBJECTS, rows_of, subject_of, write_pairs, write_table
+from conftest import HASTY, QUICK, SMALL_GENERATOR, SUBJECTS, rows_of, subject_of, write_pairs, write_table
 from typer.testing import CliRunner
 
 import gentus
@@ -20,21 +20,12 @@ from gentus.index import stages_labelled as labelled
 from gentus.index.index import Index
 from gentus.settings import (
     BuildSettings,
-    GenerationSettings,
-    GeneratorSettings,
     TrainingSettings,
     preset_settings,
 )
 from gentus_bench.cli import bench_app
 
-TRAINED = replace(
-    QUICK,
-    generation=GenerationSettings(
-        model=GeneratorSettings(width=32, layers=1, heads=2, feedforward=32),
-        training=TrainingSettings(epochs=2, rate=1e-3),
-        batch=64,
-    ),
-)
+TRAINED = replace(QUICK, generation=SMALL_GENERATOR)
 
 
 def all_pairs(lake: Path) -> list[tuple[str, str]]:
@@ -199,7 +190,8 @@ def test_labels_of_a_refit_teach_an_index_that_had_none(lake: Path, labels: Path
 
 @pytest.mark.parametrize("variant", ["ordinary", "random", "atomic", "no-suffix"])
 def test_lesser_identifiers_can_be_had(variant: str, lake: Path, labels: Path, tmp_path: Path) -> None:
-    settings = replace(TRAINED, identifiers=variant)  # type: ignore[arg-type]
+    once = replace(SMALL_GENERATOR, training=TrainingSettings(epochs=1, rate=1e-3))
+    settings = replace(HASTY, identifiers=variant, generation=once)  # type: ignore[arg-type]
     with gentus.build(lake, tmp_path / "index", labels, settings=settings, workers=1) as index:
         assert index.info()["identifiers"] == variant
         assert len(index.search(lake / "fish_0.csv", k=5)) == 5
