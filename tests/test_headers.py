@@ -13,7 +13,7 @@ import pytest
 from conftest import rows_of
 
 import gentus
-from gentus.lake import Remote, Source
+from gentus.lake import Remote, Source, read_path
 from gentus.lake.rules import FileRule, load_rules
 
 Rows = list[list[str]]
@@ -89,6 +89,67 @@ def test_files_without_a_header_from_the_lake_to_the_union(lake: Path, tmp_path:
         "'header' must be one of 'auto', 'yes', 'no'"
         in run("union", "--plan", saved, "-o", tmp_path / "b.csv", code=1)[1]
     )
+
+
+def test_a_first_row_that_looks_like_data_is_told(lake: Path, tmp_path: Path) -> None:
+    index, query = tmp_path / "index", write(tmp_path / "mine.csv", rows_of("films", 99, 30)[1:])
+    raw = [f"raw/films_{n}.csv" for n in range(3)]
+    _, err = run("index", lake, "-o", index)
+    assert "3 tables have a first row that looks like data" in err
+    assert all(f"  {name}: its first row looks like data: 4 cells, 2 numbers" in err for name in raw)
+    assert '[[files]] path = "raw/films_0.csv" header = "no"' in err
+    listed = json.loads(run("info", index, "--headers", "--json")[0])["headers"]
+    assert [one["name"] for one in listed] == raw
+    assert "3 look like data: see --headers" in run("info", index)[0]
+    out, err = run("search", index, query, "--json")
+    assert "mine.csv: its first row looks like data" in err
+    assert json.loads(out)["queries"][0]["doubt"].startswith("its first row looks like data")
+    assert "looks like data" in run("align", index, query, "films_0.csv")[1]
+    out, err = run("union", index, "films_0.csv", "--tables", *raw, "-o", tmp_path / "all.csv", "--json")
+    assert [name for name in raw if f"{name}: its first row looks like data" in err] == raw
+    assert sum("looks like data" in note for note in json.loads(out)["notes"]) == 3
+    # Who has said how it is read is told no more.
+    for header in ("yes", "no"):
+        assert "looks like data" not in "".join(run("search", index, query, "--header", header))
+    _, err = run("sync", index, "--header", "no")
+    assert "looks like data" not in err
+    assert "0 look like data" in run("info", index)[0]
+
+
+TRUE_HEADERS = {
+    "numbers": "id,size,year\n1,2.5,1990\n2,3.5,1991\n3,1.5,1992\n",
+    "all text": "name,city\nAnna,Berlin\nBen,Paris\nCleo,Berlin\nDan,Paris\nEve,Berlin\n",
+    "years above amounts": "country,2019,2020,2021\nA,5.1,6.2,7.3\nB,1.5,2.5,3.5\nC,2.2,3.1,4.4\n",
+    "one year": "country,2020\nA,61000\nB,7200\nC,880\nD,51000\n",
+    "a count": "0,1,2,3\n7,9,1,4\n5,5,2,9\n3,1,8,6\n4,4,4,1\n",
+    "a header that is repeated": "name,age\nAnna,31\nname,age\nBen,45\nname,age\nCleo,28\nname,age\nDan,9\n",
+    "two rows of names": "Year,Rank,Won,Won\nYear,Rank,W,L\n2015,2nd,31,10\n2016,3rd,20,21\n2017,1st,5,6\n",
+    "an unnamed first column": ",a,b\n0,1.5,2\n1,2.5,3\n2,3.5,4\n3,4.5,5\n",
+    "codes under words": "sku,colour\nA-100,red\nA-101,blue\nA-102,red\nA-103,blue\n",
+    "names with digits": "q1,q2,q3\nyes,no,yes\nno,no,yes\nyes,yes,no\nno,yes,no\n",
+    "one row below": "1,2\n3,4\n",
+}
+NO_HEADERS = {
+    "numbers": ["5.1,3.5,1.4", "4.9,3.0,1.4", "4.7,3.2,1.3", "4.6,3.1,1.5"],
+    "steps in every row": ["1,2", "3,4", "5,6"],
+    "names and numbers": ["Anna,31", "Ben,45", "Cleo,28", "Dan,9", "Eve,50", "Finn,7", "Gus,31"],
+    "dates": [f"2024-01-{day:02},{'open' if day % 3 else 'closed'}" for day in range(1, 13)],
+    "categories": [f"{'red' if n % 3 else 'blue'},{'small' if n % 5 else 'big'}" for n in range(1, 30)],
+    "codes": ["A-100;DE12", "A-101;FR77", "A-102;DE13", "A-103;IT01", "A-104;FR09"],
+    "years below years": ["Jaws,1975", "Alien,1979", "Heat,1995", "Fargo,1996", "Psycho,1960", "Rocky,1976"],
+}
+
+
+@pytest.mark.parametrize("name", TRUE_HEADERS)
+def test_true_headers_raise_no_alarm(tmp_path: Path, name: str) -> None:
+    (tmp_path / "a.csv").write_text(TRUE_HEADERS[name])
+    assert read_path(tmp_path / "a.csv").doubt == ""
+
+
+@pytest.mark.parametrize("name", NO_HEADERS)
+def test_files_without_a_header_are_noticed(tmp_path: Path, name: str) -> None:
+    (tmp_path / "a.csv").write_text("\n".join(NO_HEADERS[name]))
+    assert read_path(tmp_path / "a.csv").doubt
 
 
 # --- rules of a lake -------------------------------------------------------------------------------------

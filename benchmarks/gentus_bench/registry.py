@@ -17,6 +17,7 @@ beam | Quality and time by beam width, on the indexes of `quality` | data lake |
 updates | Adding tables to indexes, and readers beside a writer | index data |
 alignment | Precision and recall of column alignment, beside valentine's matchers | data lake method |
 verdict | Which tables fit, or that none does, by weights learnt on the other lakes | data lake k |
+headers | First rows called data, and headerless files that are missed, beside DuckDB | data lake |
 union | Memory and time of a union of large tables | |
 serving | Throughput and latency of the server under many clients | index queries k |
 batch | Queries per second, in one process and on all cores | index queries k |

@@ -80,11 +80,17 @@ class Limits:
             raise ValueError("every limit has to be at least 1")
 
 
+def doubt_note(name: str, doubt: str) -> str:
+    """What is said of a table whose header looks like data."""
+    told = "It was read as the header; if it is none, say so with --header no or a rule in gentus.toml"
+    return f"{name}: {doubt}. {told}."
+
+
 def tell_doubts(doubts: Iterable[tuple[str, str]]) -> None:
     """Log which tables have a header that looks like data; an empty doubt is none."""
     for name, doubt in doubts:
         if doubt:
-            log.warning("%s: %s", name, doubt)
+            log.warning(doubt_note(name, doubt))
 
 
 def checked_header(header: Header) -> Header:

@@ -11,6 +11,7 @@ from gentus.lake import Limits, Source, Unreadable, as_location
 from gentus.lake.base import failure_reason
 from gentus.lake.full.open import open_full
 from gentus.lake.full.rows import FullTable
+from gentus.table import doubt_note
 from gentus.union.errors import PlanError, did_you_mean
 from gentus.union.plan import PlannedTable, UnionPlan
 from gentus.union.shapes import TableShapes
@@ -30,7 +31,7 @@ class SourceTable:
 
 def header_doubts(sources: Iterable[SourceTable]) -> list[str]:
     """Which tables have a header that looks like data, and why."""
-    return [f"{source.planned.name}: {source.full.doubt}" for source in sources if source.full.doubt]
+    return [doubt_note(source.planned.name, source.full.doubt) for source in sources if source.full.doubt]
 
 
 class TableError(PlanError):

@@ -62,6 +62,7 @@ def search_batch(
                 "ms": milliseconds,
                 "fit": best_fit(found),
                 "verdict": verdict(found, options.fit, options.min_score),
+                "doubt": table.doubt,
                 "results": [_result(hit, known.get(hit.table), index.limits.rows) for hit in found],
             }
             for (query, table), found in zip(read, hits, strict=True)

@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
@@ -15,7 +16,7 @@ from fastapi.responses import Response
 from gentus.app.serve import schema
 from gentus.app.serve.errors import ERROR_RESPONSES, ApiError
 from gentus.app.serve.fair_queue import Cancellation
-from gentus.app.serve.multipart import form_schema, receive_form, require_type
+from gentus.app.serve.multipart import form_schema, header_field, receive_form, require_type
 from gentus.app.serve.query_input import store_query
 from gentus.app.serve.responses import json_response
 from gentus.app.serve.server import CurrentServer, Server, client_of
@@ -23,6 +24,7 @@ from gentus.app.serve.uploads import copy_writer
 from gentus.files import replacing
 from gentus.index.ingest import name_at
 from gentus.lake import Source, as_location
+from gentus.table import Header
 
 if TYPE_CHECKING:
     from gentus.index.updater import Changes
@@ -70,12 +72,13 @@ async def add(request: Request, server: CurrentServer) -> Response:
     """Add a table. It is stored in the folder of the index, and can be found at once."""
     require_type(request, "multipart/form-data")
 
-    def work(name: str, file: BinaryIO, cancel: Cancellation) -> dict[str, Any]:
-        with store_query(server, client_of(request), name, copy_writer(file)) as stored:
+    def work(name: str, file: BinaryIO, header: Header, cancel: Cancellation) -> dict[str, Any]:
+        with store_query(server, client_of(request), name, copy_writer(file), header) as stored:
             return _add(server, stored.source)
 
-    async with receive_form(request) as (file, _):
-        return json_response(await server.slow(request, partial(work, file.filename or "", file.file)), 201)
+    async with receive_form(request) as (file, fields):
+        work_on = partial(work, file.filename or "", file.file, header_field(fields))
+        return json_response(await server.slow(request, work_on), 201)
 
 
 @router.delete(
@@ -115,6 +118,7 @@ def _add(server: Server, source: Source) -> dict[str, Any]:
         try:
             state = path.stat()
             table = Source(name, path, source.part, state.st_size, state.st_mtime_ns)
+            table = replace(table, header=source.header, pinned=True)
             changes = _change(lambda: index.add_tables([table]))
             if not changes.added:
                 raise ApiError(422, f"{source.name}: {'; '.join(changes.unreadable.values()) or 'not added'}")

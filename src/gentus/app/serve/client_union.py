@@ -102,7 +102,13 @@ def _with_path(table: Any, source: Source | None) -> Any:
     for key in _LOCATION:
         if table.get(key) is not None:
             raise ApiError(422, f"a plan from a client names its tables and has no {key!r}")
-    return {**table, "name": source.name, "path": absolute(source.path), "part": source.part}
+    return {
+        "header": source.header,
+        **table,
+        "name": source.name,
+        "path": absolute(source.path),
+        "part": source.part,
+    }
 
 
 def preview_union(service: Service, plan: UnionPlan, rows: int, cancel: Cancellation) -> dict[str, Any]:

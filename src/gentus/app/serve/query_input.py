@@ -13,7 +13,7 @@ from gentus.app.serve.schema import QueryRef
 from gentus.app.serve.service import Service
 from gentus.app.serve.uploads import check_columns
 from gentus.lake import Source, Unreadable
-from gentus.table import Table
+from gentus.table import Header, Table
 
 ROWS = "rows.jsonl"  # the name of a query that is sent as rows
 
@@ -52,10 +52,14 @@ def resolve_query(service: Service, client: str, query: QueryRef) -> Iterator[Re
 
 @contextmanager
 def store_query(
-    service: Service, client: str, name: str, write: Callable[[BinaryIO], None]
+    service: Service,
+    client: str,
+    name: str,
+    write: Callable[[BinaryIO], None],
+    header: Header = "auto",
 ) -> Iterator[ResolvedQuery]:
     """Store a table of a client as an upload."""
-    upload, table = service.uploads.put(name, client, service.handle.index.limits, write)
+    upload, table = service.uploads.put(name, client, service.handle.index.limits, write, header)
     with service.uploads.using(upload.id):
         yield ResolvedQuery(upload.source, upload.id, table)
 

@@ -29,6 +29,11 @@ ResultOrder = Annotated[
 ]
 
 
+Doubt = Annotated[
+    str, Field(description="Why the first row, read as the header, looks like data; empty if it does not.")
+]
+
+
 class Strict(BaseModel):
     """A request; unknown fields are errors."""
 
@@ -139,6 +144,7 @@ class TableAnswer(BaseModel):
     sid: str | None
     rows: int
     more_rows: bool
+    doubt: Doubt
     columns: list[ColumnProfile]
     sample: list[list[str | None]]
 
@@ -151,6 +157,7 @@ class UploadAnswer(BaseModel):
     rows: int
     more_rows: bool
     columns: list[str]
+    doubt: Doubt
 
 
 class ColumnRefAnswer(BaseModel):
@@ -245,6 +252,7 @@ class SearchAnswer(BaseModel):
     ms: float
     fit: Fit
     verdict: str
+    doubt: Doubt
     results: list[ResultAnswer]
 
 

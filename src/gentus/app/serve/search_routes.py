@@ -14,12 +14,13 @@ from gentus.app.serve.batch_search import OpenQuery, search_batch
 from gentus.app.serve.batch_search import search as search_one
 from gentus.app.serve.errors import ERROR_RESPONSES, ApiError
 from gentus.app.serve.fair_queue import Batchable
-from gentus.app.serve.multipart import form_schema, receive_form, require_type
+from gentus.app.serve.multipart import form_schema, header_field, receive_form, require_type
 from gentus.app.serve.query_input import resolve_query, store_query
 from gentus.app.serve.responses import describe_errors, json_response
 from gentus.app.serve.server import CurrentServer, Server, client_of
 from gentus.app.serve.table_preview import align_table
 from gentus.app.serve.uploads import copy_writer
+from gentus.table import Header
 
 _FIELDS = schema.SearchOptions.model_json_schema()["properties"]  # of a form, beside the file
 
@@ -35,8 +36,8 @@ async def upload(request: Request, server: CurrentServer) -> Response:
     """Send a table, to search with it several times. It is kept for a while, for you alone."""
     require_type(request, "multipart/form-data")
 
-    def work(name: str, file: BinaryIO) -> dict[str, Any]:
-        with store_query(server, client_of(request), name, copy_writer(file)) as stored:
+    def work(name: str, file: BinaryIO, header: Header) -> dict[str, Any]:
+        with store_query(server, client_of(request), name, copy_writer(file), header) as stored:
             table = stored.read(server)
             return {
                 "upload": stored.upload,
@@ -44,10 +45,12 @@ async def upload(request: Request, server: CurrentServer) -> Response:
                 "rows": table.rows,
                 "more_rows": table.rows >= server.handle.index.limits.rows,
                 "columns": [column.name for column in table.columns],
+                "doubt": table.doubt,
             }
 
-    async with receive_form(request) as (file, _):
-        return json_response(await server.quick(request, partial(work, file.filename or "", file.file)))
+    async with receive_form(request) as (file, fields):
+        work_on = partial(work, file.filename or "", file.file, header_field(fields))
+        return json_response(await server.quick(request, work_on))
 
 
 @router.post(
@@ -72,8 +75,9 @@ async def search(
         opener = partial(resolve_query, server, client, wanted.query)
         return await _search(request, server, options, len(body), opener)
     async with receive_form(request, *_FIELDS) as (file, fields):
+        header = header_field(fields)
         options = _merged(in_address, _parse_fields(fields))
-        opener = partial(store_query, server, client, file.filename or "", copy_writer(file.file))
+        opener = partial(store_query, server, client, file.filename or "", copy_writer(file.file), header)
         return await _search(request, server, options, file.size or 0, opener)
 
 

@@ -34,6 +34,7 @@ def describe_table(service: Service, query: ResolvedQuery, rows: int) -> dict[st
         "sid": index.sid(query.source.name) if query.of_lake else None,
         "rows": read.rows,
         "more_rows": read.rows >= index.limits.rows,
+        "doubt": read.doubt,
         "columns": [asdict(column) for column in describe_columns(read)],
         "sample": sample,
     }

@@ -25,7 +25,7 @@ from gentus.lake import Limits, SeveralTables, Source, Unreadable, only_table, r
 from gentus.lake.files import magic, stream
 from gentus.lake.formats.detect import Format, detect_format, format_of, is_plain_file
 from gentus.lake.sandbox.process import SandboxProcess
-from gentus.table import Table
+from gentus.table import Header, Table
 from gentus.union.session import scratch_folder
 
 _NAME_BYTES = 200
@@ -71,7 +71,12 @@ class Uploads:
             self._sandbox.close()
 
     def put(
-        self, name: str, client: str, limits: Limits, write: Callable[[BinaryIO], None]
+        self,
+        name: str,
+        client: str,
+        limits: Limits,
+        write: Callable[[BinaryIO], None],
+        header: Header = "auto",
     ) -> tuple[Upload, Table]:
         """Store what `write` writes if it is a table within the limits; returns it with its sample."""
         name = clean_name(name)
@@ -80,7 +85,7 @@ class Uploads:
         try:
             with path.open("xb") as file:
                 write(file)
-            source, table = self._read(path, name, limits)
+            source, table = self._read(path, name, limits, header)
         except BaseException as error:
             path.unlink(missing_ok=True)
             if isinstance(error, Unreadable):
@@ -92,12 +97,12 @@ class Uploads:
             self._evict(upload)
         return upload, table
 
-    def _read(self, path: Path, name: str, limits: Limits) -> tuple[Source, Table]:
+    def _read(self, path: Path, name: str, limits: Limits, header: Header) -> tuple[Source, Table]:
         if is_plain_file(path):
-            return read_upload(path, name, limits, self.settings)
+            return read_upload(path, name, limits, self.settings, header)
         with self._sandbox_lock:
             self._sandbox = self._sandbox or SandboxProcess(limits)
-            return self._sandbox(read_upload, path, name, limits, self.settings)
+            return self._sandbox(read_upload, path, name, limits, self.settings, header)
 
     @contextmanager
     def using(self, key: str) -> Iterator[Upload]:
@@ -164,11 +169,13 @@ def ending(name: str) -> str:
     return f".{'.'.join(pieces[-2:] if packed is kind and len(pieces[-1]) <= 4 else pieces[-1:])}"
 
 
-def read_upload(path: Path, name: str, limits: Limits, settings: Settings) -> tuple[Source, Table]:
+def read_upload(
+    path: Path, name: str, limits: Limits, settings: Settings, header: Header = "auto"
+) -> tuple[Source, Table]:
     """The source and sample of a file, if it is a table within the limits."""
     check_size(path, settings)
     try:
-        source = replace(only_table(path, limits), name=name)
+        source = replace(only_table(path, limits), name=name, header=header)
     except SeveralTables as error:
         raise Unreadable(f"{error.found}; save the one you mean as its own file") from error
     table = read(source, limits)
