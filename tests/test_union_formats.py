@@ -184,7 +184,7 @@ def test_a_closed_pipe_ends_quietly(long_plan: Path) -> None:
 def test_what_cannot_go_to_stdout(long_plan: Path) -> None:
     for said, arguments in {
         "xlsx cannot be written to standard output; name a file": ["--format", "xlsx"],
-        "rows and report cannot both go to stdout": ["--json"],
+        "only one thing can go to stdout": ["--json"],
     }.items():
         ran = subprocess.run(command(long_plan, "-o", "-", *arguments), capture_output=True, check=False)
         assert (ran.returncode > 0, ran.stdout) == (True, b"")

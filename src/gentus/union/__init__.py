@@ -8,7 +8,8 @@ stages, in this order:
   from the `shapes` of all cells, by the rules of `type_inference`);
 - convert: `sources` (the tables, opened), `convert` (SQL from cells to values; `sql_macros`, `sql_types`);
 - stream: `stream` (all rows in batches), `distinct` (the first of equal rows), `session` (bounded memory);
-- write: `output` (complete or not at all), `excel`, `sqlite`, `report`.
+- write: `output` (complete or not at all), `excel`, `sqlite`, `report`, `lineage`; or
+  the union as SQL: `sql_export`, over the `sql_relations` that DuckDB reads by itself, in a `sql_layout`.
 """
 
 from gentus.union.errors import PlanError

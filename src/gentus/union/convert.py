@@ -9,20 +9,17 @@ from gentus.lake.full.rows import FullTable
 from gentus.union.decision import DAY_FIRST
 from gentus.union.plan import FRACTION, OutputColumn, PlannedTable, Reading
 from gentus.union.report import ColumnReport
-from gentus.union.sql_macros import FALSE, TRUE, WHITE, is_any, is_one_of, literal
+from gentus.union.sql_macros import FALSE, TRUE, is_any, is_one_of, literal
 from gentus.union.sql_types import EXACT, FLOATS, INTEGERS, ZONED, is_date, is_decimal, is_number, union_type
 
-_EDGES = rf"^[{WHITE}]|[{WHITE}]$"
 _DRESSED = r"[^\d.,+\- :/]"
 _WHOLE = r"[+-]?\d+"
 _LONG = r"[+-]?\d{16,}"
 
 
 def trimmed(value: str, kind: str) -> str:
-    """A cell as text without blanks around it; most have none, and trimming is slow."""
-    text = value if kind == "VARCHAR" else text_of(value, kind)
-    loose = f"regexp_matches({text}, {literal(_EDGES)})"
-    return f"CASE WHEN {loose} THEN trim({text}, {literal(WHITE)}) ELSE {text} END"
+    """A cell as text without blanks around it."""
+    return f"gentus_trimmed({value if kind == 'VARCHAR' else text_of(value, kind)})"
 
 
 def bare(text: str) -> str:

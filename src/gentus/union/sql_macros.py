@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     import duckdb
 
 TRUE, FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
-WHITE = "".join(char for char in map(chr, range(0x3001)) if char.isspace())  # what `str.strip` takes away
+_WHITE = "[{}]".format(  # what `str.strip` takes away
+    "".join(rf"\x{{{code:x}}}" for code in range(0x3001) if chr(code).isspace())
+)
 
 _GAP = r"[ \x{a0}\x{202f}\x{2009}'’]"  # between groups of digits, besides point and comma
 _BLANKS = r"[ \x{a0}\x{202f}\x{2009}]*"
@@ -83,6 +85,8 @@ _PATTERNS = {  # every $NAME in the SQL below
     "BOOLEAN": f"(?i:{'|'.join(TRUE + FALSE)})",
     "NULL_WORD": f"(?i:{'|'.join(map(re.escape, sorted(NULL_WORDS)))})",
     "DIGIT": r"\d",
+    "WHITE_END": f"^{_WHITE}|{_WHITE}$",
+    "WHITE_ENDS": f"^{_WHITE}+|{_WHITE}+$",
     "LIKE_A_NUMBER": r"[^\pL]*(?:\pL{1,3}[^\pL]*)?",  # at most a short word, such as a currency
 }
 _NUMBER_SHAPES = {  # the shape of the first pattern that matches
@@ -94,6 +98,9 @@ _NUMBER_SHAPES = {  # the shape of the first pattern that matches
 _CLOCKS = ["", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p", " %I:%M%p", " %I:%M:%S%p"]
 
 _MACROS = {
+    # A cell without blanks around it; most have none, and replacing is slow.
+    "gentus_trimmed(x)": """
+        CASE WHEN regexp_matches(x, $WHITE_END) THEN regexp_replace(x, $WHITE_ENDS, '', 'g') ELSE x END""",
     # A number without currency, percent sign and typographic minus.
     "gentus_bare(x)": r"""
         regexp_replace(regexp_replace(replace(x, '−', '-'), $SIGN_AND_MONEY, '\1'), $PERCENT, '')""",
@@ -195,8 +202,17 @@ def is_any(text: str, some: Iterable[str]) -> str:
 
 def define_macros(duck: duckdb.DuckDBPyConnection) -> None:
     """Define the macros that the expressions of `convert` use."""
-    for signature, body in _MACROS.items():
-        duck.execute(f"CREATE TEMP MACRO {signature} AS {re.sub(r'[$]([A-Z_0-9]+)', _value, body)}")
+    for sql in macros_sql().values():
+        duck.execute(sql)
+
+
+def macros_sql() -> dict[str, str]:
+    """The statements that define the macros, by their names; each uses only those before it."""
+    return {
+        signature.partition("(")[0]: f"CREATE OR REPLACE TEMP MACRO {signature} AS"
+        f" {re.sub(r'[$]([A-Z_0-9]+)', _value, body)}"
+        for signature, body in _MACROS.items()
+    }
 
 
 def _value(name: re.Match[str]) -> str:

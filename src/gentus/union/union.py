@@ -23,6 +23,7 @@ from gentus.union.report import UnionReport
 from gentus.union.resolve import resolve_plan
 from gentus.union.session import MEMORY, DuckDBSession, open_session
 from gentus.union.sources import SourceTable, header_doubts, open_sources
+from gentus.union.sql_export import UnionSQL, export_sql
 from gentus.union.stream import RELATION, RowStream, batches_of, stream_into
 from gentus.union.strict import check_values
 
@@ -110,6 +111,14 @@ class Union(ArrowExport):
     def to_reader(self) -> pa.RecordBatchReader:
         """All rows as a stream, in bounded memory. There is a report when it has ended."""
         return self._reader(None)
+
+    def to_sql(self, progress: Progress | None = None) -> UnionSQL:
+        """The union as SQL that DuckDB runs without gentus; all rows are read to verify it."""
+        with (
+            open_session(self.memory) as session,
+            self._resolved(session, progress or Progress()) as resolved,
+        ):
+            return export_sql(resolved.plan, resolved.sources, resolved.duck, self._limits)
 
     def preview(self, rows: int = 20, progress: Progress | None = None) -> pa.Table:
         """So many rows in all, the first ones of every table."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
@@ -16,6 +15,7 @@ import typer
 
 from gentus.app.cli.common import AsJson, HeaderOption, console, emit, open_index, say, titled_grid
 from gentus.app.cli.query import QUERY_HELP, STDIN, named_argument
+from gentus.app.cli.union_files import SideFiles
 
 if TYPE_CHECKING:
     from rich.table import Table as Grid
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from gentus.index.queries import NamedQuery
     from gentus.index.union_plan import UnionOptions
     from gentus.union import PlannedTable, UnionPlan
-    from gentus.union.output import Output
     from gentus.union.report import UnionReport
 
 
@@ -80,6 +79,11 @@ def union(
             "--guard-formulas", help="In CSV, put ' before text that spreadsheets would run as a formula."
         ),
     ] = False,
+    sql: Annotated[
+        Path | None,
+        typer.Option(help="Write the union as SQL that DuckDB runs without gentus; - is stdout."),
+    ] = None,
+    dbt: Annotated[Path | None, typer.Option(help="Write the same SQL as a model of dbt-duckdb.")] = None,
     lineage: Annotated[
         Path | None,
         typer.Option(help="Write an OpenLineage event: which columns each column comes from."),
@@ -94,17 +98,23 @@ def union(
     from gentus.union.union import Union
 
     check_memory(memory)
-    if out is None and not dry_run:
+    files = SideFiles(sql, dbt, lineage)
+    if out is None and not dry_run and not files.wants_sql:
         raise typer.BadParameter("name the file to write", param_hint="-o")
-    if out == STDOUT and as_json and not dry_run:
-        raise typer.BadParameter("rows and report cannot both go to stdout; name a file", param_hint="--json")
+    if query == STDIN and files.wants_sql:
+        raise typer.BadParameter("SQL reads files; save your table as one", param_hint="--sql and --dbt")
+    if dry_run and (files.wants_sql or lineage is not None):
+        raise typer.BadParameter(
+            "it writes nothing; leave out --sql, --dbt and --lineage", param_hint="--dry-run"
+        )
+    if STDOUT in (out, sql) and as_json and not dry_run:
+        raise typer.BadParameter("only one thing can go to stdout; name a file", param_hint="--json")
     output = None
     if out is not None:
         output = Output.by_name(out, table_name or TABLE, guard_formulas, force, format)
     if output is not None and not dry_run:
         output.check_path()
-    if lineage is not None:
-        _check_lineage(lineage, out, dry_run, force)
+    files.check(out, force)
     progress = terminal_progress()
     with _stoppable(out), ExitStack() as stack:
         given = None if query is None else stack.enter_context(named_argument(query))
@@ -129,15 +139,16 @@ def union(
             plan = _make_plan(index, given, k, [*(tables or []), *(more or [])], options)
         for note in plan.notes:
             say(note)
+        if files.wants_sql:
+            files.write_sql(Union(plan, memory=memory))
+        if output is None and not dry_run:
+            return
         if dry_run or output is None:
-            if query == STDIN:  # its file is gone when the plan is run
-                plan = replace(plan, query=replace(plan.query, path=None))
-            _show_plan(plan, as_json)
+            _show_plan(_lasting(plan, query), as_json)
             return
         united = Union(plan, memory=memory)
         report = united.write(output, progress)
-        if lineage is not None:
-            _write_lineage(lineage, united.ran or plan, output, report)
+        files.write_lineage(_lasting(united.ran or plan, query), output, report)
     for note in report.notes[len(plan.notes) :]:
         say(note)
     if as_json:
@@ -145,24 +156,9 @@ def union(
     _show_report(report)
 
 
-def _check_lineage(path: Path, out: Path | None, dry_run: bool, force: bool) -> None:
-    """The file of the lineage can be written when the union was."""
-    if dry_run:
-        raise typer.BadParameter("a dry run writes nothing; leave one of the two out", param_hint="--lineage")
-    if out is not None and path.absolute() == out.absolute():
-        raise typer.BadParameter("it is the file of the union; name another", param_hint="--lineage")
-    if not path.absolute().parent.is_dir():
-        raise typer.BadParameter(f"there is no folder {path.parent}", param_hint="--lineage")
-    if path.exists() and not force:
-        raise typer.BadParameter(f"{path} already exists; --force replaces it", param_hint="--lineage")
-
-
-def _write_lineage(path: Path, plan: UnionPlan, output: Output, report: UnionReport) -> None:
-    from gentus.files import write_file
-    from gentus.union.lineage import run_event
-
-    document = json.dumps(run_event(plan, output, report), indent=2, ensure_ascii=False)
-    write_file(path, f"{document}\n".encode())
+def _lasting(plan: UnionPlan, query: str | None) -> UnionPlan:
+    """A plan without the file of standard input, which is gone when the command ends."""
+    return replace(plan, query=replace(plan.query, path=None)) if query == STDIN else plan
 
 
 def _load_plan(
