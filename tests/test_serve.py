@@ -441,6 +441,11 @@ def test_union_from_plan_to_file(api: Served, lake: Path) -> None:
     parquet = api.post_json("/api/union/download", {**asked, "format": "parquet"})
     table = pq.read_table(io.BytesIO(parquet.content))
     assert table.num_rows == 48
+    workbook = api.post_json("/api/union/download", {**asked, "format": "xlsx"})
+    assert 'filename="mine-union.xlsx"' in workbook.headers["content-disposition"]
+    assert openpyxl.load_workbook(io.BytesIO(workbook.content)).active.max_row == 49
+    lines = api.post_json("/api/union/download", {**asked, "format": "jsonl"}).text.splitlines()
+    assert (len(lines), json.loads(lines[0])["_source_row"]) == (48, 1)
     assert not list(api.server.uploads.folder.glob("union-*"))  # nothing is left
 
 

@@ -28,7 +28,12 @@ _LOCATION = ("path", "part")  # keys of a planned table that only the server kno
 _MOST_COLUMNS = 5000
 _MOST_CELLS = 100_000  # per response
 MEMORY = "288MB"  # several unions may run at once
-TYPES = {"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}
+TYPES = {
+    "csv": "text/csv; charset=utf-8",
+    "jsonl": "application/x-ndjson",
+    "parquet": "application/vnd.apache.parquet",
+    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+}
 
 
 class CancellableProgress(Progress):

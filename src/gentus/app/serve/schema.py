@@ -336,7 +336,7 @@ class DownloadRequest(Strict):
 
     plan: dict[str, Any]
     query: QueryRef
-    format: Literal["csv", "parquet"] = "csv"
+    format: Literal["csv", "jsonl", "parquet", "xlsx"] = "csv"
     guard_formulas: bool = False
 
 

@@ -82,7 +82,7 @@ async def union_download(request: Request, server: CurrentServer, wanted: schema
             503, "too many downloads are in progress; try again when some have ended", {"Retry-After": "10"}
         )
     if wanted.guard_formulas and wanted.format != "csv":
-        raise ApiError(422, "formulas are guarded in CSV only; Parquet keeps text and formulas apart")
+        raise ApiError(422, "formulas are guarded in CSV only; the other formats store text as text")
 
     def work(query: Source, cancel: Cancellation) -> tuple[ResultFile, str]:
         plan = parse_plan(server, wanted.plan, query)

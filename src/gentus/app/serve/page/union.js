@@ -60,6 +60,7 @@ export function unionView(session, tables, back) {
       },
     },
     h("option", { value: "csv" }, "CSV"),
+    h("option", { value: "xlsx" }, "Excel"),
     h("option", { value: "parquet" }, "Parquet"),
   );
 
