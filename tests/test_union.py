@@ -28,9 +28,10 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from conftest import genes, partly_fish, rows_of, write_table
+from conftest import QUICK, genes, partly_fish, rows_of, write_table
 from test_cli import Run, run
 
+import gentus
 from gentus.align.alignment import Alignment, ColumnPair, ColumnRef
 from gentus.index.index import Index
 from gentus.index.union_plan import plan_union
@@ -117,6 +118,107 @@ def test_only_tables_that_fit_are_appended(run: Run, index_path: Path, tmp_path:
     assert [(table["name"], table["score"]) for table in plan["tables"]] == hits
 
 
+@pytest.fixture(scope="module")
+def sales(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """An index of sales, and a query for it; prices and dates of the lake can be read in two ways."""
+    folder = tmp_path_factory.mktemp("sales")
+    lake = folder / "lake"
+    goods = [["lamp", "bright"], ["chair", "oak"], ["desk", "N/A"], ["sofa", "soft"]] * 3
+    for number in range(3):
+        body = [
+            [name, note, f'"{1 + at},{100 + 7 * at + number}"', f"{1 + at % 5}/{6 + at % 6}/2020"]
+            for at, (name, note) in enumerate(goods)
+        ]
+        write_table(lake / f"sales_{number}.csv", [["item", "remark", "price", "sold"], *body])
+    shutil.copy(lake / "sales_1.csv", lake / "copy.csv")
+    write_table(lake / "part.csv", [["item", "remark", "weight"], *([*row, "3"] for row in goods)])
+    write_table(lake / "genes.csv", genes())
+    mine = [[name, note, f"{100 * at}.5", f"2020-01-{at + 10}"] for at, (name, note) in enumerate(goods)]
+    mine[0][2] = "NA"
+    query = write_table(folder / "mine.csv", [["item", "remark", "price", "sold"], *mine])
+    gentus.build(lake, folder / "index", settings=QUICK, workers=1).close()
+    return folder / "index", query
+
+
+def test_what_is_undecided_is_said_and_decided_by_flags(
+    run: Run, sales: tuple[Path, Path], tmp_path: Path
+) -> None:
+    index, query = sales
+    arguments = ("union", index, query, "--tables", "sales_1.csv", "copy.csv", "part.csv")
+    out = tmp_path / "out.parquet"
+    ran = run(*arguments, "-o", out, "--json")
+    report = ran.json()
+    assert "copy.csv: same rows as sales_1.csv" in report["notes"]
+    assert "copy.csv: same rows as sales_1.csv" in ran.err
+    own, one, _, part = report["tables"]
+    (price,) = (column for column in one["columns"] if column["into"] == "sold")
+    assert price["decided"][0] == {
+        **{"what": "dates", "as": "month first", "from": "default", "undecided": True},
+        "examples": ["1/10/2020"],
+    }
+    assert "sales_1.csv: 'sold': undecided: dates like 1/10/2020 are read month first, by default" in ran.err
+    assert "mine.csv: 'price': 1 'NA' taken as null" in ran.err
+    assert "sales_1.csv: 'remark': 3 'N/A' kept as text" in ran.err
+    assert part["matched"] == [2, 4]
+    assert "part.csv: no column for 'price', 'sold': null in all 12 rows" in ran.err
+    assert {column["into"]: column["nulls"] for column in part["columns"] if column["nulls"]} == {
+        **{"price": 12, "sold": 12}
+    }
+    assert (own["columns"][1]["nulls"], own["columns"][1]["taken_as_null"]) == (1, {"NA": 1})
+
+    ran = run(*arguments, "-o", tmp_path / "no.csv", "--strict")
+    assert (ran.code, (tmp_path / "no.csv").exists()) == (1, False)
+    assert "sales_1.csv: column 'sold' has '1/10/2020'; decide with --dates 'sales_1.csv:sold=..'" in ran.err
+    decided = ("--dates", "day", "--decimal", "sales_1.csv=,", "--decimal", "copy.csv:price=.", "--strict")
+    ran = run(*arguments, "-o", out, "--force", *decided, "--null-values", "sofa")
+    assert ran.code == 0, ran.err
+    rows = pq.read_table(out).to_pylist()
+    first = {row["_source_table"]: row for row in reversed(rows)}
+    assert (first["sales_1.csv"]["price"], first["copy.csv"]["price"]) == (1.101, 1101.0)
+    assert first["sales_1.csv"]["sold"] == datetime.date(2020, 6, 1)
+    assert {row["item"] for row in rows} == {"lamp", "chair", "desk", None}
+    assert "as decided by a person" in ran.err
+    wrong = {
+        "the union has no table 'sale_1.csv'; did you mean 'sales_1.csv'?": "sale_1.csv=,",
+        "copy.csv gives the union no column 'prize'; did you mean 'price'?": "copy.csv:prize=,",
+        "the union has no column 'prize'; did you mean 'price'?": ":prize=,",
+        "it is '.' or ',', or TABLE=": "x",
+    }
+    for said, flag in wrong.items():
+        ran = run(*arguments, "-o", tmp_path / "no.csv", "--decimal", flag)
+        assert (ran.code, said in ran.err) == (1, True), ran.err
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps(run(*arguments, "--dry-run", "--json").json()))
+    ran = run(
+        "union", "--plan", plan, "-o", out, "--force", "--dates", "day", "--decimal", ":price=,", "--json"
+    )
+    row = pq.read_table(out).to_pylist()[12]
+    assert (row["price"], row["sold"]) == (1.101, datetime.date(2020, 6, 1))
+
+
+def test_hits_that_do_not_fit_are_left_out(run: Run, sales: tuple[Path, Path], tmp_path: Path) -> None:
+    index, query = sales
+    ran = run("union", index, query, "-o", tmp_path / "a.csv", "-k", 6, "--json")
+    report = ran.json()
+    assert "genes.csv" not in {table["table"] for table in report["tables"]}
+    left_out = {one["table"]: one["why"] for one in report["left_out"]}
+    assert left_out["genes.csv"].startswith("it does not fit: ")
+    assert f"left out: genes.csv ({left_out['genes.csv']})" in ran.err
+    assert all(table["fit"] in ("full", "partial") for table in report["tables"][1:])
+    full = run("union", index, query, "-o", tmp_path / "b.csv", "-k", 6, "--fit", "full", "--json").json()
+    assert {table["fit"] for table in full["tables"][1:]} == {"full"}
+    assert left_out["part.csv"] == "it does not fit: `item` and `remark` match; `price` and `sold` do not"
+    every = run("union", index, query, "-o", tmp_path / "c.csv", "-k", 6, "--fit", "any", "--json").json()
+    assert ("part.csv", "none") in {(table["table"], table.get("fit")) for table in every["tables"]}
+    ran = run("union", index, query, "-o", tmp_path / "d.csv", "--min-score", 1)
+    assert (ran.code, "fits yours with a score of at least 1." in ran.err) == (1, True)
+    with gentus.open(index) as opened:  # in Python, too
+        hits = opened.search(str(query), k=6)
+        assert {one.table for one in opened.union_plan(str(query), hits).left_out} == set(left_out)
+        plan = opened.union_plan(str(query), hits, min_score=0.6, fit="any", strict=False)
+        assert all(one.why.endswith(", less than 0.6") for one in plan.left_out)
+
+
 def test_tables_by_name(run: Run, index_path: Path, lake: Path, tmp_path: Path) -> None:
     query, out = lake / "fish_0.csv", tmp_path / "out.csv"
     elsewhere = write_table(tmp_path / "more" / "other.csv", rows_of("fish", 9, 5))
@@ -129,7 +231,7 @@ def test_tables_by_name(run: Run, index_path: Path, lake: Path, tmp_path: Path) 
         "deep/fish_1.csv: it is neither a table of the index nor a file. Did you mean deep/er/fish_1.csv": [
             *("--tables", "deep/fish_1.csv")
         ],
-        "give either -k or --tables": ["--tables", FISH[0], "-k", 3],
+        "give either --tables, or -k, --fit and --min-score": ["--tables", FISH[0], "-k", 3],
         "stray.csv: name further tables after --tables": ["stray.csv"],
         "there is no table to union with": ["--tables", "fish_0.csv"],
     }
@@ -221,7 +323,7 @@ def test_columns_that_do_not_align(tmp_path: Path) -> None:
             return read(query)
 
         def align(self, query: Any, table: Any, names: bool) -> Alignment:
-            found = under[str(table.path)]
+            found = under[table.name]
             pairs = [
                 ColumnPair(ColumnRef(0, own), ColumnRef(0, other), 0.9, "alike")
                 for own, other in found.items()
@@ -491,10 +593,10 @@ def test_tables_that_vanish_or_break(run: Run, tmp_path: Path) -> None:
         file.truncate(file.seek(0, 2) - 100_000)
     ran = run("union", index, lake / "fish_0.csv", "-o", out, "-k", 4, "--json")
     assert ran.json()["rows"] == 36
-    notes = ran.json()["notes"]
-    assert any("fish_1.csv was left out: it is no longer there" in note for note in notes)
-    assert any("fish_5.csv.gz was left out: the gzip data ends too early" in note for note in notes)
-    assert all(note in ran.err for note in notes)
+    left_out = {one["table"]: one["why"] for one in ran.json()["left_out"]}
+    assert left_out["fish_1.csv"].startswith("it is no longer there")
+    assert left_out["fish_5.csv.gz"].startswith("the gzip data ends too early")
+    assert all(f"left out: {table} ({why})" in ran.err for table, why in left_out.items())
     for name, said in (("fish_1.csv", "no longer there"), ("fish_5.csv.gz", "ends too early")):
         ran = run("union", index, lake / "fish_0.csv", "-o", tmp_path / "no.csv", "--tables", name)
         assert (ran.code, ran.err.count(f"Error: {name}: "), said in ran.err) == (1, 1, True)

@@ -339,9 +339,10 @@ def test_what_does_not_convert_is_counted(tmp_path: Path) -> None:
         "taken_as_null": {"n/a": 1, "none": 1},
         "examples": ["many", "few", "some"],
     }
-    lost, words = union.report.tables[1].remarks()
+    lost, words, empty = union.report.tables[1].remarks()
     assert lost == "5 values of 'c0' are not BIGINT and became null: 'many', 'few', 'some', .."
     assert words == "'c0': 1 'n/a', 1 'none' taken as null"
+    assert empty == "empty cells: 1 in 'c0'"
 
 
 NULL_WORDS = ["None", "N/A", "nAN", "NULL", "NA", "#N/A", "-", "--", ".", "?"]

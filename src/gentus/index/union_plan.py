@@ -9,17 +9,22 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from gentus.align.alignment import Alignment
+from gentus.align.matched_columns import MatchedColumns
+from gentus.align.verdict import Fit
 from gentus.index.hits import Hit
 from gentus.index.lookup import Lookup
 from gentus.index.queries import QueryInput
+from gentus.index.row_overlap import rows_in_words, tell_duplicates
+from gentus.index.second_look import AtLeast, fits_at_least
 from gentus.lake import Remote, Source, Unreadable, name_in_errors
 from gentus.lake.location import absolute, identity
 from gentus.lake.rules import is_delimited
 from gentus.progress import Progress
 from gentus.table import Header, Table
+from gentus.union.choices import apply_choices
 from gentus.union.draft import draft_plan
 from gentus.union.errors import PlanError
-from gentus.union.plan import PlannedTable, UnionPlan
+from gentus.union.plan import LeftOut, PlannedTable, UnionPlan
 from gentus.union.resolve import resolve_plan
 from gentus.union.session import open_session
 from gentus.union.sources import SourceTable, TableError, header_doubts, open_table
@@ -36,6 +41,12 @@ class UnionOptions(TypedDict, total=False):
     keep_extra: bool  # add the columns that the query does not have; default false
     provenance: bool  # add the file that each row is from; default true
     distinct: bool  # leave out equal rows; default false
+    fit: AtLeast  # hits that fit less are left out; default partial. Tables that are named are always taken
+    min_score: float  # hits with a smaller score are left out; default 0
+    decimal: str | Sequence[str]  # where a cell can be read in two ways; see `apply_choices`
+    dates: str | Sequence[str]
+    null_values: str | Sequence[str]  # cells that are null in every column
+    strict: bool  # what only a default decides, and values that do not convert, are errors; default false
     progress: Progress | None
 
 
@@ -55,47 +66,68 @@ def plan_union(
     **options: Unpack[UnionOptions],
 ) -> UnionPlan:
     """Align tables with a query and plan their union. Types are inferred from all rows."""
-    names, progress = options.get("names", True), options.get("progress") or Progress()
-    header = options.get("header")
-    sample, own, frame = _query(lookup, query, header)
+    progress = options.get("progress") or Progress()
+    sample, own, frame = _query(lookup, query, options.get("header"))
     notes: list[str] = []
-    candidates = list(_candidates(lookup, own, tables, options, notes))
+    left_out: list[LeftOut] = []
+    candidates = list(_candidates(lookup, own, tables, options, (notes, left_out)))
     with _reading_session() as duck, progress.stage("looking at columns", 2 * len(candidates) + 1) as tick:
         with name_in_errors(own.name):
             opened_query = open_table(own, duck, frame, lookup.limits)
-        opened: list[tuple[SourceTable, Alignment]] = []
+        opened: list[_Opened] = []
         for one in candidates:
             try:
-                opened.append(_opened(lookup, sample, one, names, duck))
+                opened.append(_opened(lookup, sample, one, options, duck))
             except Unreadable as error:
                 if not one.is_hit:
                     raise PlanError(f"{one.source.name}: {error.reason}") from error
-                notes.append(f"{one.source.name} was left out: {error.reason}")
+                left_out.append(LeftOut(one.source.name, error.reason))
             tick(1)
         while True:
             if not opened:
-                raise PlanError("; ".join(["there is no table to union with", *notes]))
+                reasons = [*notes, *(f"{one.table} was left out: {one.why}" for one in left_out)]
+                raise PlanError("; ".join(["there is no table to union with", *reasons]))
+            sources = [opened_query, *(one.source for one in opened)]
             try:
-                plan = draft_plan(opened_query, opened, duck, options.get("keep_extra", False))
-                for (read, _), table in zip(opened, plan.tables, strict=True):
-                    read.planned = table
-                opened_query.planned = plan.query
-                plan = resolve_plan(
-                    plan, [opened_query, *(read for read, _ in opened)], duck, lambda: tick(1)
-                )
+                plan = _drafted(opened_query, opened, duck, options)
+                for source, table in zip(sources, plan.sources, strict=True):
+                    source.planned = table
+                plan = resolve_plan(plan, sources, duck, lambda: tick(1))
                 break
             except TableError as error:  # one that breaks off behind its sample
                 hits = {one.source.name for one in candidates if one.is_hit}
                 if error.table.name not in hits or error.table.name == own.name:
                     raise
-                notes.append(f"{error.table.name} was left out: {error.reason}")
-                opened = [pair for pair in opened if pair[0].planned.name != error.table.name]
-    return replace(
-        plan,
+                left_out.append(LeftOut(error.table.name, error.reason))
+                opened = [one for one in opened if one.source.planned.name != error.table.name]
+    notes += [*_copies(sample, opened), *header_doubts(sources)]
+    return replace(plan, notes=tuple(notes), left_out=tuple(left_out))
+
+
+def _drafted(
+    query: SourceTable, opened: Sequence[_Opened], duck: duckdb.DuckDBPyConnection, options: UnionOptions
+) -> UnionPlan:
+    """The plan without types, with the choices of a person."""
+    tables = [(one.source, one.alignment) for one in opened]
+    plan = replace(
+        draft_plan(query, tables, duck, options.get("keep_extra", False)),
         provenance=options.get("provenance", True),
         distinct=options.get("distinct", False),
-        notes=(*notes, *header_doubts([opened_query, *(read for read, _ in opened)])),
+        strict=options.get("strict", False),
     )
+    notations = options.get("decimal", ()), options.get("dates", ())
+    return apply_choices(plan, *notations, options.get("null_values", ()))
+
+
+def _copies(query: Table, opened: Sequence[_Opened]) -> Iterator[str]:
+    """Which tables have the rows of the query, or of a table before them."""
+    names = ["the query", *(one.source.planned.name for one in opened)]
+    sketches = {at: sketch for at, one in enumerate(opened, 1) if (sketch := one.sample.row_sketch)}
+    for at, same in enumerate(tell_duplicates(query.row_sketch, range(1, len(names)), sketches), 1):
+        if same is not None:
+            complete = sketches[at].complete
+            told = rows_in_words(same.kind, same.share, names[same.rank])
+            yield f"{names[at]}: {told}{'' if complete else ' (the first rows were compared)'}"
 
 
 @contextmanager
@@ -119,9 +151,14 @@ def _query(lookup: Lookup, query: QueryInput, header: Header | None) -> tuple[Ta
 
 
 def _candidates(
-    lookup: Lookup, query: PlannedTable, tables: Sequence[Any], options: UnionOptions, notes: list[str]
+    lookup: Lookup,
+    query: PlannedTable,
+    tables: Sequence[Any],
+    options: UnionOptions,
+    others: tuple[list[str], list[LeftOut]],
 ) -> Iterator[Candidate]:
-    """The tables meant, each once, and never the query itself."""
+    """The tables meant, each once, never the query itself; `others` gets notes and hits that do not fit."""
+    notes, left_out = others
     seen: set[tuple[str, str | None]] = set()
     own = None if query.path is None else (identity(query.path), query.part)
     for table in tables:
@@ -139,19 +176,49 @@ def _candidates(
             notes.append(f"{source.name} is named twice and was taken once")
         else:
             seen.add(key)
-            yield Candidate(source, alignment, is_hit)
+            try:
+                if is_hit:
+                    _check_fit(table.fit, table.score, table.columns, options)
+            except Unreadable as error:
+                left_out.append(LeftOut(source.name, error.reason))
+            else:
+                yield Candidate(source, alignment, is_hit)
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """A table, opened and aligned."""
+
+    source: SourceTable
+    alignment: Alignment
+    sample: Table
 
 
 def _opened(
-    lookup: Lookup, query: Table, one: Candidate, names: bool, duck: duckdb.DuckDBPyConnection
-) -> tuple[SourceTable, Alignment]:
-    """A table, opened and aligned; one without a column under the query's is no use."""
+    lookup: Lookup, query: Table, one: Candidate, options: UnionOptions, duck: duckdb.DuckDBPyConnection
+) -> _Opened:
+    """Open and align a table; one without a column under the query's, or a hit that is no fit, is refused."""
+    sample = lookup.read(one.source)
     alignment = one.alignment
     if alignment is None or alignment.missing is not None:
-        alignment = lookup.align(query, one.source, names)
+        alignment = lookup.align(query, sample, options.get("names", True))
     if not alignment.pairs:
         raise Unreadable("none of its columns belongs under one of the query's")
-    return open_table(_planned(one.source), duck, None, lookup.limits), alignment
+    if one.is_hit and alignment.fit is not None and alignment.columns is not None:
+        _check_fit(alignment.fit, alignment.score or 0.0, alignment.columns, options)
+    source = open_table(_planned(one.source), duck, None, lookup.limits)
+    return _Opened(source, alignment, sample)
+
+
+def _check_fit(fit: Fit, score: float, columns: MatchedColumns, options: UnionOptions) -> None:
+    """Raise `Unreadable` if a hit does not fit as far as it has to."""
+    least, min_score = options.get("fit", "partial"), options.get("min_score", 0.0)
+    if not fits_at_least(fit, least):
+        raise Unreadable(
+            f"it {'fits only partly' if fit == 'partial' else 'does not fit'}: {columns.why(fit)}"
+        )
+    if score < min_score:
+        raise Unreadable(f"its score is {score:.3f}, less than {min_score:g}")
 
 
 def _planned(source: Source) -> PlannedTable:

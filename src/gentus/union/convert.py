@@ -49,8 +49,7 @@ def conversion_sql(
     reports = []
     for at, column in enumerate(columns):
         target, placement = column.type or "VARCHAR", placed.get(column.name)
-        source = None if placement is None else placement.source
-        reports.append(ColumnReport(source, column.name, target, frozenset(null_values)))
+        reports.append(ColumnReport.of(column, placement, null_values))
         if placement is None:
             values.append(f"CAST(NULL AS {target}) AS d{at}")
             continue

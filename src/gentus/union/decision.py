@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from gentus.union.plan_reader import JsonObject
@@ -85,9 +85,7 @@ class Decision:
 
 def decided_from_json(column: JsonObject) -> tuple[Decision, ...]:
     """The decisions on a column of a plan."""
-    if column.values.get("decided") is None:
-        return ()
-    return tuple(map(Decision.from_json, column.objects("decided", "decision", _KEYS)))
+    return tuple(map(Decision.from_json, column.objects("decided", "decision", _KEYS, optional=True)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +99,10 @@ class Choices:
     def get(self, what: What) -> str | None:
         """The choice of a notation."""
         return self.decimal if what == "decimal" else self.dates
+
+    def choose(self, what: What, value: str) -> Choices:
+        """With a choice of a notation."""
+        return replace(self, decimal=value) if what == "decimal" else replace(self, dates=value)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON, without what is left open."""

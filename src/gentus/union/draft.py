@@ -38,7 +38,13 @@ def draft_plan(
             placed += result.place_extra(left_out)
             left_out = []
         planned.append(
-            replace(source.planned, columns=tuple(placed), score=alignment.score, left_out=tuple(left_out))
+            replace(
+                source.planned,
+                columns=tuple(placed),
+                score=alignment.score,
+                fit=alignment.fit,
+                left_out=tuple(left_out),
+            )
         )
     own = tuple(Placement(name, into[name]) for name in names)
     return UnionPlan(replace(query.planned, columns=own), tuple(planned), tuple(result.columns))

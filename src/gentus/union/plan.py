@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -38,11 +38,11 @@ VERSION = 1
 AS_WRITTEN, FRACTION = "as written", "fraction"
 
 _PLAN_KEYS = (
-    *("gentus_union_plan", "query", "columns", "tables", "provenance", "distinct", "strict", "notes"),
-    *CHOICE_KEYS,
+    *("gentus_union_plan", "query", "columns", "tables", "provenance", "distinct", "strict"),
+    *("left_out", "notes", *CHOICE_KEYS),
 )
 _COLUMN_KEYS = ("name", "type", "note")
-_TABLE_KEYS = ("name", "path", "part", "header", "rows", "score", "columns", "left_out", *CHOICE_KEYS)
+_TABLE_KEYS = ("name", "path", "part", "header", "rows", "score", "fit", "columns", "left_out", *CHOICE_KEYS)
 _PLACEMENT_KEYS = ("from", "into", "score", "reason", "read", "decided", "note")
 _READING_KEYS = ("decimal", "dates", "percent", "booleans")
 
@@ -60,6 +60,10 @@ class Reading:
         """As JSON, without what is the default."""
         usual = Reading()
         return {key: getattr(self, key) for key in _READING_KEYS if getattr(self, key) != getattr(usual, key)}
+
+    def choose(self, what: What, value: str) -> Reading:
+        """With another notation."""
+        return replace(self, decimal=value) if what == "decimal" else replace(self, dates=value)
 
     @classmethod
     def from_json(cls, read: JsonObject) -> Reading:
@@ -155,6 +159,7 @@ class PlannedTable:
     score: float | None = None
     left_out: tuple[str, ...] = ()  # columns that are not taken
     header: Header = "auto"  # of delimited text
+    fit: str | None = None  # full, partial or none
     choices: Choices = NO_CHOICES
 
     def to_dict(self, texts: set[str]) -> dict[str, Any]:
@@ -164,7 +169,7 @@ class PlannedTable:
             "path": self.path,
             **_filled({"part": self.part}),
             **({} if self.header == "auto" else {"header": self.header}),
-            **_filled({"rows": self.rows, "score": self.score}),
+            **_filled({"rows": self.rows, "score": self.score, "fit": self.fit}),
             **self.choices.to_dict(),
             "columns": [column.to_dict(column.into in texts) for column in self.columns],
             **({"left_out": list(self.left_out)} if self.left_out else {}),
@@ -182,8 +187,22 @@ class PlannedTable:
             one.get("score", float, None),
             one.strings("left_out"),
             cast(Header, one.choice("header", HEADERS)),
+            one.get("fit", str, None),
             Choices.from_json(one),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A table that was found and is not in the union."""
+
+    table: str
+    why: str
+
+    @classmethod
+    def from_json(cls, one: JsonObject) -> LeftOut:
+        """From JSON."""
+        return cls(one.get("table", str), one.get("why", str))
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,14 +214,20 @@ class UnionPlan(ArrowExport):
     columns: tuple[OutputColumn, ...]
     provenance: bool = True
     distinct: bool = False
-    notes: tuple[str, ...] = ()  # such as tables that were left out
+    notes: tuple[str, ...] = ()  # such as tables with the same rows
     strict: bool = False  # what only a default decides, and values that do not convert, are errors
     choices: Choices = NO_CHOICES
+    left_out: tuple[LeftOut, ...] = ()  # tables
 
     @property
     def sources(self) -> tuple[PlannedTable, ...]:
         """All tables in the order of their rows; the query comes first."""
         return (self.query, *self.tables)
+
+    def matched(self, table: PlannedTable) -> tuple[int, int]:
+        """How many columns of the query a table has a column for, and how many the query has."""
+        own = {column.into for column in self.query.columns}
+        return sum(column.into in own for column in table.columns), len(own)
 
     def choice(self, table: PlannedTable, what: What) -> str | None:
         """What a person has decided for a table, or for all of them."""
@@ -224,6 +249,7 @@ class UnionPlan(ArrowExport):
             "distinct": self.distinct,
             **({"strict": True} if self.strict else {}),
             **self.choices.to_dict(),
+            **({"left_out": list(map(asdict, self.left_out))} if self.left_out else {}),
             **({"notes": list(self.notes)} if self.notes else {}),
         }
 
@@ -263,6 +289,7 @@ class UnionPlan(ArrowExport):
             top.strings("notes"),
             top.get("strict", bool, False),
             Choices.from_json(top),
+            tuple(map(LeftOut.from_json, top.objects("left_out", "table", ("table", "why"), True))),
         )
         plan.check()
         return plan

@@ -56,9 +56,9 @@ class JsonObject:
         """An object inside this one, with the keys that it may have."""
         return JsonObject(self._required(key), f"{key!r} of {self.where}", keys)
 
-    def objects(self, key: str, each: str, keys: tuple[str, ...]) -> list[JsonObject]:
+    def objects(self, key: str, each: str, keys: tuple[str, ...], optional: bool = False) -> list[JsonObject]:
         """A list of objects; `each` is what messages call one of them."""
-        values = self._required(key)
+        values = self.values.get(key) or [] if optional else self._required(key)
         if not isinstance(values, list):
             raise PlanError(f"{self.where}: {key!r} must be a list, not {_short(values)}")
         objects = []

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from gentus.lake.full.rows import Tally
+from gentus.union.decision import Decision
+from gentus.union.plan import LeftOut, OutputColumn, Placement, PlannedTable, UnionPlan
 
 EXAMPLES = 3
 _REMARKS = {  # counts of a read, in words
@@ -26,12 +28,25 @@ class ColumnReport:
     source: str | None  # the column of the table; None: it has none, and all of its rows are null
     into: str
     type: str
+    note: str = ""  # how its cells are read, if there is something to say
+    decided: tuple[Decision, ...] = ()  # the same, with what decided it
     null_values: frozenset[str] = frozenset()  # what a person takes as null
     nulls: int = 0  # in the result
     taken_as_null: Counter[str] = field(default_factory=Counter)  # words such as N/A
     kept_as_text: Counter[str] = field(default_factory=Counter)  # the same words, in a column of text
     unconverted: int = 0  # values that are not of the type, and became null
     examples: list[str] = field(default_factory=list)  # of these
+
+    @classmethod
+    def of(
+        cls, output: OutputColumn, placed: Placement | None, null_values: Iterable[str] = ()
+    ) -> ColumnReport:
+        """A report without counts."""
+        kind = output.type or "VARCHAR"
+        if placed is None:
+            return cls(None, output.name, kind)
+        open_ones = tuple(one for one in placed.decided if one.source != "column")
+        return cls(placed.source, output.name, kind, placed.note, open_ones, frozenset(null_values))
 
     @property
     def empty(self) -> int:
@@ -62,20 +77,27 @@ class ColumnReport:
             "kept_as_text": dict(self.kept_as_text.most_common()),
             "unconverted": self.unconverted,
             "examples": self.examples,
+            "decided": [one.to_dict() for one in self.decided],
+            "note": self.note,
         }
         return {
             **{"from": self.source, "into": self.into, "type": self.type, "nulls": self.nulls},
             **{name: fact for name, fact in facts.items() if fact},
         }
 
+    def loss(self) -> str:
+        """What did not convert, in words."""
+        noun, are = ("value", "is") if self.unconverted == 1 else ("values", "are")
+        some = f"{self.unconverted:,} {noun} of {self.source!r} {are}"
+        more = ", .." if self.unconverted > len(self.examples) else ""
+        return f"{some} not {self.type} and became null: {', '.join(map(repr, self.examples))}{more}"
+
     def remarks(self) -> Iterator[str]:
-        """In words, for people; empty cells are not remarkable."""
+        """In words, for people, without empty cells."""
         if self.unconverted:
-            examples = ", ".join(map(repr, self.examples))
-            more = ", .." if self.unconverted > len(self.examples) else ""
-            noun, are = ("value", "is") if self.unconverted == 1 else ("values", "are")
-            some = f"{self.unconverted:,} {noun} of {self.source!r} {are}"
-            yield f"{some} not {self.type} and became null: {examples}{more}"
+            yield self.loss()
+        if self.note:
+            yield f"{self.source!r}: {self.note}"
         for words, became in ((self.taken_as_null, "taken as null"), (self.kept_as_text, "kept as text")):
             if words:
                 some = ", ".join(f"{count:,} {word!r}" for word, count in words.most_common(EXAMPLES))
@@ -90,6 +112,15 @@ class TableReport:
     rows: int = 0
     columns: list[ColumnReport] = field(default_factory=list)
     tally: Tally = field(default_factory=Tally)
+    score: float | None = None
+    fit: str | None = None
+    matched: tuple[int, int] | None = None  # columns of the query that it has a column for, and all of them
+
+    @classmethod
+    def of(cls, plan: UnionPlan, table: PlannedTable) -> TableReport:
+        """A report of a table of a plan, without counts."""
+        matched = None if table is plan.query else plan.matched(table)
+        return cls(table.name, score=table.score, fit=table.fit, matched=matched)
 
     @property
     def unconverted(self) -> int:
@@ -97,18 +128,37 @@ class TableReport:
         return sum(column.unconverted for column in self.columns)
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON: of the columns those that have nulls, or words that may mean null."""
+        """For JSON: of the columns those that have nulls, or of which there is something to say."""
         counts = {name: getattr(self.tally, name) for name in _REMARKS if getattr(self.tally, name)}
-        columns = [column.to_dict() for column in self.columns if column.nulls or column.kept_as_text]
-        return {"table": self.table, "rows": self.rows, "columns": columns, **counts}
+        told = [one for one in self.columns if one.nulls or one.kept_as_text or one.note]
+        verdict = {"score": self.score, "fit": self.fit, "matched": self.matched and list(self.matched)}
+        return {
+            **{"table": self.table, "rows": self.rows},
+            **{name: value for name, value in verdict.items() if value is not None},
+            "columns": [column.to_dict() for column in told],
+            **counts,
+        }
 
     def remarks(self) -> Iterator[str]:
         """In words, for people."""
         for column in self.columns:
             yield from column.remarks()
+        missing = [column.into for column in self.columns if column.source is None]
+        if missing and self.rows:
+            yield f"no column for {_named(missing)}: null in all {self.rows:,} rows"
+        empty = {one.into: one.empty for one in self.columns if one.source is not None and one.empty}
+        if empty:
+            some = [f"{count:,} in {name!r}" for name, count in Counter(empty).most_common(EXAMPLES)]
+            more = f" and others in {len(empty) - EXAMPLES:,} columns" if len(empty) > EXAMPLES else ""
+            yield f"empty cells: {', '.join(some)}{more}"
         for name, words in _REMARKS.items():
             if count := getattr(self.tally, name):
                 yield f"{count:,} {words}"
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - EXAMPLES:,} more" if len(names) > EXAMPLES else ""
+    return f"{', '.join(map(repr, names[:EXAMPLES]))}{more}"
 
 
 @dataclass(slots=True)
@@ -124,6 +174,8 @@ class UnionReport:
     seconds: float = 0.0
     bytes: int | None = None
     notes: list[str] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
+    result: list[OutputColumn] = field(default_factory=list)  # the columns, with their types and why
 
     @property
     def unconverted(self) -> int:
@@ -132,10 +184,13 @@ class UnionReport:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        shallow = {name: value for name, value in asdict(self).items() if name != "tables"}
+        deep = ("tables", "result")
+        shallow = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in deep}
         return {
             **shallow,
             "seconds": round(self.seconds, 3),
             "unconverted": self.unconverted,
+            "left_out": list(map(asdict, self.left_out)),
+            "result": [column.to_dict() for column in self.result],
             "tables": [table.to_dict() for table in self.tables],
         }

@@ -42,7 +42,7 @@ class RowStream:
         limit: int | None = None,
     ) -> None:
         self.plan, self.sources, self.duck, self.tick, self.limit = plan, sources, duck, tick, limit
-        self.reports = [TableReport(source.planned.name) for source in sources]
+        self.reports = [TableReport.of(plan, source.planned) for source in sources]
         self.stop = threading.Event()
         types = [column.type or "VARCHAR" for column in plan.columns]
         nulls = ", ".join(f"CAST(NULL AS {kind}) AS d{at}" for at, kind in enumerate(types))

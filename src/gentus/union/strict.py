@@ -37,10 +37,9 @@ def check_values(plan: UnionPlan, report: UnionReport) -> None:
     if not plan.strict or not report.unconverted:
         return
     lost = [
-        f"  {table.table}: {remark}"
+        f"  {table.table}: {column.loss()}"
         for table in report.tables
         for column in table.columns
         if column.unconverted
-        for remark in list(column.remarks())[:1]
     ]
     raise PlanError("\n".join(["values do not convert, and --strict allows no loss:", *lost]))

@@ -185,4 +185,6 @@ def _report(rows: RowStream, output: str | None, count: int, columns: int) -> Un
     """The report of a stream that was read to its end."""
     distinct, notes = rows.plan.distinct, list(rows.plan.notes)
     removed = sum(table.rows for table in rows.reports) - count if distinct else 0
-    return UnionReport(output, count, columns, rows.reports, distinct, removed, notes=notes)
+    report = UnionReport(output, count, columns, rows.reports, distinct, removed, notes=notes)
+    report.left_out, report.result = list(rows.plan.left_out), list(rows.plan.columns)
+    return report

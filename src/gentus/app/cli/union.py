@@ -13,17 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from gentus.app.cli.common import AsJson, HeaderOption, console, emit, open_index, say, titled_grid
+from gentus.app.cli.common import AsJson, HeaderOption, emit, open_index, say
 from gentus.app.cli.query import QUERY_HELP, STDIN, named_argument
 from gentus.app.cli.union_files import SideFiles
+from gentus.app.cli.union_summary import say_notes, show_plan, show_report
 
 if TYPE_CHECKING:
-    from rich.table import Table as Grid
-
     from gentus.index.queries import NamedQuery
     from gentus.index.union_plan import UnionOptions
-    from gentus.union import PlannedTable, UnionPlan
-    from gentus.union.report import UnionReport
+    from gentus.union import UnionPlan
 
 
 def union(
@@ -49,6 +47,13 @@ def union(
     k: Annotated[
         int | None, typer.Option("-k", min=1, help="Append the best k tables that fit. Default: 5.")
     ] = None,
+    fit: Annotated[
+        Literal["full", "partial", "any"] | None,
+        typer.Option(help="With -k: how far a table has to fit. Default: partial."),
+    ] = None,
+    min_score: Annotated[
+        float | None, typer.Option(min=0, max=1, help="With -k: the score that a table has to have.")
+    ] = None,
     tables: Annotated[
         list[str] | None,
         typer.Option(metavar="TABLE...", help="Append these tables: names of the index, or files."),
@@ -67,6 +72,34 @@ def union(
         bool, typer.Option("--names/--no-names", help="Align by column names and cells, or by cells alone.")
     ] = True,
     header: HeaderOption = None,
+    decimal: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[TABLE[:COLUMN]=]MARK",
+            help="The decimal mark, . or , where cells like 1,234 leave it open; of a column that is named, "
+            "whatever its cells. Can be repeated.",
+        ),
+    ] = None,
+    dates: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[TABLE[:COLUMN]=]ORDER",
+            help="What comes first in dates like 3/4/2020: day or month. As --decimal.",
+        ),
+    ] = None,
+    null_values: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="WORD", help="Cells that are null in every column, such as -999. Can be repeated."
+        ),
+    ] = None,
+    strict: Annotated[
+        bool,
+        typer.Option(
+            "--strict",
+            help="Fail where only a default decides how cells are read, or where values do not convert.",
+        ),
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and write nothing.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     table_name: Annotated[
@@ -93,6 +126,7 @@ def union(
 ) -> None:
     """Append the rows of unionable tables to yours, in its columns and types, in one file."""
     from gentus.progress import terminal_progress
+    from gentus.union.choices import apply_choices
     from gentus.union.output import STDOUT, TABLE, Output
     from gentus.union.session import check_memory
     from gentus.union.union import Union
@@ -119,9 +153,13 @@ def union(
     with _stoppable(out), ExitStack() as stack:
         given = None if query is None else stack.enter_context(named_argument(query))
         if plan_file is not None:
-            plan = _load_plan(plan_file, index, given, (k, tables, more, keep_extra, header))
+            given_before = (k, fit, min_score, tables, more, keep_extra, header)
+            plan = _load_plan(plan_file, index, given, given_before)
             plan = replace(
-                plan, provenance=plan.provenance and not no_provenance, distinct=plan.distinct or distinct
+                apply_choices(plan, decimal or (), dates or (), null_values or ()),
+                provenance=plan.provenance and not no_provenance,
+                distinct=plan.distinct or distinct,
+                strict=plan.strict or strict,
             )
             if dry_run:
                 plan = Union(plan).resolved_plan(progress)
@@ -135,25 +173,29 @@ def union(
                 "names": names,
                 "header": header,
                 "progress": progress,
+                "fit": fit or "partial",
+                "min_score": min_score or 0.0,
+                "decimal": decimal or (),
+                "dates": dates or (),
+                "null_values": null_values or (),
+                "strict": strict,
             }
-            plan = _make_plan(index, given, k, [*(tables or []), *(more or [])], options)
-        for note in plan.notes:
-            say(note)
+            searched = k is not None or fit is not None or min_score is not None
+            plan = _make_plan(index, given, k if searched else 0, [*(tables or []), *(more or [])], options)
         if files.wants_sql:
             files.write_sql(Union(plan, memory=memory))
         if output is None and not dry_run:
+            say_notes(plan.notes, plan.left_out)
             return
         if dry_run or output is None:
-            _show_plan(_lasting(plan, query), as_json)
+            show_plan(_lasting(plan, query), as_json)
             return
         united = Union(plan, memory=memory)
         report = united.write(output, progress)
         files.write_lineage(_lasting(united.ran or plan, query), output, report)
-    for note in report.notes[len(plan.notes) :]:
-        say(note)
     if as_json:
         emit(report.to_dict())
-    _show_report(report)
+    show_report(report)
 
 
 def _lasting(plan: UnionPlan, query: str | None) -> UnionPlan:
@@ -193,21 +235,27 @@ def _make_plan(
     tables: list[str],
     options: UnionOptions,
 ) -> UnionPlan:
-    """The plan for the tables that are named, or found by a search."""
+    """The plan for the tables that are named, or found by a search; `k` is 0 if no flag is about a search."""
     if index is None or query is None:
         raise typer.BadParameter("give INDEX and QUERY, or a plan with --plan")
-    if tables and k is not None:
-        raise typer.BadParameter("give either -k or --tables")
+    if tables and k != 0:
+        raise typer.BadParameter("give either --tables, or -k, --fit and --min-score")
     from gentus.index.hits import verdict
     from gentus.lake import Source, name_in_errors
     from gentus.union.errors import PlanError
 
+    fit, min_score = options["fit"], options["min_score"]
     with open_index(index) as opened:
         with name_in_errors(query.name if isinstance(query, Source) else query):
             source = opened.find(query, options.get("header"))
-            chosen = tables or opened.search(source, k=k or 5, fit="partial")
-            if not chosen:
-                raise PlanError(f"{verdict([])} To append tables all the same, name them with --tables.")
+            chosen: list[Any] = list(tables)
+            if not tables:
+                chosen = opened.search(source, k=k or 5, fit=fit, min_score=min_score)
+                if not chosen:
+                    all_the_same = "To append tables all the same, name them with --tables."
+                    raise PlanError(f"{verdict([], fit, min_score)} {all_the_same}")
+                found = {hit.table for hit in chosen}  # the plan says of the nearest why they are left out
+                chosen += [hit for hit in opened.search(source, k=k or 5) if hit.table not in found]
         return opened.union_plan(source, chosen, **options)
 
 
@@ -239,64 +287,3 @@ def _signals() -> list[signal.Signals]:
     if threading.current_thread() is not threading.main_thread():
         return []  # signals can only be handled in the main thread
     return [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-
-
-def _show_plan(plan: UnionPlan, as_json: bool) -> None:
-    if as_json:
-        emit(plan.to_dict())
-        return
-    from rich.markup import escape
-
-    page = console()
-    page.print(_plan_grid(plan, plan.query))
-    for table in plan.tables:
-        page.print(_plan_grid(plan, table))
-        if table.left_out:
-            page.print(f"[dim]left out: {escape(', '.join(table.left_out))}[/dim]\n")
-
-
-def _plan_grid(plan: UnionPlan, table: PlannedTable) -> Grid:
-    """Which columns of one table go into which columns of the result."""
-    from rich.markup import escape
-
-    query = table is plan.query
-    rows = "" if table.rows is None else f"  {table.rows:,} rows"
-    score = "" if table.score is None else f"  score {table.score:.3f}"
-    grid = titled_grid(f"{escape(table.name)}[dim]{rows}{score}[/dim]")
-    grid.add_column("column", style="bold", overflow="fold")
-    grid.add_column("type")
-    if not query:
-        grid.add_column("from", overflow="fold")
-        grid.add_column("score", justify="right")
-    grid.add_column("" if query else "because", style="dim", overflow="fold")
-    placed = {column.into: column for column in table.columns}
-    for column in plan.columns:
-        found = placed.get(column.name)
-        if query and found is not None:
-            grid.add_row(escape(column.name), column.type or "?", escape(column.note))
-        elif not query:
-            score = "" if found is None or found.score is None else f"{found.score:.3f}"
-            why = "" if found is None else "; ".join(filter(None, (found.reason, found.note)))
-            source = "-" if found is None else escape(found.source)
-            grid.add_row(escape(column.name), column.type or "?", source, score, escape(why))
-    return grid
-
-
-def _show_report(report: UnionReport) -> None:
-    from rich.markup import escape
-
-    grid = titled_grid("")
-    grid.add_column("table", style="bold", overflow="fold")
-    grid.add_column("rows", justify="right")
-    remarks = [escape("\n".join(table.remarks())) for table in report.tables]
-    if any(remarks):
-        grid.add_column("what was left out or changed", overflow="fold")
-    for table, remark in zip(report.tables, remarks, strict=True):
-        grid.add_row(escape(table.table), f"{table.rows:,}", *([remark] if any(remarks) else []))
-    console(stderr=True).print(grid)
-    removed = f", {report.duplicates_removed:,} equal rows removed" if report.distinct else ""
-    where = "on stdout" if report.bytes is None else f"in {report.output}"
-    size = "" if report.bytes is None else f"{report.bytes:,} bytes, "
-    say(
-        f"{report.rows:,} rows and {report.columns:,} columns {where}{removed} ({size}{report.seconds:.1f} s)"
-    )

@@ -1,0 +1,112 @@
+"""What `gentus union` prints: the plan of a dry run, and the summary of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from gentus.app.cli.common import console, emit, say, titled_grid
+
+if TYPE_CHECKING:
+    from rich.table import Table as Grid
+
+    from gentus.union.plan import LeftOut, OutputColumn, PlannedTable, UnionPlan
+    from gentus.union.report import TableReport, UnionReport
+
+_MOST = 12  # remarks on a table, and tables that were left out
+
+
+def show_plan(plan: UnionPlan, as_json: bool) -> None:
+    """Print a plan, as JSON or as tables."""
+    say_notes(plan.notes, plan.left_out)
+    if as_json:
+        emit(plan.to_dict())
+        return
+    from rich.markup import escape
+
+    page = console()
+    page.print(_plan_grid(plan, plan.query))
+    for table in plan.tables:
+        page.print(_plan_grid(plan, table))
+        if table.left_out:
+            page.print(f"[dim]left out: {escape(', '.join(table.left_out))}[/dim]\n")
+
+
+def _plan_grid(plan: UnionPlan, table: PlannedTable) -> Grid:
+    """Which columns of one table go into which columns of the result."""
+    from rich.markup import escape
+
+    query = table is plan.query
+    facts = (
+        []
+        if query
+        else [f"{table.fit} fit" if table.fit else "", "{} of {} columns".format(*plan.matched(table))]
+    )
+    facts += ["" if table.rows is None else f"{table.rows:,} rows"]
+    facts += ["" if table.score is None else f"score {table.score:.3f}"]
+    grid = titled_grid(f"{escape(table.name)}  [dim]{'  '.join(filter(None, facts))}[/dim]")
+    grid.add_column("column", style="bold", overflow="fold")
+    grid.add_column("type")
+    if not query:
+        grid.add_column("from", overflow="fold")
+        grid.add_column("score", justify="right")
+    grid.add_column("" if query else "because", style="dim", overflow="fold")
+    placed = {column.into: column for column in table.columns}
+    for column in plan.columns:
+        found = placed.get(column.name)
+        if query and found is not None:
+            why = "; ".join(filter(None, (column.note, found.note)))
+            grid.add_row(escape(column.name), column.type or "?", escape(why))
+        elif not query:
+            score = "" if found is None or found.score is None else f"{found.score:.3f}"
+            why = "" if found is None else "; ".join(filter(None, (found.reason, found.note)))
+            source = "-" if found is None else escape(found.source)
+            grid.add_row(escape(column.name), column.type or "?", source, score, escape(why))
+    return grid
+
+
+def show_report(report: UnionReport) -> None:
+    """Print a summary: a line per table, remarks on each, what was left out, and the output."""
+    from rich.markup import escape
+
+    grid = titled_grid("")
+    grid.add_column("table", style="bold", overflow="fold")
+    grid.add_column("fit")
+    grid.add_column("columns", justify="right")
+    grid.add_column("rows", justify="right")
+    for table in report.tables:
+        matched = "" if table.matched is None else "{} of {}".format(*table.matched)
+        fit = table.fit or ("query" if table.matched is None else "")
+        grid.add_row(escape(table.table), fit, matched, f"{table.rows:,}")
+    console(stderr=True).print(grid)
+    for column in report.result:
+        if column.note:
+            say(_typed(column))
+    for table in report.tables:
+        for remark in _few(table):
+            say(f"{table.table}: {remark}")
+    say_notes(report.notes, report.left_out)
+    removed = f", {report.duplicates_removed:,} equal rows removed" if report.distinct else ""
+    where = "on stdout" if report.bytes is None else f"in {report.output}"
+    size = "" if report.bytes is None else f"{report.bytes:,} bytes, "
+    say(
+        f"{report.rows:,} rows and {report.columns:,} columns {where}{removed} ({size}{report.seconds:.1f} s)"
+    )
+
+
+def _typed(column: OutputColumn) -> str:
+    return f"{column.name!r} is {column.type}: {column.note}"
+
+
+def _few(table: TableReport) -> list[str]:
+    remarks = list(table.remarks())
+    more = [f"and {len(remarks) - _MOST:,} more remarks; --json has all"] if len(remarks) > _MOST else []
+    return remarks[:_MOST] + more
+
+
+def say_notes(notes: Iterable[str], left_out: Iterable[LeftOut]) -> None:
+    """Print the notes of a plan, and the tables that it leaves out."""
+    for note in notes:
+        say(note)
+    for one in left_out:
+        say(f"left out: {one.table} ({one.why})")
