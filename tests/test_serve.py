@@ -403,7 +403,7 @@ def test_forms_that_cannot_be(api: Served) -> None:
 # --- unions --------------------------------------------------------------------------------------------
 
 
-def plan_for(api: Served, query: dict[str, Any], tables: list[str], **options: bool) -> Any:
+def plan_for(api: Served, query: dict[str, Any], tables: list[str], **options: Any) -> Any:
     answer = api.post_json("/api/union/plan", {"query": query, "tables": tables, **options})
     assert answer.status_code == 200, answer.text
     return answer.json()
@@ -471,6 +471,27 @@ def test_unions_of_rows_and_options(api: Served) -> None:
     told = api.post_json("/api/union/preview", {"plan": plan, "query": query, "rows": 50}).json()
     assert len(told["rows"]) == 12  # all of them are there twice
     assert told["total"] is None
+
+
+def test_a_plan_says_what_decided_and_a_client_decides(api: Served) -> None:
+    header, *rows = rows_of("fish", 0)
+    cells = [[*row[:2], f"{at},{100 + at}", row[3]] for at, row in enumerate(rows, 1)]
+    cells[0][3] = "NA"
+    query = {"rows": [dict(zip(header, row, strict=True)) for row in cells]}
+    (size,) = (
+        one for one in plan_for(api, query, ["fish_0.csv"])["query"]["columns"] if one["into"] == "size"
+    )
+    assert (size["decided"][0]["from"], size["decided"][0]["examples"]) == ("tables", ["1,101"])
+    plan = plan_for(api, query, ["fish_0.csv"], decimal=[","], null_values=["2,102"], strict=True)
+    (size,) = (one for one in plan["query"]["columns"] if one["into"] == "size")
+    assert size["decided"][0] == {"what": "decimal", "as": ",", "from": "person", "examples": ["1,101"]}
+    told = api.post_json("/api/union/preview", {"plan": plan, "query": query, "rows": 24}).json()
+    assert [row[2] for row in told["rows"][:3]] == ["1.101", None, "3.103"]
+    assert any("'year': 1 'NA' taken as null" in note for note in told["notes"])
+    assert any("are read with a decimal comma, as decided by a person" in note for note in told["notes"])
+    asked = {"query": query, "tables": ["fish_0.csv"], "decimal": ["fish.csv=,"]}
+    answer = api.post_json("/api/union/plan", asked)
+    assert (answer.status_code, "did you mean 'fish_0.csv'?" in answer.json()["error"]) == (422, True)
 
 
 def test_formulas_are_guarded_on_request(api: Served) -> None:

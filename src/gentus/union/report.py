@@ -139,10 +139,17 @@ class TableReport:
             **counts,
         }
 
-    def remarks(self) -> Iterator[str]:
-        """In words, for people."""
+    def remarks(self, complete: bool = True) -> Iterator[str]:
+        """In words, for people. Of a table that was not read to its end, nulls are not counted."""
         for column in self.columns:
             yield from column.remarks()
+        if complete:
+            yield from self._nulls()
+        for name, words in _REMARKS.items():
+            if count := getattr(self.tally, name):
+                yield f"{count:,} {words}"
+
+    def _nulls(self) -> Iterator[str]:
         missing = [column.into for column in self.columns if column.source is None]
         if missing and self.rows:
             yield f"no column for {_named(missing)}: null in all {self.rows:,} rows"
@@ -151,9 +158,6 @@ class TableReport:
             some = [f"{count:,} in {name!r}" for name, count in Counter(empty).most_common(EXAMPLES)]
             more = f" and others in {len(empty) - EXAMPLES:,} columns" if len(empty) > EXAMPLES else ""
             yield f"empty cells: {', '.join(some)}{more}"
-        for name, words in _REMARKS.items():
-            if count := getattr(self.tally, name):
-                yield f"{count:,} {words}"
 
 
 def _named(names: Sequence[str]) -> str:

@@ -135,7 +135,7 @@ def preview_union(service: Service, plan: UnionPlan, rows: int, cancel: Cancella
             [text_of(cell) for cell in row] for row in zip(*(c.to_pylist() for c in taken), strict=True)
         ],
         "total": total,
-        "notes": [f"{table.table}: {remark}" for table in tables for remark in table.remarks()],
+        "notes": [f"{table.table}: {remark}" for table in tables for remark in table.remarks(complete=False)],
         "tables": [table.to_dict() for table in tables],
     }
 

@@ -321,6 +321,10 @@ class PlanRequest(Strict):
     keep_extra: bool = False
     distinct: bool = False
     provenance: bool = True
+    decimal: list[Name] = []
+    dates: list[Name] = []
+    null_values: list[Name] = []
+    strict: bool = False
 
 
 class PreviewRequest(Strict):
@@ -351,6 +355,7 @@ class PlanAnswer(BaseModel):
     tables: list[dict[str, Any]]
     provenance: bool
     distinct: bool
+    left_out: list[dict[str, str]] = []
     notes: list[str] = []
 
 

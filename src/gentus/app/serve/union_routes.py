@@ -47,6 +47,10 @@ async def union_plan(request: Request, server: CurrentServer, wanted: schema.Pla
         "keep_extra": wanted.keep_extra,
         "distinct": wanted.distinct,
         "provenance": wanted.provenance,
+        "decimal": wanted.decimal,
+        "dates": wanted.dates,
+        "null_values": wanted.null_values,
+        "strict": wanted.strict,
     }
 
     def work(query: Source, cancel: Cancellation) -> dict[str, Any]:
