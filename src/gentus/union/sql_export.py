@@ -135,7 +135,7 @@ class _Branch:
             expected = _hashes(
                 duck, self._converted(own, self.columns), [f"d{at}" for at in range(len(self.columns))]
             )
-        reason = "it reads other rows or cells in it than gentus does"
+        reason = "DuckDB reads other rows or cells in it than gentus does"
         for relation in relations(self.source, duck, limits, alias):
             self.attach = relation.attach
             try:
