@@ -59,6 +59,20 @@ def rows_of(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+def test_a_file_without_a_header(window: Window, tmp_path: Path) -> None:
+    page = window.drop(write_table(tmp_path / "bare.csv", film_rows(0, 20)[1:]))
+    mine = page.get_by_role("region", name="Your table")
+    expect(mine.locator(".doubt")).to_contain_text("Its first row looks like data")
+    expect(mine).to_contain_text("19 rows, 5 columns")
+    mine.get_by_role("button", name="It has no header").click()
+    expect(mine).to_contain_text("20 rows, 5 columns")
+    expect(mine.locator(".chips li").first).to_have_text("column_1")
+    expect(mine.locator(".doubt")).to_have_count(0)
+    select(page, "films/c.csv")
+    page.get_by_role("link", name="Union").click()
+    expect(page.locator("main")).to_contain_text("column_5")
+
+
 # --- from a dropped file to the union ------------------------------------------------------------------
 
 

@@ -24,6 +24,7 @@ NAMES: dict[Kind, float] = {"empty": 0.03, "number": 0.015, "code": 0.06, "text"
 _DOUBT = 4.0  # log-odds from which on the row looks like data
 _FOR_HEADER, _FOR_DATA = -8.0, 5.0  # the most that one column says
 _REPEATED = 0.01  # share of names that are also values of their column, by chance
+_LOOK = 64  # rows that tell at first sight
 _TOP = 2  # rows under the first one that may belong to a header of several rows
 _BLANK = EMPTY | {"-", "--", "–", "—", "?", ".", "*", "na"}
 _LETTER = re.compile(r"[^\W\d_]")
@@ -68,7 +69,9 @@ def compare_with_columns(names: Cells, rows: Sequence[Cells]) -> list[Evidence]:
 
 
 def _is_suspect(name: str, column: Cells) -> bool:
-    return _DIGITS.search(name) is not None or _is_repeated(name, column)
+    kind = kind_of(name.strip())
+    typed = kind in ("number", "code") and any(kind_of(cell.strip()) == kind for cell in column[:_LOOK])
+    return typed or _is_repeated(name, column)
 
 
 def _is_repeated(name: str, column: Cells) -> bool:

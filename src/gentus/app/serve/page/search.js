@@ -34,7 +34,7 @@ export const view = {
 };
 
 /** Search with a file that was dropped, chosen or pasted anywhere on the page. */
-export async function takeFile(file) {
+export async function takeFile(file, header = "auto") {
   if (!main?.isConnected || document.body.dataset.view !== "search") {
     pending = file;
     go("/");
@@ -44,7 +44,7 @@ export async function takeFile(file) {
   workspace(file.name, "Reading ...");
   try {
     await checkFile(file);
-    const found = await searchFile(file, FIRST);
+    const found = await searchFile(file, FIRST, header);
     if (now !== turn) return;
     begin(found);
     go(here(), {});
@@ -234,6 +234,19 @@ function build() {
   main.replaceChildren(work, bottom);
 }
 
+/** The header of the query looks like data; of a file that is at hand, it can be read as a row. */
+function doubtful() {
+  const { file } = session;
+  const again = (header, text) =>
+    h("button", { type: "button", onclick: () => takeFile(file, header) }, text);
+  return h(
+    "p",
+    { class: "doubt", role: "note" },
+    `${session.doubt[0].toUpperCase()}${session.doubt.slice(1)}. It was read as the header.`,
+    file ? h("span", {}, again("no", "It has no header"), again("yes", "It is the header")) : null,
+  );
+}
+
 /** Describe the query; its size is filled in later. */
 function describe(query) {
   const facts = h("p", { class: "soft" }, some(session.columns.length, "column"));
@@ -246,6 +259,7 @@ function describe(query) {
       h("a", { class: "button quiet", href: "/" }, "New search"),
     ),
     facts,
+    session.doubt ? doubtful() : null,
     h(
       "ul",
       { class: "chips", "aria-label": "Its columns" },

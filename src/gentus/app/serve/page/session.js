@@ -4,11 +4,13 @@ import { get, post, send } from "./api.js";
 import { preview } from "./lake.js";
 
 export class Session {
-  constructor(reference, answer, file = null) {
+  constructor(reference, answer, file = null, header = "auto") {
     this.key = keyOf(reference);
     this.address = reference; // as the page's address names the query
     this.reference = reference; // {upload} or {table}, as the server knows it
     this.file = file;
+    this.header = header; // whether its first row is one: auto, yes or no
+    this.doubt = answer.doubt; // why its first row looks like data
     this.name = answer.query;
     this.columns = answer.query_columns;
     this.hits = answer.results;
@@ -23,7 +25,7 @@ export class Session {
       return await question(this.reference);
     } catch (error) {
       if (error.status !== 404 || this.file === null) throw error;
-      this.reference = { upload: (await send("/api/upload", this.file)).upload };
+      this.reference = { upload: (await send("/api/upload", this.file, { header: this.header })).upload };
       return question(this.reference);
     }
   }
@@ -75,9 +77,9 @@ export const keyOf = (reference) =>
   reference.upload ? `upload ${reference.upload}` : `table ${reference.table}`;
 
 /** Search with a file: one step for upload and search. */
-export async function searchFile(file, k) {
-  const answer = await send("/api/search", file, { k });
-  return new Session({ upload: answer.upload }, answer, file);
+export async function searchFile(file, k, header = "auto") {
+  const answer = await send("/api/search", file, { k, header });
+  return new Session({ upload: answer.upload }, answer, file, header);
 }
 
 /** Search with an earlier upload, or with a table of the lake. */
