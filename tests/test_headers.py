@@ -11,10 +11,14 @@ from typing import Any
 
 import pytest
 from conftest import rows_of
+from served import served
 
 import gentus
 from gentus.lake import Remote, Source, read_path
 from gentus.lake.rules import FileRule, load_rules
+from gentus_bench.experiment import Request
+from gentus_bench.registry import chosen
+from gentus_bench.results import Results
 
 Rows = list[list[str]]
 
@@ -265,3 +269,47 @@ def test_wrong_headers_are_refused(tmp_path: Path) -> None:
     wrong: Any = "none"
     with pytest.raises(ValueError, match="header is one of auto, yes, no, not 'none'"):
         gentus.build(tmp_path, tmp_path / "index", header=wrong)
+
+
+# --- over HTTP ---------------------------------------------------------------------------------------------
+
+
+def test_headers_over_http(lake: Path, tmp_path: Path) -> None:
+    rule(lake, "raw/**", "no")
+    gentus.build(lake, tmp_path / "index").close()
+    bare = "".join(",".join(row) + "\n" for row in rows_of("films", 99, 30)[1:]).encode()
+    with served(tmp_path / "index", token="secret") as api:
+        assert api.send_file("/api/search", "bare.csv", bare).json()["doubt"].startswith("its first row")
+        found = api.send_file("/api/search", "bare.csv", bare, header="no", k="6").json()
+        assert (found["doubt"], found["query_columns"][0]) == ("", "column_1")
+        assert {one["fit"] for one in found["results"]} == {"full"}
+        wrong = api.send_file("/api/upload", "bare.csv", bare, header="none")
+        assert (wrong.status_code, wrong.json()["error"]) == (
+            422,
+            "header is one of auto, yes, no, not 'none'",
+        )
+        sent = api.send_file("/api/upload", "bare.csv", bare, header="no").json()
+        assert (sent["rows"], sent["doubt"]) == (30, "")
+        asked = {"query": {"upload": sent["upload"]}, "tables": ["raw/films_0.csv", "films_0.csv"]}
+        plan = api.post_json("/api/union/plan", asked).json()
+        assert [one.get("header") for one in (plan["query"], *plan["tables"])] == ["no", "no", None]
+        del plan["tables"][0]["header"]  # a table of the index is read as it was
+        shown = api.post_json("/api/union/preview", {"query": asked["query"], "plan": plan, "rows": 10})
+        assert shown.json()["total"] == 90
+        api.headers["authorization"] = "Bearer secret"
+        api.send_file("/api/tables", "bare.csv", bare, header="no").raise_for_status()
+        assert api.table("added/bare.csv")["rows"] == 30
+    with gentus.open(tmp_path / "index") as index:
+        assert len(index.sync()) == 0
+
+
+# --- how well it is judged ---------------------------------------------------------------------------------
+
+
+def test_the_experiment_counts_alarms_and_misses(lake: Path, tmp_path: Path) -> None:
+    (experiment,) = chosen(["headers"])
+    request = Request(Results(tmp_path / "out"), lake.parent, [lake.name])
+    ((document, text),) = experiment.execute(request, experiment.parse(()))
+    assert document["alarms"] == [f"raw/films_{n}.csv" for n in range(3)]
+    assert (document["files"], document["missed"]) == (9, 0)
+    assert "| lake | 9 | 3 | 0 |" in text
