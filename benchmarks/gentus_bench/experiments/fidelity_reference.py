@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import sqlite3
 import tempfile
 from collections.abc import Sequence
@@ -84,7 +85,14 @@ def _arrow(path: Path) -> pa.Table:
 def _text(path: Path, sample: TextSample, width: int) -> Reference:
     """Delimited text by DuckDB, in the dialect of the sample; where it refuses, by Python's `csv`."""
     text = b"".join(stream(path)).decode(sample.encoding, "replace").removeprefix("\ufeff")
-    rows = _csv_rows(text, sample)
+    rows, skipped = _csv_rows(text, sample), _csv_rows(text, sample, skip_blanks=True)
+    layout = re.compile(rf" +{re.escape(sample.dialect.quote or chr(34))}")  # blanks before a quote
+    if any(layout.match(cell) for row in rows for cell in row) and len(rows) == len(skipped):
+        rows = [
+            without if any(map(layout.match, row)) else row
+            for row, without in zip(rows, skipped, strict=True)
+        ]
+        return _reference("Python's csv", rows, rows, width)
     widest = max(map(len, rows), default=0)
     try:
         found, reader = _duckdb_rows(text, sample, max(widest, width)), "DuckDB"
@@ -92,7 +100,11 @@ def _text(path: Path, sample: TextSample, width: int) -> Reference:
         found = []
     if len(found) != len(rows):
         found, reader = rows, "Python's csv"
-    body = _body(found, rows, width)
+    return _reference(reader, found, rows, width)
+
+
+def _reference(reader: str, found: Rows, as_cut: Rows, width: int) -> Reference:
+    body = _body(found, as_cut, width)
     beyond = sum(bool(cell.strip()) for row in body for cell in row[width:])
     return Reference(reader, _columns(body, width), None, beyond)
 
@@ -104,20 +116,19 @@ def _columns(rows: Rows, width: int) -> list[pa.Array]:
     return columns + [pa.array([""] * len(rows), pa.large_string())] * (width - len(columns))
 
 
-def _csv_rows(text: str, sample: TextSample) -> Rows:
+def _csv_rows(text: str, sample: TextSample, skip_blanks: bool = False) -> Rows:
     dialect = sample.dialect
     csv.field_size_limit(1 << 30)
     lines = io.StringIO(text, newline="")
     if dialect.quote is None:
         found = csv.reader(lines, delimiter=dialect.delimiter, quoting=csv.QUOTE_NONE)
     else:
-        escape = dialect.escape
         found = csv.reader(
             lines,
             delimiter=dialect.delimiter,
             quotechar=dialect.quote,
-            escapechar=escape,
-            doublequote=escape is None,
+            escapechar=dialect.escape,
+            skipinitialspace=skip_blanks,
         )
     return [row for row in found if row]
 

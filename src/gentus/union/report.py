@@ -16,6 +16,7 @@ _REMARKS = {  # counts of a read, in words
     "beyond": "cells beyond the last column, or under keys that no sampled record has, were left out",
     "rejected": "records could not be read and were left out",
     "stray_quotes": "rows begin a quote that never ends; it was read as an ordinary character",
+    "blanks": "rows have blanks before a quote; blanks that their cells begin with were left out",
     "undecoded": "bytes are not valid in the file's encoding",
     "binary": "cells are not text and became null",
 }

@@ -84,9 +84,13 @@ def _text_rows(text: str, dialect: Dialect, strict: bool) -> Iterator[list[str]]
 
 
 def csv_rows(
-    lines: Iterable[str], dialect: Dialect, longest: int, strict: bool = False
+    lines: Iterable[str], dialect: Dialect, longest: int, strict: bool = False, skip_blanks: bool = True
 ) -> Iterator[list[str]]:
-    """Cut lines into rows of cells, blank ones included; cells may have up to `longest` characters."""
+    """Cut lines into rows of cells, blank ones included; cells may have up to `longest` characters.
+
+    Blanks at the beginning of a cell are left out, unless `skip_blanks` is false: then a quote after them is
+    an ordinary character.
+    """
     if csv.field_size_limit() < longest:
         csv.field_size_limit(longest)  # the default refuses cells over 128 kB
     return csv.reader(
@@ -95,7 +99,7 @@ def csv_rows(
         quotechar=dialect.quote,
         quoting=csv.QUOTE_MINIMAL if dialect.quote else csv.QUOTE_NONE,
         escapechar=dialect.escape,
-        skipinitialspace=True,
+        skipinitialspace=skip_blanks,
         strict=strict,
     )
 

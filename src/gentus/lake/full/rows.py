@@ -33,6 +33,7 @@ class Tally:
     beyond: int = 0  # cells to the right of the last column, or under keys that no sampled record has
     rejected: int = 0  # records that are no JSON, or that have no columns
     stray_quotes: int = 0  # quotes that never close: their row is read as if quotes were ordinary characters
+    blanks: int = 0  # rows with blanks before a quote: blanks that their cells begin with are left out
     undecoded: int = 0  # bytes that are invalid in the encoding of the file
     binary: int = 0  # cells that are no text
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, islice
 
@@ -78,11 +79,14 @@ def _rows(lines: Iterator[str], dialect: Dialect, tally: Tally) -> Iterator[list
         ahead.extendleft(reversed(held[1:]))
         return next(iter(csv_rows(held[:1], Dialect(dialect.delimiter, None), _LONGEST)))
 
+    with_blanks = _blank_keeper(dialect, tally)
     while True:
         try:
             for row in csv_rows(fed(), dialect, _LONGEST):
                 if ended and len(held) > 1 and _open_at_end(held, dialect):
                     row = unquoted()
+                elif " " in held[0] or len(held) > 1:
+                    row = with_blanks(row, held)
                 held.clear()
                 if row:
                     yield row
@@ -94,6 +98,26 @@ def _rows(lines: Iterator[str], dialect: Dialect, tally: Tally) -> Iterator[list
             yield row
         if ended and not ahead:
             return
+
+
+def _blank_keeper(dialect: Dialect, tally: Tally) -> Callable[[list[str], list[str]], list[str]]:
+    """Cuts a row again so that cells keep the blanks they begin with.
+
+    In a row with a quote after blanks they are layout: there they are left out, and the row is counted.
+    """
+    begins = rf"(?:^|{re.escape(dialect.delimiter)}) "
+    blank = re.compile(begins)
+    before_quote = re.compile(f"{begins}+{re.escape(dialect.quote)}") if dialect.quote else None
+
+    def keep(row: list[str], lines: list[str]) -> list[str]:
+        if dialect.delimiter == " " or not any(map(blank.search, lines)):
+            return row
+        if before_quote is not None and any(map(before_quote.search, lines)):
+            tally.blanks += 1
+            return row
+        return next(iter(csv_rows(lines, dialect, _LONGEST, skip_blanks=False)))
+
+    return keep
 
 
 def _open_at_end(lines: list[str], dialect: Dialect) -> bool:
