@@ -126,6 +126,21 @@ FROM read_csv(
     )
 
 
+def test_a_column_alone_has_the_same_values(tmp_path: Path) -> None:
+    rows = "".join(f"{at},{'x' if at == 7 else 'true'}\n" for at in range(9))
+    (tmp_path / "q.csv").write_text(f"n,ok\n{rows}")
+    placed = (Placement("n", "n"), Placement("ok", "ok"))
+    query = PlannedTable("q.csv", str(tmp_path / "q.csv"), None, placed)
+    columns = (OutputColumn("n", "BIGINT"), OutputColumn("ok", "BOOLEAN"))
+    sql = Union(UnionPlan(query, (), columns)).to_sql()
+    assert sql.setup == []
+    with closing(duckdb.connect()) as duck:
+        duck.execute(f"CREATE VIEW v AS {sql.query}")
+        assert duck.execute("SELECT ok FROM v").fetchall() == [
+            (None if at == 7 else True,) for at in range(9)
+        ]
+
+
 def test_from_the_command_line(run: Run, plan: UnionPlan, tmp_path: Path) -> None:
     plan.save(tmp_path / "plan.json")
     arguments = ("union", "--plan", tmp_path / "plan.json")

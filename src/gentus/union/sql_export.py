@@ -189,7 +189,30 @@ class _Branch:
         for (at, value), one in zip(tried, found, strict=True):
             if chosen[at] is None and one == expected[at + 1] and count == expected[0]:
                 chosen[at] = value
-        return chosen
+        return self._guarded(duck, relation, chosen)
+
+    def _guarded(
+        self, duck: duckdb.DuckDBPyConnection, relation: Relation, values: Sequence[str | None]
+    ) -> list[str | None]:
+        """The values, each computed where it is written.
+
+        DuckDB moves a cast of a column into the reader of CSV files. There, TRY_CAST fails on a cell that is
+        not of the type, instead of giving null.
+        """
+        positions = self.source.full.positions
+        raws = [quoted(relation.names[positions[self.placed[one.name].source]]) for one in self.columns]
+        casts = [at for at, raw in enumerate(raws) if (values[at] or "").startswith(f"TRY_CAST({raw} AS")]
+        if not casts:
+            return list(values)
+        pairs = ", ".join(f"{raws[at]} AS x{at}, {values[at]} AS y{at}" for at in casts)
+        lost = (f"count(*) FILTER (WHERE r > 0 AND x{at} IS NOT NULL AND y{at} IS NULL)" for at in casts)
+        rows = f"SELECT {pairs}, {relation.row} AS r FROM {relation.sql}"
+        (counts,) = duck.execute(f"SELECT {', '.join(lost)} FROM ({rows})").fetchall()
+        guarded = list(values)
+        for at, count in zip(casts, counts, strict=True):
+            if count:
+                guarded[at] = (values[at] or "").replace(raws[at], f"nullif({raws[at]}, '')", 1)
+        return guarded
 
     def _select(self, values: Sequence[str], row: str, relation: str) -> str:
         """The query of a table, given the expressions of its columns; the first lists all columns."""
