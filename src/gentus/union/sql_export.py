@@ -245,9 +245,7 @@ def _candidates(raw: str, native: str, target: str, read: Reading) -> list[str]:
     """Expressions that may convert a column, the simplest first."""
     casts = [f"TRY_CAST({raw} AS {target})"]
     if native == target:
-        blank = f"ltrim({raw})"  # blanks behind a delimiter are no part of a cell
-        texts = [f"nullif({raw}, '')", blank, f"nullif({blank}, '')"]
-        casts = [raw, *(texts if native == "VARCHAR" else [])]
+        casts = [raw, *([f"nullif({raw}, '')"] if native == "VARCHAR" else [])]
         casts += [f"CASE WHEN NOT isnan({raw}) THEN {raw} END"] if native in FLOATS else []
     elif native == "VARCHAR" and is_number(target):
         plain = (
