@@ -20,11 +20,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gentus.lake import Limits, Skipped, Source, Unreadable, scan
-from gentus.lake.full.open import open_full
 from gentus.table import evenly_spaced
-from gentus.union import OutputColumn, Placement, PlannedTable, Union, UnionPlan
+from gentus.union import PlannedTable, Union, UnionPlan
+from gentus.union.draft import draft_plan
 from gentus.union.errors import PlanError
 from gentus.union.report import TableReport
+from gentus.union.session import MEMORY, open_session
+from gentus.union.sources import open_table
 from gentus_bench.experiment import Request
 from gentus_bench.experiments.fidelity_cells import Verdicts, compare_column
 from gentus_bench.experiments.fidelity_reference import NoReferenceError, Reference, read_reference
@@ -54,6 +56,7 @@ class _Tally:
     formats: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)  # by reason
     without_reference: Counter[str] = field(default_factory=Counter)
+    failed: dict[str, str] = field(default_factory=dict)  # by table
     silent: dict[str, list[str]] = field(default_factory=dict)  # examples by table
     seconds: float = 0.0  # of unions
 
@@ -92,6 +95,10 @@ def _add(item: Source | Skipped, tally: _Tally) -> None:
     except NoReferenceError as error:
         tally.without_reference[str(error)] += 1
         return
+    except Exception as error:  # a union that neither works nor says why it cannot
+        tally.failed[item.name] = f"{type(error).__name__}: {error}"[:200]
+        log.warning("%s: %s", item.name, tally.failed[item.name])
+        return
     tally.files.add(str(item.path))
     tally.tables += 1
     tally.readers[reader] += 1
@@ -106,7 +113,7 @@ def _add(item: Source | Skipped, tally: _Tally) -> None:
 def compare_self_union(source: Source, limits: Limits | None = None) -> tuple[Verdicts, str, float]:
     """Union a table with itself; returns the verdicts on all cells, who read the source, and seconds."""
     limits = limits or Limits()
-    plan = _plan(source, limits)
+    plan, names = _plan(source, limits)
     union = Union(plan, limits=limits)
     started = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="gentus-fidelity-") as scratch:
@@ -114,33 +121,27 @@ def compare_self_union(source: Source, limits: Limits | None = None) -> tuple[Ve
         seconds = time.perf_counter() - started
         result = pq.ParquetFile(Path(scratch) / "out.parquet").read()
     assert union.ran is not None
-    reference = read_reference(source, len(plan.query.columns), limits)
+    reference = read_reference(source, len(names), limits)
     verdicts = Verdicts()
     for planned, told in zip(union.ran.sources, report.tables, strict=True):
         half = result.filter(pc.equal(result["_source_table"], planned.name))
-        verdicts.add(_compare(reference, half, planned, told))
+        verdicts.add(_compare(reference, half, planned, told, names))
     return verdicts, reference.reader, seconds
 
 
-def _plan(source: Source, limits: Limits) -> UnionPlan:
-    """The table as the query, and as a table under another name; every column goes into itself."""
-    import duckdb
-
-    with duckdb.connect(config={"threads": 1}) as duck:
-        names = open_full(source, duck, limits).names
-    taken: set[str] = set()
-    columns = []
-    for at, name in enumerate(names):
-        unique = name if name.casefold() not in taken | {"_source_table", "_source_row"} else f"{name} ({at})"
-        taken.add(unique.casefold())
-        columns.append(unique)
-    placed = tuple(Placement(name, into) for name, into in zip(names, columns, strict=True))
-    query = PlannedTable(source.name, str(source.path), source.part, placed)
-    copy = replace(query, name=f"copy of {source.name}")
-    return UnionPlan(query, (copy,), tuple(map(OutputColumn, columns)))
+def _plan(source: Source, limits: Limits) -> tuple[UnionPlan, list[str]]:
+    """The table as the query, and as a table under another name; and all columns of the file."""
+    table = PlannedTable(source.name, str(source.path), source.part, ())
+    with open_session(MEMORY) as session, session.connect("reading", thirds=3, macros=True) as duck:
+        opened = open_table(table, duck, None, limits)
+        plan = draft_plan(opened, [], duck)
+    copy = replace(plan.query, name=f"copy of {source.name}")
+    return replace(plan, tables=(copy,)), opened.full.names
 
 
-def _compare(reference: Reference, half: pa.Table, planned: PlannedTable, told: TableReport) -> Verdicts:
+def _compare(
+    reference: Reference, half: pa.Table, planned: PlannedTable, told: TableReport, names: list[str]
+) -> Verdicts:
     """One half of a self-union beside the source."""
     verdicts = Verdicts()
     half = half.sort_by("_source_row")
@@ -154,8 +155,8 @@ def _compare(reference: Reference, half: pa.Table, planned: PlannedTable, told: 
             f"{reference.rows:,} rows became {half.num_rows:,} ({reference.reader})",
         )
         return verdicts
-    for at, placement in enumerate(planned.columns):
-        column = _column(reference, at, placement.source)
+    for placement in planned.columns:
+        column = _column(reference, names.index(placement.source), placement.source)
         if column is None:
             verdicts.fail(half.num_rows, f"{placement.source}: {reference.reader} finds no such column")
             continue
@@ -203,6 +204,7 @@ def _document(tally: _Tally) -> dict[str, Any]:
         "refused": dict(tally.refused.most_common(_SHOWN)),
         "refused_tables": tally.refused.total(),
         "without_reference": dict(tally.without_reference),
+        "failed": tally.failed,
         "readers": dict(tally.readers.most_common()),
         "formats": dict(tally.formats.most_common()),
         "ms_per_table": round(1000 * tally.seconds / max(1, tally.tables), 1),
@@ -223,5 +225,6 @@ def tables(document: Document) -> list[Table]:
     )
     left = [[reason, f"{count:,}"] for reason, count in document["refused"].items()]
     left += [[f"no reference: {reason}", f"{n:,}"] for reason, n in document["without_reference"].items()]
+    left += [[f"failed: {name}: {reason}", "1"] for name, reason in document["failed"].items()]
     found = [Table(["cells", "count"], rows, note=note)]
     return [*found, Table(["refused, or not compared", "tables"], left)] if left else found

