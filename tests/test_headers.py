@@ -112,12 +112,22 @@ def test_a_first_row_that_looks_like_data_is_told(lake: Path, tmp_path: Path) ->
     out, err = run("union", index, "films_0.csv", "--tables", *raw, "-o", tmp_path / "all.csv", "--json")
     assert [name for name in raw if f"{name}: its first row looks like data" in err] == raw
     assert sum("looks like data" in note for note in json.loads(out)["notes"]) == 3
+    # The query of a union is told of once, and also where nothing fits.
+    _, err = run("union", index, query, "-o", tmp_path / "mine-all.csv", "-k", 2)
+    assert err.count("mine.csv: its first row looks like data") == 1
+    genes = write(tmp_path / "genes.csv", [[f"chr{n}:{n * 7919}", f"{n}.5"] for n in range(20)])
+    assert "genes.csv: its first row looks like data" in run("union", index, genes, "-o", "x.csv", code=1)[1]
+    assert "header      auto; its first row" in run("describe", index, raw[0])[0]
     # Who has said how it is read is told no more.
     for header in ("yes", "no"):
         assert "looks like data" not in "".join(run("search", index, query, "--header", header))
     _, err = run("sync", index, "--header", "no")
     assert "looks like data" not in err
     assert "0 look like data" in run("info", index)[0]
+    assert "header      no" in run("describe", index, raw[0])[0]
+    # A lake of one file has no folder for rules.
+    _, err = run("index", query, "-o", tmp_path / "one.index")
+    assert f"If it has no header: gentus sync {tmp_path / 'one.index'} --header no" in err
 
 
 TRUE_HEADERS = {

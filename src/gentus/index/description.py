@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from gentus.align.table_profile import profile_table
-from gentus.table import Table
+from gentus.table import Header, Table
 
 ColumnType = Literal["number", "date", "text", "empty"]
 _TYPES: tuple[ColumnType, ...] = ("number", "date", "text")  # as in the profile of a table
@@ -39,6 +39,8 @@ class TableDescription:
     column_count: int
     columns: list[ColumnDescription]  # none if the file cannot be read
     missing: str | None = None  # why the file cannot be read
+    header: Header = "auto"  # of delimited text: how it was read
+    doubt: str = ""  # why its header looks like data; empty: it does not
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""

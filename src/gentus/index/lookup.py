@@ -175,6 +175,8 @@ class Lookup:
             len(table.columns) if table else known.columns or 0,
             describe_columns(table) if table else [],
             missing,
+            known.header,
+            known.doubt,
         )
 
     def align(

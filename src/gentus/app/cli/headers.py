@@ -13,6 +13,7 @@ SHOWN = 5  # tables that are named
 def header_hints(doubtful: list[tuple[str, str]], lake: str, index: Path) -> Iterator[str]:
     """Which tables have a header that looks like data, and how to say that they have none."""
     from gentus.lake import is_outside_lake
+    from gentus.lake.formats.detect import format_of
     from gentus.lake.rules import RULES
 
     if not doubtful:
@@ -29,6 +30,9 @@ def header_hints(doubtful: list[tuple[str, str]], lake: str, index: Path) -> Ite
     example = doubtful[0][0]
     if is_outside_lake(example):
         yield f"If a file has no header: {command('add', index, example, '--header', 'no')}"
+        return
+    if format_of(lake) is not None:  # it is one file, and has no folder for rules
+        yield f"If it has no header: {command('sync', index, '--header', 'no')}"
         return
     yield (
         f'If a file has no header, write into {lake.rstrip("/")}/{RULES}: [[files]] path = "{example}" '

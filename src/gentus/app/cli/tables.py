@@ -63,6 +63,8 @@ def _lines(described: TableDescription) -> dict[str, str]:
         "rows": _rows(described.rows, described.more_rows)
         + (" (the sample is full; there may be more)" if described.more_rows else ""),
         "columns": f"{described.column_count:,}",
+        **({} if described.header == "auto" else {"header": described.header}),
+        **({"header": f"auto; {described.doubt}"} if described.doubt else {}),
         "identifier": described.sid or "none",
     }
 

@@ -242,6 +242,7 @@ def _make_plan(
         raise typer.BadParameter("give either --tables, or -k, --fit and --min-score")
     from gentus.index.hits import verdict
     from gentus.lake import Source, name_in_errors
+    from gentus.table import tell_doubts
     from gentus.union.errors import PlanError
 
     fit, min_score = options["fit"], options["min_score"]
@@ -250,12 +251,15 @@ def _make_plan(
             source = opened.find(query, options.get("header"))
             chosen: list[Any] = list(tables)
             if not tables:
-                chosen = opened.search(source, k=k or 5, fit=fit, min_score=min_score)
+                sample = opened.read(source)
+                (chosen,) = opened.search_as([source], [sample], k or 5, fit=fit, min_score=min_score)
                 if not chosen:
+                    tell_doubts([(source.name, sample.doubt)])
                     all_the_same = "To append tables all the same, name them with --tables."
                     raise PlanError(f"{verdict([], fit, min_score)} {all_the_same}")
                 found = {hit.table for hit in chosen}  # the plan says of the nearest why they are left out
-                chosen += [hit for hit in opened.search(source, k=k or 5) if hit.table not in found]
+                (nearest,) = opened.search_as([source], [sample], k or 5)
+                chosen += [hit for hit in nearest if hit.table not in found]
         return opened.union_plan(source, chosen, **options)
 
 
