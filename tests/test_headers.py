@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
-import subprocess
-import sys
+import logging
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from conftest import rows_of
 from served import served
 
 import gentus
+from gentus.app.cli.main import app, guarded
 from gentus.lake import Remote, Source, read_path
 from gentus.lake.rules import FileRule, load_rules
 from gentus_bench.experiment import Request
@@ -24,11 +26,19 @@ Rows = list[list[str]]
 
 
 def run(*arguments: object, code: int = 0) -> tuple[str, str]:
-    ran = subprocess.run(
-        [sys.executable, "-m", "gentus.app.cli.main", *map(str, arguments)], capture_output=True, text=True
-    )
-    assert ran.returncode == code, ran.stderr
-    return ran.stdout, ran.stderr
+    """What a command prints; warnings of the library go to stderr, as in a process of its own."""
+    out, err, ended = StringIO(), StringIO(), 0
+    log, handler = logging.getLogger("gentus"), logging.StreamHandler(err)
+    log.addHandler(handler)
+    try:
+        with redirect_stdout(out), redirect_stderr(err):
+            guarded(lambda: app([*map(str, arguments)], prog_name="gentus"))
+    except SystemExit as end:
+        ended = int(end.code or 0)
+    finally:
+        log.removeHandler(handler)
+    assert ended == code, err.getvalue()
+    return out.getvalue(), err.getvalue()
 
 
 def write(path: Path, rows: Rows) -> Path:
