@@ -68,12 +68,11 @@ def unite(
     names = [f"c{at}" for at in range(len(pairs))]
     placed = tuple(Placement(name, name) for name in names)
     query, table = (PlannedTable(path.stem, str(path), None, placed) for path in sources)
-    plan = Union(
-        UnionPlan(query, (table,), tuple(OutputColumn(name, kind) for name in names))
-    ).resolved_plan()
-    union = Union(plan)
+    union = Union(UnionPlan(query, (table,), tuple(OutputColumn(name, kind) for name in names)))
     rows = union.to_arrow().to_pylist()
+    plan = union.ran
     assert union.report is not None
+    assert plan is not None
     sides = [[row for row in rows if row["_source_table"] == side] for side in "qt"]
     reports = {one.into: one for one in union.report.tables[1].columns}
     columns = []

@@ -65,7 +65,7 @@ def plan_union(
     tables: Sequence[str | os.PathLike[str] | Hit | Source],
     **options: Unpack[UnionOptions],
 ) -> UnionPlan:
-    """Align tables with a query and plan their union. Types are inferred from all rows."""
+    """Align tables with a query and plan their union. Types are inferred from the first rows."""
     progress = options.get("progress") or Progress()
     sample, own, frame = _query(lookup, query, options.get("header"))
     notes: list[str] = []
@@ -91,7 +91,8 @@ def plan_union(
             try:
                 plan = _drafted(opened_query, opened, duck, options)
                 for source, table in zip(sources, plan.sources, strict=True):
-                    source.planned = table
+                    source.place(table)
+                    source.shapes.sampled = True  # a run reads all rows
                 plan = resolve_plan(plan, sources, duck, lambda: tick(1))
                 break
             except TableError as error:  # one that breaks off behind its sample
@@ -206,7 +207,8 @@ def _opened(
         raise Unreadable("none of its columns belongs under one of the query's")
     if one.is_hit and alignment.fit is not None and alignment.columns is not None:
         _check_fit(alignment.fit, alignment.score or 0.0, alignment.columns, options)
-    source = open_table(_planned(one.source), duck, None, lookup.limits)
+    planned = replace(_planned(one.source), found=one.is_hit)
+    source = open_table(planned, duck, None, lookup.limits)
     return _Opened(source, alignment, sample)
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from gentus.lake.formats.typed import text_of
 from gentus.lake.full.rows import FullTable
 from gentus.union.decision import DAY_FIRST
+from gentus.union.plain import Notation, plain_cast
 from gentus.union.plan import FRACTION, OutputColumn, PlannedTable, Reading
-from gentus.union.report import ColumnReport
 from gentus.union.sql_macros import FALSE, TRUE, is_any, is_one_of, literal
 from gentus.union.sql_types import EXACT, FLOATS, INTEGERS, ZONED, is_date, is_decimal, is_number, union_type
 
@@ -30,70 +31,132 @@ def bare(text: str) -> str:
 # --- a table's rows ------------------------------------------------------------------------------------
 
 
+@dataclass(slots=True)
+class Conversion:
+    """A query that converts a table to the result's columns.
+
+    It selects d0, d1, .. (values) and r (the number of the row). For the columns in `words` it also selects
+    w0, w1, .. (words that may stand for a missing value), for those in `failing` f0, f1, .. (the text of
+    cells that are not of their column's type).
+    """
+
+    sql: str = ""
+    words: list[int] = field(default_factory=list)
+    failing: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A column of a table on its way into a column of the result."""
+
+    at: int  # the position in the result
+    position: int  # and in the table
+    native: str  # the type in the table
+    target: str  # and in the result
+    read: Reading
+    plain: Notation | None  # how all cells are written, if a cast can convert them
+
+
 def conversion_sql(
     table: PlannedTable,
     full: FullTable,
     columns: Sequence[OutputColumn],
     relation: str,
+    plain: Mapping[int, Notation],
     null_values: Sequence[str] = (),
-) -> tuple[str, list[ColumnReport]]:
-    """A query that converts a table to the result's columns, and a report of each, still without counts.
+) -> Conversion:
+    """The query for a table, given the notations, by position, of its plain columns.
 
-    Cells that are one of `null_values` are null. The query selects d0, d1, .. (values) and r (the number of
-    the row). For columns that need it, it also selects w0, w1, .. (words that may stand for a missing value)
-    and f0, f1, .. (the text of cells that are not of their column's type). Every step is a query around the
-    last one, so that nothing is computed twice.
+    Cells that are one of `null_values` are null.
     """
-    placed = {column.into: column for column in table.columns}
-    cells, texts, bares, parsed, values, lost = (list[str]() for _ in range(6))
-    reports = []
+    placed, positions = {column.into: column for column in table.columns}, full.positions
+    steps = _Steps(null_values, full.delimiter is not None)
     for at, column in enumerate(columns):
         target, placement = column.type or "VARCHAR", placed.get(column.name)
-        reports.append(ColumnReport.of(column, placement, null_values))
         if placement is None:
-            values.append(f"CAST(NULL AS {target}) AS d{at}")
+            steps.values.append(f"CAST(NULL AS {target}) AS d{at}")
             continue
-        position = full.positions[placement.source]
-        native, cell = full.types[position], f"t{at}"
-        own = union_type(native)
-        value = _from_typed(cell, own, target)
-        if value is None:
-            cells.append(f"{_text(f'c{position}', full, native, target)} AS {cell}")
-            word, null = f"gentus_is_null_word({cell})", is_any(cell, null_values)
-            texts.append(f"CASE WHEN {word} OR {null} THEN {cell} END AS w{at}")
-            lost.append(f"w{at}")
-            if null_values or target != "VARCHAR":
-                null = null if target == "VARCHAR" else f"{word} OR {null}"
-                texts.append(f"CASE WHEN {null} THEN NULL ELSE {cell} END AS v{at}")
-                cell = f"v{at}"
-            if target != "VARCHAR":
-                bares.append(f"{bare(cell) if is_number(target) else 'NULL'} AS b{at}")
-                parsed.append(f"{_parsed(cell, f'b{at}', target, placement.read or Reading())} AS p{at}")
-            value = _from_text(cell, f"p{at}", target)
+        position = positions[placement.source]
+        read = placement.read or Reading()
+        cell = Cell(at, position, full.types[position], target, read, plain.get(position))
+        steps.convert(cell)
+    return Conversion(steps.sql(relation, len(columns)), steps.words, steps.failing)
+
+
+class _Steps:
+    """Expressions of nested queries, each around the last one, so that nothing is computed twice."""
+
+    def __init__(self, null_values: Sequence[str], delimited: bool) -> None:
+        self.null_values, self.delimited = null_values, delimited
+        self.cells, self.texts, self.bares, self.parsed, self.values = (list[str]() for _ in range(5))
+        self.words: list[int] = []
+        self.failing: list[int] = []
+        self.lost: list[str] = []
+
+    def sql(self, relation: str, columns: int) -> str:
+        """All steps over a relation."""
+        sql = f"SELECT {', '.join([*self.cells, 'row AS r'])} FROM {relation}"
+        for step in filter(None, (self.texts, self.bares, self.parsed, self.values)):
+            sql = f"SELECT *, {', '.join(step)} FROM ({sql})"
+        kept = [f"d{at}" for at in range(columns)]
+        return f"SELECT {', '.join([*kept, *self.lost, 'r'])} FROM ({sql})"
+
+    def convert(self, cell: Cell) -> None:
+        """Add the steps of a column."""
+        own, raw, text = union_type(cell.native), f"c{cell.position}", f"t{cell.at}"
+        typed = raw if cell.native == own else f"CAST({raw} AS {own})"
+        value = _from_typed(text, own, cell.target)
+        cast = None if self.null_values else plain_cast(cell.plain, raw, cell.target, cell.read.decimal)
+        if cast is not None:
+            self._take(cell, cast)
+        elif value is None and cell.target == "VARCHAR":
+            as_text = raw if cell.native == "VARCHAR" else text_of(raw, cell.native)
+            self._take(cell, f"nullif({as_text}, '')" if self.delimited else as_text)
+        elif value is None:
+            self._parse(cell, raw)
+        elif value == text or (own in FLOATS and cell.target in FLOATS):
+            self._take(cell, value.replace(text, typed), own)
         else:
-            typed = f"c{position}" if native == own else f"CAST(c{position} AS {own})"
-            if own in FLOATS or null_values:
-                word = _null_word(typed, own, null_values)
-                cells.append(f"{word} AS w{at}")
-                lost.append(f"w{at}")
-                typed = f"CASE WHEN {word} IS NULL THEN {typed} END"
-            cells.append(f"{typed} AS {cell}")
-        values.append(f"{value} AS d{at}")
-        if value != cell:
-            lost.append(f"CASE WHEN d{at} IS NULL THEN CAST({cell} AS VARCHAR) END AS f{at}")
-    sql = f"SELECT {', '.join([*cells, 'row AS r'])} FROM {relation}"
-    for step in filter(None, (texts, bares, parsed, values)):
-        sql = f"SELECT *, {', '.join(step)} FROM ({sql})"
-    kept = [f"d{at}" for at in range(len(columns))]
-    return f"SELECT {', '.join([*kept, *lost, 'r'])} FROM ({sql})", reports
+            word = _null_word(typed, own, self.null_values)
+            self.cells += [f"{word} AS w{cell.at}", f"CASE WHEN {word} IS NULL THEN {typed} END AS {text}"]
+            self._count_words(cell.at)
+            self._check(cell, value, text)
 
+    def _take(self, cell: Cell, value: str, own: str = "VARCHAR") -> None:
+        """A value that no cell of the column fails to give; NaN stays NaN."""
+        at = cell.at
+        self.cells.append(f"{value} AS t{at}")
+        if not self.null_values:
+            self.values.append(f"t{at} AS d{at}")
+            return
+        words = is_any(text_of(f"t{at}", own), self.null_values)
+        kept = f" OR gentus_is_null_word(t{at})" if own == "VARCHAR" else ""
+        self.texts.append(f"CASE WHEN {words}{kept} THEN CAST(t{at} AS VARCHAR) END AS w{at}")
+        self._count_words(at)
+        self.values.append(f"CASE WHEN NOT {words} THEN t{at} END AS d{at}")
 
-def _text(value: str, full: FullTable, native: str, target: str) -> str:
-    """The text of a cell. In a text column it stays as written; only an empty cell of a CSV file is null."""
-    if target != "VARCHAR":
-        return f"nullif({trimmed(value, native)}, '')"
-    text = value if native == "VARCHAR" else text_of(value, native)
-    return text if full.delimiter is None else f"nullif({text}, '')"
+    def _count_words(self, at: int) -> None:
+        self.words.append(at)
+        self.lost.append(f"w{at}")
+
+    def _parse(self, cell: Cell, raw: str) -> None:
+        """Text in any notation. Blanks around it are no part of a number or a date."""
+        at, text, read = cell.at, f"t{cell.at}", f"v{cell.at}"
+        is_null = f"(gentus_is_null_word({text}) OR {is_any(text, self.null_values)})"
+        self.cells.append(f"nullif({trimmed(raw, cell.native)}, '') AS {text}")
+        self.texts.append(f"CASE WHEN {is_null} THEN {text} END AS w{at}")
+        self.texts.append(f"CASE WHEN NOT {is_null} THEN {text} END AS {read}")
+        self._count_words(at)
+        self.bares.append(f"{bare(read) if is_number(cell.target) else 'NULL'} AS b{at}")
+        self.parsed.append(f"{_parsed(read, f'b{at}', cell.target, cell.read)} AS p{at}")
+        self._check(cell, _from_text(read, f"p{at}", cell.target), read)
+
+    def _check(self, cell: Cell, value: str, text: str) -> None:
+        """A value that is null where a cell is not of the type."""
+        at = cell.at
+        self.values.append(f"{value} AS d{at}")
+        self.failing.append(at)
+        self.lost.append(f"CASE WHEN d{at} IS NULL THEN CAST({text} AS VARCHAR) END AS f{at}")
 
 
 def _null_word(value: str, own: str, null_values: Sequence[str]) -> str:
@@ -104,7 +167,7 @@ def _null_word(value: str, own: str, null_values: Sequence[str]) -> str:
 
 
 def _from_typed(value: str, own: str, target: str) -> str | None:
-    """A typed value, not NaN, cast to another type; None if it has to become text first."""
+    """A typed value, cast to another type; None if it has to become text first. NaN stays NaN."""
     if own in FLOATS and target in FLOATS:
         return f"CAST({value} AS {target})"
     if own in FLOATS and target in INTEGERS:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gentus.align.alignment import Alignment
 from gentus.union.plan import OutputColumn, Placement, UnionPlan
-from gentus.union.shapes import count_shapes
+from gentus.union.shapes import filled_columns
 from gentus.union.sources import SourceTable, as_table_error
 
 if TYPE_CHECKING:
@@ -55,11 +55,11 @@ def _filled_columns(source: SourceTable, duck: duckdb.DuckDBPyConnection) -> lis
     full, shapes = source.full, source.shapes
     unnamed = [position for position, named in enumerate(full.named) if not named]
     with as_table_error(source.planned):
-        count_shapes(duck, full, unnamed, shapes, strict=unnamed)
+        filled = filled_columns(duck, full, unnamed, shapes)
     return [
         name
         for position, (name, named) in enumerate(zip(full.names, full.named, strict=True))
-        if named or shapes.columns[position].counts
+        if named or position in filled
     ]
 
 

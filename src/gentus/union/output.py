@@ -225,7 +225,7 @@ def write_rows(
         return Written(*write_excel(duck, result_sql(plan, rows), result_types(plan), file, output.table))
     text = _guarded if output.guard_formulas else str
     options = _OPTIONS[output.format]
-    if output.format == "parquet":  # a row group is held in memory: fewer rows if they are long
+    if output.format == "parquet":  # row groups are held in memory: fewer rows if they are long
         group = min(_ROW_GROUP, int(_ROW_GROUP_BYTES / max(1.0, row_bytes)) // _STEP * _STEP)
         options = f"{options}, ROW_GROUP_SIZE {max(_STEP, group)}"
     file = _STDOUT_FILE if output.path == STDOUT else file

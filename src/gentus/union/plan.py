@@ -41,8 +41,11 @@ _PLAN_KEYS = (
     *("gentus_union_plan", "query", "columns", "tables", "provenance", "distinct", "strict"),
     *("left_out", "notes", *CHOICE_KEYS),
 )
-_COLUMN_KEYS = ("name", "type", "note")
-_TABLE_KEYS = ("name", "path", "part", "header", "rows", "score", "fit", "columns", "left_out", *CHOICE_KEYS)
+_COLUMN_KEYS = ("name", "type", "likely_type", "note")
+_TABLE_KEYS = (
+    *("name", "path", "part", "header", "rows", "score", "fit", "found", "columns", "left_out"),
+    *CHOICE_KEYS,
+)
 _PLACEMENT_KEYS = ("from", "into", "score", "reason", "read", "decided", "note")
 _READING_KEYS = ("decimal", "dates", "percent", "booleans")
 
@@ -83,10 +86,12 @@ class OutputColumn:
     name: str
     type: str | None = None  # DuckDB's name; None: inferred from the values, the query's above all
     note: str = ""  # why the type is not simply the query's, or what could not be decided
+    sampled: bool = False  # the type is that of the first rows; all rows decide when the plan is run
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""
-        return _filled({"name": self.name, "type": self.type, "note": self.note})
+        key = "likely_type" if self.sampled else "type"
+        return _filled({"name": self.name, key: self.type, "note": self.note})
 
     @classmethod
     def from_json(cls, one: JsonObject) -> OutputColumn:
@@ -112,6 +117,7 @@ class Placement:
     reason: str = ""
     note: str = ""
     decided: tuple[Decision, ...] = ()  # what decided the reading; a person's decision needs no reading
+    sampled: bool = False  # the reading is that of the first rows; all rows decide when the plan is run
 
     def decision(self, what: What) -> Decision | None:
         """The decision on a notation. A reading without one, or with another, was written by a person."""
@@ -127,7 +133,7 @@ class Placement:
             "from": self.source,
             "into": self.into,
             **_filled({"score": self.score, "reason": self.reason}),
-            **({} if self.read is None or text else {"read": self.read.to_dict()}),
+            **({} if self.read is None or text or self.sampled else {"read": self.read.to_dict()}),
             **({"decided": [one.to_dict() for one in self.decided]} if self.decided and not text else {}),
             **_filled({"note": self.note}),
         }
@@ -161,6 +167,7 @@ class PlannedTable:
     header: Header = "auto"  # of delimited text
     fit: str | None = None  # full, partial or none
     choices: Choices = NO_CHOICES
+    found: bool = False  # by a search: it is left out if it cannot be read to its end
 
     def to_dict(self, texts: set[str]) -> dict[str, Any]:
         """As JSON, given the columns of the result that are text."""
@@ -170,6 +177,7 @@ class PlannedTable:
             **_filled({"part": self.part}),
             **({} if self.header == "auto" else {"header": self.header}),
             **_filled({"rows": self.rows, "score": self.score, "fit": self.fit}),
+            **({"found": True} if self.found else {}),
             **self.choices.to_dict(),
             "columns": [column.to_dict(column.into in texts) for column in self.columns],
             **({"left_out": list(self.left_out)} if self.left_out else {}),
@@ -189,6 +197,7 @@ class PlannedTable:
             cast(Header, one.choice("header", HEADERS)),
             one.get("fit", str, None),
             Choices.from_json(one),
+            one.get("found", bool, False),
         )
 
 
@@ -236,6 +245,15 @@ class UnionPlan(ArrowExport):
     def null_values(self, table: PlannedTable) -> tuple[str, ...]:
         """The cells of a table that a person takes as null, besides empty ones."""
         return tuple(dict.fromkeys((*self.choices.null_values, *table.choices.null_values)))
+
+    def without(self, table: PlannedTable, reason: str) -> UnionPlan:
+        """The plan without a table that cannot be read."""
+        tables = tuple(one for one in self.tables if one.name != table.name)
+        left_out = (*self.left_out, LeftOut(table.name, reason))
+        if not tables:
+            reasons = (f"{one.table} was left out: {one.why}" for one in left_out)
+            raise PlanError("; ".join(["there is no table to union with", *reasons]))
+        return replace(self, tables=tables, left_out=left_out)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -54,21 +54,11 @@ class ColumnReport:
         """How many cells had no value; all, if the table has no such column."""
         return self.nulls - self.unconverted - self.taken_as_null.total()
 
-    def add(self, values: Any, words: Any, failed: Any) -> None:
-        """Count Arrow arrays: values, words that may mean null (or None), cells that failed (or None)."""
-        self.nulls += values.null_count
-        if words is not None and words.null_count < len(words):
-            for one in words.drop_null().value_counts().to_pylist():
-                is_null = self.type != "VARCHAR" or one["values"] in self.null_values
-                (self.taken_as_null if is_null else self.kept_as_text)[one["values"]] += one["counts"]
-        some = 0 if failed is None else len(failed) - failed.null_count
-        if not some:
-            return
-        self.unconverted += some
-        if len(self.examples) < EXAMPLES:
-            for value in failed.drop_null().slice(0, 100).to_pylist():
-                if len(self.examples) < EXAMPLES and value[:80] not in self.examples:
-                    self.examples.append(value[:80])
+    def add_words(self, words: Mapping[str, int]) -> None:
+        """Count words that may stand for a missing value."""
+        for word, count in words.items():
+            is_null = self.type != "VARCHAR" or word in self.null_values
+            (self.taken_as_null if is_null else self.kept_as_text)[word] += count
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON, without what there is nothing of."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gentus.union.decision import VALUES, Decision, What
 from gentus.union.notation import by_column, by_default, by_file, shows
 from gentus.union.plan import OutputColumn, Placement, PlannedTable, UnionPlan
+from gentus.union.sampled import as_sampled
 from gentus.union.shapes import ColumnShapes, count_shapes, sample_shapes
 from gentus.union.sources import SourceTable, as_table_error
 from gentus.union.sql_types import is_date, is_number
@@ -60,7 +61,8 @@ def resolve_plan(
     )
     resolved = replace(plan, query=own, tables=tuple(others), columns=tuple(outputs.values()))
     check_readings(resolved)
-    return resolved
+    complete = all(source.shapes.rows is not None for source in sources)
+    return resolved if complete else as_sampled(resolved, plan)
 
 
 @dataclass(slots=True)

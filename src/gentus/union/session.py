@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,12 +37,18 @@ class DuckDBSession:
 
     scratch: Path
     memory: str = MEMORY
+    connections: list[Any] = field(default_factory=list)  # that are open
+
+    def interrupt(self) -> None:
+        """End what the connections do."""
+        for duck in list(self.connections):
+            duck.interrupt()
 
     @contextmanager
     def connect(
         self, name: str, thirds: int = 1, macros: bool = False
     ) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A database in memory of its own, with some thirds of the memory; `macros` parse cells."""
+        """A database in memory of its own, with some thirds of the memory limit; `macros` parse cells."""
         import duckdb
 
         config: dict[str, str | bool | int | float | list[str]] = {
@@ -55,14 +61,17 @@ class DuckDBSession:
         connections = OPEN_CONNECTIONS.get()
         if connections is not None:
             connections.append(duck)
+        self.connections.append(duck)
         try:
             duck.execute("SET TimeZone = 'UTC'")  # for times without a zone
+            duck.execute("SET enable_progress_bar = true; SET enable_progress_bar_print = false")
             if macros:
                 define_macros(duck)
             yield duck
         finally:
             if connections is not None:
                 connections.remove(duck)
+            self.connections.remove(duck)
             with suppress(duckdb.Error):  # one that was interrupted may refuse
                 duck.close()
 

@@ -6,21 +6,25 @@ The shape of a cell is a short text such as `n:$:commas.` for $1,200.50; see `sq
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeVar
 
 from gentus.lake.formats.typed import text_of
 from gentus.lake.full.rows import FullTable, Tally
 from gentus.union.convert import bare, trimmed
 from gentus.union.decision import What
+from gentus.union.plain import Notation, notation_of, verify
 from gentus.union.sql_macros import is_any
-from gentus.union.sql_types import FLOATS, INTEGERS, ZONED, is_date, is_decimal, is_number, union_type
+from gentus.union.sql_types import FLOATS, INTEGERS, ZONED, is_date, is_number, union_type
 
 if TYPE_CHECKING:
     import duckdb
 
-_SAMPLE = 10_000  # rows that are read before all others
+T = TypeVar("T")
+_SAMPLE = 10_000  # rows that are read before all others ...
+_CELLS, _LEAST = 2_000_000, 200  # ... fewer of wide tables, but not less
+
 _OPEN = "suffix(shape, 'comma3') OR suffix(shape, 'point3') OR prefix(shape, 'd:either')"  # to two readings
 _MOST_SAMPLED = 200  # columns that are read only to learn the notation of others
 
@@ -34,6 +38,9 @@ class ColumnShapes:
     counts: Counter[str]  # of each shape
     largest: float | None = None  # absolute value among its plain numbers
     examples: dict[str, str] = field(default_factory=dict)  # cells of shapes that are open to two readings
+    filled: int | None = None  # cells with a value; None: only the first rows were read
+    plain: Notation | None = None  # of all cells, if a cast can convert them
+    width: float = 8.0  # the mean number of bytes of a cell
     numbers: Counter[str] = field(init=False)  # how digits are grouped
     units: set[str] = field(init=False)  # currencies and percent, "" for none
     orders: Counter[str] = field(init=False)  # of day and month
@@ -88,6 +95,39 @@ class TableShapes:
     rows: int | None = None  # None: not all of them had to be read
     columns: dict[int, ColumnShapes] = field(default_factory=dict)  # by position
     null_values: tuple[str, ...] = ()  # cells that a person takes as null
+    placed: list[int] = field(default_factory=list)  # columns whose cells are counted in any case
+    sampled: bool = False  # only the first rows are read
+    is_plain: Callable[[], bool] = lambda: True  # whether DuckDB reads all of the file as it should ...
+    fall_back: Callable[[], bool] = lambda: False  # ... else read in another way; false if there is none
+
+    def checked(self, work: Callable[[], T]) -> T:
+        """Work that reads all rows, in a way that can be trusted."""
+        if self.rows is None and not self.is_plain():
+            self.fall_back()
+        return self.retried(work)
+
+    def retried(self, work: Callable[[], T]) -> T:
+        """Work that is done in the other way where DuckDB refuses the file."""
+        import duckdb as api
+
+        try:
+            return work()
+        except (api.InterruptException, api.OutOfMemoryException):
+            raise
+        except api.Error:
+            if not self.fall_back():
+                raise
+            return work()
+
+    @property
+    def row_bytes(self) -> float:
+        """The mean number of bytes of a row."""
+        return sum(shapes.width for shapes in self.columns.values())
+
+    @property
+    def plain(self) -> dict[int, Notation]:
+        """The notations of columns that a cast converts."""
+        return {at: shapes.plain for at, shapes in self.columns.items() if shapes.plain is not None}
 
 
 def count_shapes(
@@ -97,27 +137,71 @@ def count_shapes(
     known: TableShapes,
     strict: Collection[int] = (),
 ) -> None:
-    """Count the shapes of columns that are not known yet. One in `strict` is text if one of its cells is.
+    """Count the shapes of columns that are not known yet, and the cells of all that are placed.
 
-    Most columns of text show that in their first rows, and are not read to their end.
+    A column in `strict` is text if one of its cells is. Most columns of text show that in their first rows;
+    of the others, most are plain. The shapes of the rest are found cell by cell.
     """
-    wanted = [position for position in positions if position not in known.columns]
-    texts = [position for position in wanted if union_type(full.types[position]) == "VARCHAR"]
-    typed = [position for position in wanted if position not in texts]
-    if typed:
-        known.rows, found = _count_typed(duck, full, typed)
+    if known.sampled:
+        known.retried(lambda: _count_shapes(duck, full, positions, known, strict))
+    else:
+        known.checked(lambda: _count_shapes(duck, full, positions, known, strict))
+
+
+def filled_columns(
+    duck: duckdb.DuckDBPyConnection, full: FullTable, positions: Sequence[int], known: TableShapes
+) -> set[int]:
+    """Those of some columns that have a value in any row."""
+    if not positions:
+        return set()
+    _, found = known.checked(lambda: verify(duck, full, dict.fromkeys(positions)))
+    return {at for at, seen in found.items() if seen.filled}
+
+
+def _count_shapes(
+    duck: duckdb.DuckDBPyConnection,
+    full: FullTable,
+    positions: Sequence[int],
+    known: TableShapes,
+    strict: Collection[int],
+) -> None:
+    wanted = [at for at in dict.fromkeys([*positions, *known.placed]) if at not in known.columns]
+    texts = [at for at in wanted if union_type(full.types[at]) == "VARCHAR"]
+    if typed := [at for at in wanted if at not in texts]:
+        known.rows, found = _count_typed(duck, full, typed, _SAMPLE if known.sampled else None)
         known.columns.update(found)
-    if texts:
-        rows, found = _count_texts(duck, full, texts, known.null_values, _SAMPLE)
-        if rows < _SAMPLE:
-            known.rows = rows
-        for position, shapes in found.items():
-            is_text = "t" in shapes.classes or len(shapes.classes - {"b"}) > 1  # 1 may stand beside yes
-            if rows < _SAMPLE or (is_text and position in strict and full.written):
-                known.columns[position] = shapes
-        if left := [position for position in texts if position not in known.columns]:
-            known.rows, found = _count_texts(duck, full, left, known.null_values)
-            known.columns.update(found)
+    if not texts:
+        if known.rows is None and not known.sampled:
+            known.rows, _ = verify(duck, full, {})
+        return
+    limit = max(_LEAST, min(_SAMPLE, _CELLS // len(texts)))
+    rows, found = _count_texts(duck, full, texts, known.null_values, limit)
+    if known.sampled:
+        known.rows = rows if rows < limit else None
+        known.columns.update(found)
+        return
+    expected = {at: notation_of(shapes.counts) for at, shapes in found.items()}
+    known.rows, verified = verify(duck, full, expected)
+    left = []
+    for at, sampled in found.items():
+        seen, notation = verified[at], expected[at]
+        shapes = replace(sampled, filled=seen.filled, width=seen.width)
+        is_text = "t" in shapes.classes or len(shapes.classes - {"b"}) > 1  # 1 may stand beside yes
+        if notation is not None and seen.matching == seen.filled:
+            counts = Counter({notation.shape: seen.filled})
+            known.columns[at] = replace(shapes, counts=counts, largest=seen.largest, plain=notation)
+        elif rows < limit:
+            known.columns[at] = shapes
+        elif at not in positions or (is_text and at in strict and full.written):
+            counts = Counter({f"e:{word}:": count for word, count in seen.words.items()})
+            counts.update({shape: n for shape, n in shapes.counts.items() if not shape.startswith("e:")})
+            known.columns[at] = replace(shapes, counts=counts)
+        else:
+            left.append(at)
+    if left:
+        _, found = _count_texts(duck, full, left, known.null_values)
+        for at, shapes in found.items():
+            known.columns[at] = replace(shapes, filled=verified[at].filled, width=verified[at].width)
 
 
 def sample_shapes(
@@ -131,41 +215,52 @@ def sample_shapes(
 
 
 def _count_typed(
-    duck: duckdb.DuckDBPyConnection, full: FullTable, positions: Sequence[int]
-) -> tuple[int, dict[int, ColumnShapes]]:
-    types = {position: union_type(full.types[position]) for position in positions}
-    counts = [
-        f"histogram({_typed_shape(f'c{position}', kind)}),"
-        f" {_largest(f'c{position}') if is_number(kind) else 'NULL'}"
-        for position, kind in types.items()
-    ]
+    duck: duckdb.DuckDBPyConnection, full: FullTable, positions: Sequence[int], limit: int | None
+) -> tuple[int | None, dict[int, ColumnShapes]]:
+    """What the values of typed columns tell besides their type: how many, how large, any fractions."""
+    types = {at: union_type(full.types[at]) for at in positions}
+    counts = [f"count(c{at}), {', '.join(_facts(f'c{at}', kind))}" for at, kind in types.items()]
     with full.scan(duck, positions, Tally()) as relation:
-        ((rows, *values),) = duck.execute(f"SELECT count(*), {', '.join(counts)} FROM {relation}").fetchall()
-    return rows, {
-        position: ColumnShapes(kind, full.written, Counter(shapes or {}), largest)
-        for (position, kind), shapes, largest in zip(types.items(), values[::2], values[1::2], strict=True)
-    }
+        limited = relation if limit is None else f"(SELECT * FROM {relation} LIMIT {limit})"
+        ((rows, *values),) = duck.execute(f"SELECT count(*), {', '.join(counts)} FROM {limited}").fetchall()
+    complete = limit is None or rows < limit
+    found = {}
+    for number, (at, kind) in enumerate(types.items()):
+        count, largest, special = values[3 * number : 3 * number + 3]
+        shape = _typed_shape(kind, largest, bool(special))
+        found[at] = ColumnShapes(
+            kind,
+            full.written,
+            Counter({shape: count} if count else {}),
+            largest if is_number(kind) else None,
+            filled=count if complete else None,
+        )
+    return (rows if complete else None), found
 
 
-def _typed_shape(value: str, kind: str) -> str:
-    """The shape of a cell (see `sql_macros`) of a typed column."""
-    whole = f"CASE WHEN {value} = trunc({value}) THEN 'n::int' ELSE 'n::point' END"
-    midnight = f"CASE WHEN {value} = date_trunc('day', {value}) THEN 'd:any:' ELSE 'd:any:time' END"
-    if kind in INTEGERS:
-        found = f"CASE WHEN {value} = 0 OR {value} = 1 THEN 'n::bit' ELSE 'n::int' END"
-    elif kind in FLOATS:
-        found = f"CASE WHEN NOT isnan({value}) THEN {whole} END"
-    elif is_decimal(kind):
-        found = whole
-    elif kind == "BOOLEAN":
-        found = f"'b:' || CAST({value} AS VARCHAR) || ':'"
-    elif kind == ZONED:
-        found = "'d:any:zone'"
-    elif is_date(kind):
-        found = midnight
-    else:
-        found = "'t::'"
-    return f"CASE WHEN {value} IS NOT NULL THEN {found} END"
+def _facts(value: str, kind: str) -> tuple[str, str]:
+    """SQL of the largest number, and of whether any value has a fraction, a time of day, or is true."""
+    if is_number(kind):
+        finite = f"CASE WHEN isfinite({value}) THEN {value} END" if kind in FLOATS else value
+        largest = f"greatest(abs(max({finite})::DOUBLE), abs(min({finite})::DOUBLE))"
+        return largest, "false" if kind in INTEGERS else f"bool_or({value} <> trunc({value}))"
+    if kind == "BOOLEAN":
+        return "NULL", f"bool_or({value})"
+    return "NULL", f"bool_or({value} <> date_trunc('day', {value}))" if is_date(kind) else "false"
+
+
+def _typed_shape(kind: str, largest: float | None, special: bool) -> str:
+    """The shape (see `sql_macros`) that stands for the values of a typed column."""
+    if is_number(kind):
+        whole = "n::bit" if kind in INTEGERS and largest is not None and largest <= 1 else "n::int"
+        return "n::point" if special else whole
+    if kind == "BOOLEAN":
+        return "b:true:" if special else "b:false:"
+    if kind == ZONED:
+        return "d:any:zone"
+    if is_date(kind):
+        return "d:any:time" if special else "d:any:"
+    return "t::"
 
 
 def _count_texts(

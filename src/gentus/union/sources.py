@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from gentus.lake import Limits, Source, Unreadable, as_location
@@ -27,6 +27,26 @@ class SourceTable:
     planned: PlannedTable
     full: FullTable
     shapes: TableShapes = field(default_factory=TableShapes)
+
+    @classmethod
+    def of(cls, planned: PlannedTable, full: FullTable) -> SourceTable:
+        """Read by DuckDB itself as long as it can."""
+        ways = [way for way in (full.strict, full) if way is not None]
+
+        def scan(*given: Any) -> AbstractContextManager[str]:
+            return ways[0].scan(*given)
+
+        def fall_back() -> bool:
+            return len(ways) > 1 and bool(ways.pop(0))
+
+        shapes = TableShapes(fall_back=fall_back, is_plain=lambda: ways[0].is_plain())
+        return cls(planned, replace(full, scan=scan), shapes)
+
+    def place(self, planned: PlannedTable) -> None:
+        """Take the columns that the plan names."""
+        positions = self.full.positions
+        self.planned = planned
+        self.shapes.placed = [positions[column.source] for column in planned.columns]
 
 
 def header_doubts(sources: Iterable[SourceTable]) -> list[str]:
@@ -67,9 +87,9 @@ def open_table(
                 "its plan was made for a data frame or for stdin; run it from Python with the frame, "
                 "or name a file: gentus union INDEX QUERY --plan PLAN -o OUT"
             )
-        return SourceTable(table, full_frame(frame, duck, limits))
+        return SourceTable.of(table, full_frame(frame, duck, limits))
     source = Source(table.name, as_location(table.path), table.part, 0, 0, header=table.header)
-    return SourceTable(table, open_full(source, duck, limits))
+    return SourceTable.of(table, open_full(source, duck, limits))
 
 
 def open_sources(
@@ -80,9 +100,11 @@ def open_sources(
     for table in plan.sources:
         with as_table_error(table):
             source = open_table(table, duck, frame, limits)
+        known = source.full.positions
         for column in table.columns:
-            if column.source not in source.full.positions:
+            if column.source not in known:
                 near = did_you_mean(column.source, source.full.names)
                 raise PlanError(f"{table.name} has no column {column.source!r}{near}")
+        source.place(table)
         sources.append(source)
     return sources

@@ -153,8 +153,9 @@ class _Branch:
 
     def _converted(self, relation: str, columns: Sequence[OutputColumn]) -> str:
         """The query by which gentus converts columns of the table."""
-        table, nulls = self.source.planned, self.plan.null_values(self.source.planned)
-        return conversion_sql(table, self.source.full, columns, relation, nulls)[0]
+        known, table = self.source.shapes, self.source.planned
+        full, nulls = self.source.full, known.null_values
+        return conversion_sql(table, full, columns, relation, known.plain, nulls).sql
 
     def _mixed(self, relation: Relation, values: Sequence[str | None]) -> tuple[list[str], str]:
         """The expressions of all columns over a query that converts those that have none."""

@@ -1,11 +1,11 @@
-"""A union that can be run: plan, convert, stream, write."""
+"""A union that can be run: plan, count, then one query that reads, converts and writes."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Generator, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -15,16 +15,18 @@ import pyarrow as pa
 
 from gentus.arrow_export import ArrowExport
 from gentus.lake import Limits
-from gentus.progress import Progress
+from gentus.progress import Progress, Tick
+from gentus.union.counting import count_table
 from gentus.union.errors import OutputError, as_output_error
 from gentus.union.output import STDOUT, TABLE, Output, put_in_place, result_columns, result_sql, write_rows
 from gentus.union.plan import UnionPlan
-from gentus.union.report import UnionReport
+from gentus.union.report import TableReport, UnionReport
 from gentus.union.resolve import resolve_plan
+from gentus.union.sampled import without_samples
 from gentus.union.session import MEMORY, DuckDBSession, open_session
-from gentus.union.sources import SourceTable, header_doubts, open_sources
+from gentus.union.sources import SourceTable, TableError, header_doubts, open_sources
 from gentus.union.sql_export import UnionSQL, export_sql
-from gentus.union.stream import RELATION, RowStream, batches_of, stream_into
+from gentus.union.stream import all_rows, batches_of, distinct_relation, watched
 from gentus.union.strict import check_values
 
 if TYPE_CHECKING:
@@ -32,12 +34,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class _Resolved:
-    """A plan with all types and readings, its tables, and the connection that reads them."""
+class _Rows:
+    """All rows of a union, converted: a relation of a connection; and what was counted of them."""
 
     plan: UnionPlan
-    sources: list[SourceTable]
+    reports: list[TableReport]
     duck: duckdb.DuckDBPyConnection
+    relation: str
+    row_bytes: float  # of a row, in the mean
 
 
 class Union(ArrowExport):
@@ -61,13 +65,13 @@ class Union(ArrowExport):
         output.check(self.plan)
         folder = None if output.path == STDOUT else output.path
         with as_output_error(output.path), open_session(self.memory, folder) as session:
-            with self._rows(session, progress) as rows, self._writer(session) as duck:
-                write = partial(write_rows, output, rows.plan, duck, session.scratch)
-                written = stream_into(duck, rows, session, write)
-            self.report = _report(rows, str(output.path), written.rows, len(result_columns(rows.plan)))
-            self.report.notes += written.notes
-            check_values(rows.plan, self.report)
+            with self._rows(session, progress or Progress()) as (rows, look):
+                write = partial(write_rows, output, rows.plan, rows.duck, session.scratch)
+                check_values(rows.plan, _report(rows, str(output.path), 0))
+                written = watched(session, rows.duck, lambda: write(rows.relation, rows.row_bytes), look)
             put_in_place(output, session.scratch)
+        self.report = _report(rows, str(output.path), written.rows)
+        self.report.notes += written.notes
         self.report.seconds = time.perf_counter() - started
         self.report.bytes = None if output.path == STDOUT else output.path.stat().st_size
         return self.report
@@ -116,75 +120,116 @@ class Union(ArrowExport):
         """The union as SQL that DuckDB runs without gentus; all rows are read to verify it."""
         with (
             open_session(self.memory) as session,
-            self._resolved(session, progress or Progress()) as resolved,
+            self._resolved(session, progress or Progress(), sampled=False) as (plan, sources, duck),
         ):
-            return export_sql(resolved.plan, resolved.sources, resolved.duck, self._limits)
+            return export_sql(plan, sources, duck, self._limits)
 
     def preview(self, rows: int = 20, progress: Progress | None = None) -> pa.Table:
         """So many rows in all, the first ones of every table."""
         return self._reader(max(1, rows // len(self.plan.sources)), progress).read_all().slice(0, rows)
 
     def resolved_plan(self, progress: Progress | None = None) -> UnionPlan:
-        """The plan with all types and readings; those that it leaves out are inferred."""
+        """The plan with all types and readings; those that it leaves out are inferred from the first rows."""
         with (
             open_session(self.memory) as session,
-            self._resolved(session, progress or Progress()) as resolved,
+            self._resolved(session, progress or Progress(), sampled=True) as (plan, *_),
         ):
-            return resolved.plan
+            return plan
 
     def _reader(self, limit: int | None, progress: Progress | None = None) -> pa.RecordBatchReader:
         """The first rows of every table, or all of them."""
-        stream = self._batches(limit, progress)
+        stream = self._batches(limit, progress or Progress())
         return pa.RecordBatchReader.from_batches(next(stream), stream)
 
-    def _batches(self, limit: int | None, progress: Progress | None) -> Generator[Any, None, None]:
+    def _batches(self, limit: int | None, progress: Progress) -> Generator[Any, None, None]:
         """The schema, and then all batches; tables and connections are open until it ends or is dropped."""
+        count = 0
         with (
             open_session(self.memory) as session,
-            self._rows(session, progress, limit) as rows,
-            self._writer(session) as duck,
+            self._rows(session, progress, limit) as (rows, _),
         ):
-            count, columns = 0, len(result_columns(rows.plan))
-            for one in batches_of(duck, rows, session, result_sql(rows.plan, RELATION)):
-                count += one.num_rows if isinstance(one, pa.RecordBatch) else 0
-                yield one
-        self.report = _report(rows, None, count, columns)
-        check_values(rows.plan, self.report)
-
-    def _writer(self, session: DuckDBSession) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
-        """The connection that writes: it has the memory that is left by reading and `distinct`."""
-        return session.connect("writing", thirds=1 if self.plan.distinct else 2)
+            check_values(rows.plan, _report(rows, None, 0))
+            reader = batches_of(rows.duck, result_sql(rows.plan, rows.relation))
+            yield reader.schema
+            for batch in reader:
+                count += batch.num_rows
+                yield batch
+        self.report = _report(rows, None, count)
 
     @contextmanager
     def _rows(
-        self, session: DuckDBSession, progress: Progress | None, limit: int | None = None
-    ) -> Iterator[RowStream]:
-        """The converted rows, ready to be streamed."""
-        progress = progress or Progress()
-        with self._resolved(session, progress) as resolved:
-            counts = [table.rows for table in resolved.plan.sources]
-            total = None if None in counts else sum(count or 0 for count in counts)
-            with progress.stage("writing", total, "rows") as tick:
-                yield RowStream(resolved.plan, resolved.sources, resolved.duck, tick, limit)
+        self, session: DuckDBSession, progress: Progress, limit: int | None = None
+    ) -> Iterator[tuple[_Rows, Callable[[float], None]]]:
+        """The converted rows, counted and ready to be written, and the progress to tell."""
+        with self._resolved(session, progress, sampled=limit is not None) as (plan, sources, duck):
+            reports = [_counted(session, source, plan, duck, limit) for source in sources]
+            total = sum(report.rows for report in reports)
+            tallies = [report.tally for report in reports]
+            with ExitStack() as stack:
+                relation = stack.enter_context(all_rows(plan, sources, duck, tallies, limit))
+                writer = duck
+                if plan.distinct:
+                    writer, relation = stack.enter_context(distinct_relation(plan, relation, duck, session))
+                tick = stack.enter_context(progress.stage("writing", total, "rows"))
+                row_bytes = max(source.shapes.row_bytes for source in sources)
+                yield _Rows(plan, reports, writer, relation, row_bytes), _ticking(tick, total)
 
     @contextmanager
-    def _resolved(self, session: DuckDBSession, progress: Progress) -> Iterator[_Resolved]:
-        """All tables opened, all types and readings found."""
-        with session.connect("reading", macros=True) as duck:
-            sources = open_sources(self.plan, duck, self._frame, self._limits)
-            with progress.stage("inferring types", len(sources)) as tick:
-                plan = resolve_plan(self.plan, sources, duck, lambda: tick(1))
+    def _resolved(
+        self, session: DuckDBSession, progress: Progress, sampled: bool
+    ) -> Iterator[tuple[UnionPlan, list[SourceTable], duckdb.DuckDBPyConnection]]:
+        """The plan with all types and readings, its tables, opened, and the connection that reads them."""
+        thirds = 1 if self.plan.distinct else 3
+        with session.connect("reading", thirds, macros=True) as duck:
+            given = without_samples(self.plan)
+            while True:
+                try:
+                    sources = open_sources(given, duck, self._frame, self._limits)
+                    for source in sources:
+                        source.shapes.sampled = sampled
+                    with progress.stage("reading", len(sources)) as tick:
+                        resolve = partial(resolve_plan, given, sources, duck, partial(tick, 1))
+                        plan = watched(session, duck, resolve)
+                    break
+                except TableError as error:
+                    if not error.table.found:
+                        raise
+                    given = given.without(error.table, error.reason)
             plan = replace(plan, notes=tuple(dict.fromkeys([*plan.notes, *header_doubts(sources)])))
             for source, table in zip(sources, plan.sources, strict=True):
                 source.planned = table
             self.ran = plan
-            yield _Resolved(plan, sources, duck)
+            yield plan, sources, duck
 
 
-def _report(rows: RowStream, output: str | None, count: int, columns: int) -> UnionReport:
-    """The report of a stream that was read to its end."""
-    distinct, notes = rows.plan.distinct, list(rows.plan.notes)
-    removed = sum(table.rows for table in rows.reports) - count if distinct else 0
-    report = UnionReport(output, count, columns, rows.reports, distinct, removed, notes=notes)
-    report.left_out, report.result = list(rows.plan.left_out), list(rows.plan.columns)
+def _counted(
+    session: DuckDBSession,
+    source: SourceTable,
+    plan: UnionPlan,
+    duck: duckdb.DuckDBPyConnection,
+    limit: int | None,
+) -> TableReport:
+    return watched(session, duck, lambda: count_table(source, plan, duck, limit))
+
+
+def _ticking(tick: Tick, total: int) -> Callable[[float], None]:
+    """Turn the part that is done into rows."""
+    done = 0
+
+    def look(part: float) -> None:
+        nonlocal done
+        now = max(done, int(part * total))
+        tick(now - done)
+        done = now
+
+    return look
+
+
+def _report(rows: _Rows, output: str | None, count: int) -> UnionReport:
+    """The report of rows that were written."""
+    plan = rows.plan
+    removed = sum(table.rows for table in rows.reports) - count if plan.distinct else 0
+    columns = len(result_columns(plan))
+    report = UnionReport(output, count, columns, rows.reports, plan.distinct, removed, notes=list(plan.notes))
+    report.left_out, report.result = list(plan.left_out), list(plan.columns)
     return report

@@ -183,6 +183,7 @@ class TextSample:
     rows: list[list[str]]  # the sampled ones
     top: Head
     doubt: str = ""  # why the header looks like data; empty: it does not
+    rule: bool = False  # a line of dashes stands under the header
 
 
 def read_delimited(source: Source, limits: Limits, prose: bool = False) -> Table:
@@ -208,8 +209,8 @@ def sample_text(path: Location, limits: Limits, prose: bool = False, header: Hea
     if not taken.complete and len(rows) > 2:
         rows.pop()  # cut off at the end of the sample
     names, body = ([], rows) if header == "no" else (rows[0], rows[1:])
-    if header != "no" and body and is_rule(body[0]):
-        del body[0]
+    rule = header != "no" and bool(body) and is_rule(body[0])
+    body = body[rule:]
     doubt = header_doubt(names, body[: limits.rows]) if header == "auto" else ""
     top = Head(body[: limits.head], taken.complete and len(body) <= limits.head)
     width = max([len(names), *_usual(body)])
@@ -220,7 +221,7 @@ def sample_text(path: Location, limits: Limits, prose: bool = False, header: Hea
     # one broken row make a table of thousands of columns.
     width = max(width, min(max(map(len, kept), default=0), 2 * width + 4))
     names = names + [""] * (width - len(names))
-    return TextSample(taken.head, encoding, found.dialect, names, kept, top, doubt)
+    return TextSample(taken.head, encoding, found.dialect, names, kept, top, doubt, rule)
 
 
 def is_rule(row: list[str]) -> bool:

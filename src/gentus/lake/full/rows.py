@@ -55,6 +55,9 @@ class FullTable:
     types: list[str]  # of DuckDB
     written: bool  # all columns are text, and their types have to be inferred
     scan: Scan = field(repr=False)  # gives a relation with columns c0, c1, .. and `row`
+    # The same rows, read by DuckDB itself: faster, but it refuses files with faults. None: no such way.
+    strict: FullTable | None = field(default=None, repr=False)
+    is_plain: Callable[[], bool] = field(default=lambda: True, repr=False)  # whether `strict` can be trusted
     doubt: str = ""  # why its header looks like data; empty: it does not
     delimiter: str | None = None  # of delimited text, where a missing value is an empty cell
 

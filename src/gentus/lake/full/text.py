@@ -1,7 +1,7 @@
 """All rows of delimited text, in the dialect of its sample, in bounded memory.
 
-DuckDB's reader is faster and cannot be made to agree with the sampling one on stray quotes, blanks before
-quotes, mixed line ends and ragged rows. A union must read the same cells as the search.
+A union must read the same cells as the search. DuckDB's reader is faster (`full/read_csv.py`), but refuses
+stray quotes, mixed line ends and rows that are too long, and knows few encodings; this one reads them all.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from itertools import chain, islice
 
 from gentus.lake.files import stream, stream_text
 from gentus.lake.formats.text import Dialect, csv_rows, is_rule, sample_text
+from gentus.lake.full.read_csv import is_plain, strict_scan
 from gentus.lake.full.rows import AT_ONCE, FullTable, Piece, Tally, full_from_text, text_array
 from gentus.lake.location import Location
 from gentus.table import Header, Limits
@@ -38,7 +39,10 @@ def full_text(path: Location, limits: Limits, prose: bool = False, header: Heade
             yield len(some), [text_array(columns[at]) for at in positions]
 
     full = full_from_text(sampled.header, rows, limits)
-    return replace(full, doubt=sampled.doubt, delimiter=sampled.dialect.delimiter)
+    full = replace(full, doubt=sampled.doubt, delimiter=sampled.dialect.delimiter)
+    scan = strict_scan(path, sampled, header != "no")
+    strict = None if scan is None else replace(full, scan=scan, is_plain=lambda: is_plain(path))
+    return replace(full, strict=strict)
 
 
 def _lines(texts: Iterable[str]) -> Iterator[str]:

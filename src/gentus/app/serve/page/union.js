@@ -217,7 +217,7 @@ function table(session, plan, current, change) {
         "th",
         { scope: "row", title: kind.note || null },
         h("span", {}, column),
-        h("small", {}, readable(kind.type), kind.note ? ` · ${kind.note}` : ""),
+        h("small", {}, readable(kind.type ?? kind.likely_type), kind.note ? ` · ${kind.note}` : ""),
       ),
       plan.tables.map((one) => {
         const found = one.columns.find((placed) => placed.into === column) ?? null;
