@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gentus.lake import Limits, Skipped, Source, Unreadable, scan
+from gentus.progress import Progress
 from gentus.table import evenly_spaced
 from gentus.union import PlannedTable, Union, UnionPlan
 from gentus.union.draft import draft_plan
@@ -35,6 +37,10 @@ from gentus_bench.table import Table
 
 log = logging.getLogger("gentus_bench")
 _SHOWN = 20  # files with silent differences in a document, and reasons of refusals
+_FIGURES = (
+    *("files", "tables", "cells", "equal", "changed", "silent", "silent_tables", "examples", "refused"),
+    *("refused_tables", "without_reference", "failed", "readers", "formats", "seconds"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +48,7 @@ class Options:
     """Which tables."""
 
     most: int = 1_000_000  # tables, spread over the folder
-    most_mb: int = 4  # of a file; larger ones are left out
+    most_kb: int = 4096  # of a file; larger ones are left out
 
 
 @dataclass(slots=True)
@@ -62,25 +68,45 @@ class _Tally:
 
 
 def run(request: Request, options: Options) -> Iterator[Document]:
-    """Union every table of the folder with itself, and compare."""
+    """Union every table of the folder with itself, and compare; each folder in it is measured once."""
+    folders = [request.folder / name for name in request.lakes] or _corpora(request.folder)
+    parts = []
+    for folder in folders:
+        what = {"corpus": folder.name, "most": options.most, "most_kb": options.most_kb}
+        measure = partial(_measure, folder, options, request.progress)
+        parts.append(request.results.measured(f"fidelity/{folder.name}", what, measure))
+    what = {"corpora": [folder.name for folder in folders], "most": options.most, "most_kb": options.most_kb}
+    yield request.results.combined("fidelity", what, _total(parts))
 
-    def measure() -> Document:
-        found = [
-            item
-            for item in scan(request.folder)
-            if isinstance(item, Skipped) or item.size <= options.most_mb << 20
-        ]
-        chosen = [found[at] for at in evenly_spaced(len(found), options.most)]
-        tally = _Tally()
-        with request.progress.stage("self-unions", len(chosen)) as tick:
-            for item in chosen:
-                _add(item, tally)
-                tick(1)
-        return _document(tally)
 
-    packages = sorted(path.name for path in request.folder.iterdir() if path.is_dir())
-    what = {"packages": packages, "most": options.most, "most_mb": options.most_mb}
-    yield request.results.measured("fidelity", what, measure)
+def _corpora(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.is_dir()) or [folder]
+
+
+def _measure(folder: Path, options: Options, progress: Progress) -> Document:
+    found = [one for one in scan(folder) if isinstance(one, Skipped) or one.size <= options.most_kb << 10]
+    chosen = [found[at] for at in evenly_spaced(len(found), options.most)]
+    tally = _Tally()
+    with progress.stage(folder.name, len(chosen)) as tick:
+        for item in chosen:
+            _add(item, tally)
+            tick(1)
+    return _document(tally)
+
+
+def _total(parts: list[Document]) -> Document:
+    """The sums of all parts."""
+    total: Document = {}
+    for part in parts:
+        for key, value in part.items():
+            if key in _FIGURES:
+                if isinstance(value, dict) and key not in ("examples", "failed"):
+                    total[key] = dict((Counter(total.get(key, {})) + Counter(value)).most_common())
+                elif isinstance(value, dict):
+                    total[key] = total.get(key, {}) | value
+                else:
+                    total[key] = total.get(key, 0) + value
+    return total
 
 
 def _add(item: Source | Skipped, tally: _Tally) -> None:
@@ -207,7 +233,7 @@ def _document(tally: _Tally) -> dict[str, Any]:
         "failed": tally.failed,
         "readers": dict(tally.readers.most_common()),
         "formats": dict(tally.formats.most_common()),
-        "ms_per_table": round(1000 * tally.seconds / max(1, tally.tables), 1),
+        "seconds": round(tally.seconds, 2),
     }
 
 
@@ -218,10 +244,11 @@ def tables(document: Document) -> list[Table]:
     rows += [["**silent differences**", f"**{document['silent']:,}**"], ["all", f"{document['cells']:,}"]]
     readers = ", ".join(f"{name} {count:,}" for name, count in document["readers"].items())
     formats = ", ".join(f"{name} {count:,}" for name, count in document["formats"].items())
+    milliseconds = 1000 * document["seconds"] / max(1, document["tables"])
     note = (
         f"{document['tables']:,} tables of {document['files']:,} files ({formats}), each unioned with itself"
-        f" and written as Parquet, {document['ms_per_table']:,} ms per table."
-        f" The source as read by: {readers}. Of {', '.join(document['what']['packages'])}."
+        f" and written as Parquet, {milliseconds:,.0f} ms per table."
+        f" The source as read by: {readers}. Of {', '.join(document['what']['corpora'])}."
     )
     left = [[reason, f"{count:,}"] for reason, count in document["refused"].items()]
     left += [[f"no reference: {reason}", f"{n:,}"] for reason, n in document["without_reference"].items()]
