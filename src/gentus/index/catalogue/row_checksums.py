@@ -16,7 +16,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 # A wrong size, mtime_ns or hash only makes a table be read again; `error` only gives advice on a refit.
-NAME_COLUMNS = ("id", "name", "path", "real_path", "part", "rows", "columns", "skipped", "header", "doubt")
+NAME_COLUMNS = (
+    *("id", "name", "path", "real_path", "part", "rows", "columns", "skipped"),
+    *("header", "doubt", "pinned"),
+)
 ID_COLUMNS = ("id", "codes", "suffix", "assigned_in", "chunk", "slot", "pending")
 _CHECKED: dict[str, dict[str, tuple[str, ...]]] = {  # by table and checksum, the columns it covers
     "tables": {"name_checksum": NAME_COLUMNS, "id_checksum": ID_COLUMNS},

@@ -56,7 +56,7 @@ class TableShape(NamedTuple):
     part: str | None
 
 
-_SOURCE_ROW = f"size, mtime_ns, pinned, {NAME_ROW}"
+_SOURCE_ROW = f"size, mtime_ns, {NAME_ROW}"
 _FIELDS = tuple(Entry.__dataclass_fields__)
 _after_path = attrgetter(*_FIELDS[2:])
 _RETIRE = (
@@ -222,8 +222,8 @@ class TableStore:
     def _sources(self, condition: str, *values: Any) -> Iterator[tuple[int, Source]]:
         """The ids and sources of tables that meet a condition."""
         found = self._database.db.execute(f"SELECT {_SOURCE_ROW} FROM tables WHERE {condition}", values)
-        for size, mtime_ns, pinned, table, name, path, _, part, *rest in verified(found, begin=3):
-            place, header = as_location(self._absolute(path)), rest[3]
+        for size, mtime_ns, table, name, path, _, part, *rest in verified(found, begin=2):
+            place, (header, _, pinned, _) = as_location(self._absolute(path)), rest[3:]
             yield (
                 table,
                 Source(_text(name), place, part, size or 0, mtime_ns or 0, "", header, bool(pinned)),
