@@ -8,6 +8,7 @@ import json
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -127,3 +128,92 @@ def test_slices_give_back_their_table(
         for row in found
     ]
     assert sorted(map(repr, back)) == sorted(map(repr, rows))
+
+
+# --- any notation --------------------------------------------------------------------------------------
+
+NULLS = ["", "NA", "n/a", "None", "-", "#N/A", "?"]
+
+
+@dataclass(frozen=True)
+class Written:
+    """A column as a file has it: the values, and the cells that say them."""
+
+    values: list[Value]
+    cells: list[str]
+    delimiter: str
+    header: bool
+
+
+def _grouped(value: float, places: int, decimal: str, thousands: str) -> str:
+    whole, _, rest = f"{value:,.{places}f}".partition(".")
+    return whole.replace(",", thousands) + (decimal + rest if rest else "")
+
+
+@some.composite
+def columns(draw: some.DrawFn, kind: str) -> Written:
+    """Values of a kind in any notation; some are missing, by an empty cell or by a word."""
+    values: some.SearchStrategy[Value]
+    write: Callable[[Value], str]
+    if kind == "number":
+        places = draw(some.integers(0, 4))
+        decimal, thousands = draw(
+            some.sampled_from([".,", ",.", ".", ",", ". ", ", ", ".'"]).map(lambda one: (one[0], one[1:]))
+        )
+        values = some.floats(-1e7, 1e7).map(lambda value: round(value, places) + 0.0)
+        write = partial(_grouped, places=places, decimal=decimal, thousands=thousands)
+    elif kind == "date":
+        form = draw(
+            some.sampled_from(["%Y-%m-%d", "%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y", "%m-%d-%Y", "%d %b %Y"])
+        )
+        values = some.dates(datetime.date(1950, 1, 1), datetime.date(2050, 1, 1))
+        write = lambda value: value.strftime(form)  # noqa: E731
+    elif kind == "boolean":
+        words = draw(some.sampled_from([("yes", "no"), ("true", "false"), ("T", "F"), ("1", "0")]))
+        values = some.booleans()
+        write = lambda value: words[not value]  # noqa: E731
+    else:
+        values = some.sampled_from(["None", "NA", "n/a", " padded ", "w x", "-", "Null Island", "1 kg"])
+        write = str
+    null = draw(some.sampled_from(NULLS))
+    found = draw(some.lists(some.none() | values, min_size=3, max_size=8))
+    cells = [null if value is None else write(value) for value in found]
+    return Written(found, cells, draw(some.sampled_from(",;\t")), draw(some.booleans()))
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    some.sampled_from(["number", "date", "boolean", "text"]).flatmap(
+        lambda kind: some.tuples(*[columns(kind)] * 3)
+    )
+)
+def test_values_come_back_or_the_report_names_the_column(written: tuple[Written, ...]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        planned = []
+        for number, one in enumerate(written):
+            path = Path(folder) / f"t{number}.csv"
+            with path.open("w", newline="") as file:
+                head = [["name", "value", "more"]] if one.header else []
+                rows = [*head, *(["x", cell, "y"] for cell in one.cells)]
+                csv.writer(file, delimiter=one.delimiter, quoting=csv.QUOTE_ALL).writerows(rows)
+            header: Any = "yes" if one.header else "no"
+            names = ["name", "value"] if one.header else ["column_1", "column_2"]
+            placed = tuple(map(Placement, names, ["name", "value"]))
+            planned.append(PlannedTable(path.name, str(path), None, placed, header=header))
+        output = (OutputColumn("name"), OutputColumn("value"))
+        union = Union(UnionPlan(planned[0], tuple(planned[1:]), output))
+        found = union.to_arrow().to_pylist()
+    assert union.report is not None
+    (_, result) = union.report.result
+    for one, table in zip(written, union.report.tables, strict=True):
+        values = [row["value"] for row in found if row["_source_table"] == table.table]
+        assert len(values) == len(one.values)
+        as_text = result.type == "VARCHAR"
+        expected = [cell or None for cell in one.cells] if as_text else one.values
+        report = table.columns[1]
+        told = bool(report.note or report.unconverted)
+        assert told or values == expected, (result, one)
+        assert report.nulls == sum(value is None for value in values)
+        words = sum(value is None and cell != "" for value, cell in zip(one.values, one.cells, strict=True))
+        counted = report.kept_as_text.total() if as_text else report.taken_as_null.total()
+        assert counted >= words

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from gentus.align.numeric_values import parse_values
 from gentus.union import OutputColumn, Placement, PlanError, PlannedTable, Union, UnionPlan
 from gentus.union.decision import Choices, Decision
 from gentus.union.report import ColumnReport
@@ -222,6 +223,33 @@ def test_what_decides_a_notation(tmp_path: Path, name: str) -> None:
             PlanError, match=f"t.csv: column 'a' has '{decided.examples[0]}'; decide with --d"
         ):
             values_of(replace(plan, strict=True))
+
+
+ALIKE = [  # notations of numbers and dates: alignment and union take the same values from them
+    ["1,234", "2,345"], ["1,234", "950"], ["1,234", "1,234,567"], ["1,234", "0,5"], ["1,234", "12,5"],
+    ["1.234", "2.345"], ["1.234", "1.234.567"], ["1.234,5", "1.234"], ["1,234.5", "1,234"],
+    ["0,123", "1,234"], ["1234,567", "1,234"], ["-1,234", "-0,25"], ["1 234,5", "1,234"],
+    ["1'234.5", "1,234"], ["$1,200", "$35.50"], ["1.200 €", "35,50 €"], ["12 %", "3,5 %"], ["1e3", "2.5"],
+    ["3/4/2020", "5/6/2020"], ["3.4.2020", "5.6.2020"], ["3/4/2020", "31/1/2020"], ["3.4.2020", "1.31.2020"],
+    ["3-4-2020", "5-6-2020"], ["03/04/2020", "1/31/2020"], ["2020-03-04", "2020-12-31"],
+    ["4 Mar 2020", "31 Dec 2020"], ["3/4/2020 10:30", "31/1/2020 23:59:59"],
+]  # fmt: skip
+
+
+def test_align_and_union_read_alike(tmp_path: Path) -> None:
+    for at, cells in enumerate(ALIKE):
+        (tmp_path / str(at)).mkdir()
+        found = one(tmp_path / str(at), cells, cells)
+        read = parse_values(cells)
+        assert found.type != "VARCHAR"
+        if read.type == "date":
+            values = [
+                value if isinstance(value, datetime.datetime) else moment(str(value)) for value in found.table
+            ]
+            days = [(value - moment("1970-01-01")) / datetime.timedelta(days=1) for value in values]
+            assert read.values.tolist() == pytest.approx(days), cells
+        else:
+            assert read.values.tolist() == pytest.approx(found.table), cells
 
 
 def test_the_tables_decide(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The values of a column as numbers: numbers in usual notations, dates and times; with their unit.
 
-This is for comparing columns, so it is fast and lenient; package `union` converts values by stricter rules.
+This is for comparing columns, so it is fast and lenient. Package `union` converts values by stricter rules;
+from the cells of a column, both take the same decimal mark, and the same order of day and month.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from gentus.arrays import F64
+from gentus.arrays import F64, I64
 
 ValueType = Literal["number", "date", "text"]
 
@@ -43,8 +44,13 @@ _AMOUNT = re.compile(
     r"(?P<power>[eE][-+]?\d{1,3})? ?(?P<after>%|[$€£¥]|[^\W\d_]{1,4}[²³]?(?:/[^\W\d_]{1,4}[²³]?)?)?\)?"
 )
 _BLANK = re.compile(r"[' \u00a0\u202f]")
-_COMMA = re.compile(r"[\d.]*,(\d{1,2}|\d{4,})|\d+(\.\d{3})*,\d+|\d{1,3}(\.\d{3}){2,}")  # only a decimal comma
-_POINT = re.compile(r"[\d,]*\.(\d{1,2}|\d{4,})|\d+(,\d{3})*\.\d+|\d{1,3}(,\d{3}){2,}")  # only a decimal point
+_MARKED = (  # a number with one reading: a fraction that is no thousand, groups before it, or several groups
+    r"[-+]?(?:(?![1-9]\d{{0,2}}{mark}\d{{3}}$)\d*{mark}\d+"
+    r"|\d{{1,3}}(?:(?:{other}\d{{3}})+|(?:[' \u00a0\u202f]\d{{3}})+){mark}\d*"
+    r"|\d{{1,3}}(?:{other}\d{{3}}){{2,}})"
+)
+_COMMA = re.compile(_MARKED.format(mark=",", other=r"\."))  # only a decimal comma
+_POINT = re.compile(_MARKED.format(mark=r"\.", other=","))  # only a decimal point
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +97,7 @@ def _amounts(values: Sequence[str]) -> NumericValues:
     if times < max(_MOSTLY * units.total(), len(values) / 2):
         unit = ""
     numbers = [match["number"] for match in found if match]
-    comma = any(map(_COMMA.fullmatch, numbers)) and not any(map(_POINT.fullmatch, numbers))
+    comma = sum(map(bool, map(_COMMA.fullmatch, numbers))) > sum(map(bool, map(_POINT.fullmatch, numbers)))
     plain = str.maketrans(",.", ". ") if comma else str.maketrans(",", " ")
     read = np.full(len(values), np.nan)
     for at, match in enumerate(found):
@@ -126,14 +132,24 @@ def _days(values: Sequence[str], pattern: re.Pattern[str]) -> F64:
     year = np.fromiter((int(part.get("y") or 1970) for part in parts), np.int64, count)
     month = np.fromiter((_month(part) for part in parts), np.int64, count)
     day = np.fromiter((int(part.get("d") or 1) for part in parts), np.int64, count)
-    if (month > 12).any() and not (day > 12).any():
-        month, day = day, month  # a number above 12 is the day
+    if pattern is _DATES["dates such as 5/12/1999"] and _month_first(values, day, month):
+        month, day = day, month
     good = (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)
     good &= np.fromiter(map(bool, parts), bool, count)
     months = np.where(good, (year - 1970) * 12 + month - 1, 0).astype("datetime64[M]")
     days = months.astype("datetime64[D]").astype(np.float64) + day - 1
     time = np.fromiter((_seconds(part.get("time")) for part in parts), np.float64, count)
     return np.where(good, days + time / 86_400, np.nan)
+
+
+def _month_first(values: Sequence[str], first: I64, second: I64) -> bool:
+    """Whether the month comes first: a number above 12 is the day; else with points the day comes first."""
+    day_first, month_first = (first > 12).sum(), (second > 12).sum()
+    if day_first or month_first:
+        return bool(month_first >= day_first)
+    open_ones = [value for value, equal in zip(values, first == second, strict=True) if not equal]
+    dotted = sum(value.lstrip("0123456789").startswith(".") for value in open_ones)
+    return 2 * dotted <= len(open_ones)
 
 
 def _month(part: dict[str, str | None]) -> int:
