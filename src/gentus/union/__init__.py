@@ -5,7 +5,8 @@ or DuckDB) and a report. The package may import `align`, `lake` and what is befo
 stages, in this order:
 
 - plan: `draft` (from alignments), `plan` (the plan and its JSON), `resolve` (types that the plan leaves out,
-  from the `shapes` of all cells, by the rules of `type_inference`);
+  from the `shapes` of all cells, by the rules of `type_inference` and `notation`; a `decision` says how cells
+  with two readings are read), `choices` (a person's decisions), `strict` (nothing by default, nothing lost);
 - convert: `sources` (the tables, opened), `convert` (SQL from cells to values; `sql_macros`, `sql_types`);
 - stream: `stream` (all rows in batches), `distinct` (the first of equal rows), `session` (bounded memory);
 - write: `output` (complete or not at all), `excel`, `sqlite`, `report`, `lineage`; or
