@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 def strict_scan(path: Location, sampled: TextSample, headed: bool) -> Scan | None:
     """A scan by DuckDB; None for text that it reads in another way than the sample was read."""
     dialect, width = sampled.dialect, len(sampled.header)
-    usual = sampled.encoding == "utf-8" and not sampled.head.startswith((GZIP, ZSTD))
-    if not isinstance(path, Path) or not usual or sampled.rule or dialect.escape is not None:
+    usual = sampled.encoding == "utf-8" and not sampled.rule and dialect.escape is None
+    if not isinstance(path, Path) or not usual or _is_packed(path):
         return None
     first = to_text(sampled.head)[0].partition("\n")[0]
     if not first.strip() or any("\n" in name or "\r" in name for name in sampled.header):
@@ -42,6 +42,12 @@ def strict_scan(path: Location, sampled: TextSample, headed: bool) -> Scan | Non
         yield f"(SELECT {', '.join([*cells, 'row_number() OVER () AS row'])} FROM {relation})"
 
     return scan
+
+
+def _is_packed(path: Path) -> bool:
+    """Whether the content is compressed, whatever the name says; the sample of it is unpacked."""
+    with opened(path) as file:
+        return file.read(4).startswith((GZIP, ZSTD))
 
 
 def read_csv_sql(path: Path, delimiter: str, quote: str | None, width: int, headed: bool) -> str:
