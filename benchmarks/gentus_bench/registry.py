@@ -19,6 +19,7 @@ alignment | Precision and recall of column alignment, beside valentine's matcher
 verdict | Which tables fit, or that none does, by weights learnt on the other lakes | data lake k |
 headers | First rows called data, and headerless files that are missed, beside DuckDB | data lake |
 union | Memory and time of a union of large tables | |
+union_speed | A union beside DuckDB alone, for the same result | |
 fidelity | Every cell of a self-union beside its source, over folders of files | data lake |
 serving | Throughput and latency of the server under many clients | index queries k |
 batch | Queries per second, in one process and on all cores | index queries k |

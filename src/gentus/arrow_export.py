@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from importlib import import_module
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -32,21 +33,28 @@ class ArrowExport:
 
     def to_pandas(self) -> Any:
         """All rows, in memory, for pandas."""
-        _required("pandas")
+        with _installed("pandas"):
+            import pandas  # noqa: F401 - what Arrow converts to
         return self.to_arrow().to_pandas()
 
     def to_polars(self) -> Any:
         """All rows, in memory, for polars."""
-        return _required("polars").from_arrow(self.to_arrow())
+        with _installed("polars"):
+            import polars
+        return polars.from_arrow(self.to_arrow())
 
     def to_dataset(self) -> Any:
         """All rows, in memory, as a Hugging Face `datasets.Dataset`."""
-        return _required("datasets").Dataset(self.to_arrow())
+        with _installed("datasets"):
+            from datasets import Dataset
+        return Dataset(self.to_arrow())
 
 
-def _required(package: str) -> Any:
+@contextmanager
+def _installed(package: str) -> Iterator[None]:
+    """Say how to install a package that is missing."""
     try:
-        return import_module(package)
+        yield
     except ModuleNotFoundError as error:
         if error.name != package:
             raise
