@@ -14,7 +14,7 @@ from gentus.union.sources import SourceTable, as_table_error
 if TYPE_CHECKING:
     import duckdb
 
-_TOGETHER = 128  # columns that are counted in one query
+_TOGETHER = 32  # columns that are counted in one query: each takes a megabyte in every thread
 _LONGEST = 80  # characters of an example
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import errno
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +26,17 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
+def memory_reason(error: Exception) -> str | None:
+    """What to do if DuckDB has not enough memory, with its limit; None for another error."""
+    import duckdb
+
+    if not isinstance(error, duckdb.OutOfMemoryException):
+        return None
+    found = re.search(r"/([\d.]+ \w+) used", str(error))
+    limit = f", {found[1]}" if found else ""
+    return f"it needs more memory than the limit{limit}; allow more, such as --memory 2GB"
+
+
 @contextmanager
 def as_output_error(path: Path, failed: str = "was not written") -> Iterator[None]:
     """Turn errors of DuckDB and of the disk into messages about the output that say what to do.
@@ -39,8 +51,8 @@ def as_output_error(path: Path, failed: str = "was not written") -> Iterator[Non
         message = (str(error).strip().splitlines() or ["no further detail"])[0]
         if "Broken pipe" in str(error):
             raise BrokenPipeError from error
-        if isinstance(error, duckdb.OutOfMemoryException):
-            message += "; give it more memory"
+        if reason := memory_reason(error):
+            message = reason
         elif any(words in str(error) for words in ("No space left", "File too large", "not enough space")):
             message = _NO_ROOM
         raise OutputError(f"{path} {failed}: {message}") from error

@@ -28,6 +28,7 @@ NO_EXTENSIONS = {
 }
 _AMOUNT = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT]i?B)")
 _THREADS = 4  # more take more memory, and wait for the one that reads
+_MOST_COLUMNS = 800  # of all threads together
 _LOCK = "lock"
 
 
@@ -81,6 +82,11 @@ def open_session(memory: str = MEMORY, output: Path | None = None) -> Iterator[D
     """A session with a scratch folder beside the output, or in the system's folder for temporary files."""
     with scratch_folder(output) as scratch:
         yield DuckDBSession(scratch, memory)
+
+
+def use_threads(duck: duckdb.DuckDBPyConnection, columns: int) -> None:
+    """Use fewer threads for wide tables: every thread holds some of all columns in memory."""
+    duck.execute(f"SET threads = {max(1, min(_THREADS, os.cpu_count() or 1, _MOST_COLUMNS // columns))}")
 
 
 def check_memory(memory: str) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _SAMPLE = 10_000  # rows that are read before all others ...
+_TOGETHER = 128  # columns whose shapes are counted in one query
 _CELLS, _LEAST = 2_000_000, 200  # ... fewer of wide tables, but not less
 
 _OPEN = "suffix(shape, 'comma3') OR suffix(shape, 'point3') OR prefix(shape, 'd:either')"  # to two readings
@@ -269,6 +270,22 @@ def _count_texts(
     positions: Sequence[int],
     null_values: Sequence[str],
     limit: int | None = None,
+) -> tuple[int, dict[int, ColumnShapes]]:
+    """The number of rows, and the shapes of columns of text, some columns at a time."""
+    rows, found = 0, dict[int, ColumnShapes]()
+    for begin in range(0, len(positions), _TOGETHER):
+        some = positions[begin : begin + _TOGETHER]
+        rows, more = _count_some(duck, full, some, null_values, limit)
+        found.update(more)
+    return rows, found
+
+
+def _count_some(
+    duck: duckdb.DuckDBPyConnection,
+    full: FullTable,
+    positions: Sequence[int],
+    null_values: Sequence[str],
+    limit: int | None,
 ) -> tuple[int, dict[int, ColumnShapes]]:
     """Count the shapes of all columns in one, their positions beside: DuckDB compiles the macros once."""
     cells = ", ".join(

@@ -12,7 +12,7 @@ from gentus.lake.base import failure_reason
 from gentus.lake.full.open import open_full
 from gentus.lake.full.rows import FullTable
 from gentus.table import doubt_note
-from gentus.union.errors import PlanError, did_you_mean
+from gentus.union.errors import PlanError, did_you_mean, memory_reason
 from gentus.union.plan import PlannedTable, UnionPlan
 from gentus.union.shapes import TableShapes
 
@@ -72,7 +72,7 @@ def as_table_error(table: PlannedTable) -> Iterator[None]:
     except Exception as error:  # parsers raise anything
         if str(error) == "Query interrupted":  # what DuckDB makes of Ctrl-C
             raise KeyboardInterrupt from error
-        raise TableError(table, failure_reason(error)) from error
+        raise TableError(table, memory_reason(error) or failure_reason(error)) from error
 
 
 def open_table(

@@ -23,7 +23,7 @@ from gentus.union.plan import UnionPlan
 from gentus.union.report import TableReport, UnionReport
 from gentus.union.resolve import resolve_plan
 from gentus.union.sampled import without_samples
-from gentus.union.session import MEMORY, DuckDBSession, open_session
+from gentus.union.session import MEMORY, DuckDBSession, open_session, use_threads
 from gentus.union.sources import SourceTable, TableError, header_doubts, open_sources
 from gentus.union.sql_export import UnionSQL, export_sql
 from gentus.union.stream import all_rows, batches_of, distinct_relation, watched
@@ -187,6 +187,7 @@ class Union(ArrowExport):
                     sources = open_sources(given, duck, self._frame, self._limits)
                     for source in sources:
                         source.shapes.sampled = sampled
+                    use_threads(duck, max(len(source.full.names) for source in sources))
                     with progress.stage("reading", len(sources)) as tick:
                         resolve = partial(resolve_plan, given, sources, duck, partial(tick, 1))
                         plan = watched(session, duck, resolve)
