@@ -7,6 +7,7 @@ import datetime
 import gzip
 import io
 import json
+import random
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
@@ -30,6 +31,7 @@ from gentus.lake.full import text as whole_text
 from gentus.lake.full.open import open_full
 from gentus.lake.full.rows import FullTable, Tally
 from gentus.lake.full.typed import full_frame
+from gentus.table import HEADERS
 
 ROWS = [("1", "Bär", "x,y"), ("2", "", "z"), ("3", "Österreich", 'say "so"')]
 
@@ -308,3 +310,73 @@ def test_sqlite_cells_of_any_type(tmp_path: Path, duck: duckdb.DuckDBPyConnectio
     found = rows_of(opened(tmp_path / "a.db", duck, "t"), duck, tally)
     assert found == [("1",), ("2",), ("2.5",), ("x",), (None,), ("y",), (None,)]
     assert tally.binary == 1
+
+
+# --- DuckDB's own reading ------------------------------------------------------------------------------
+
+
+PIECES = (
+    *("a", "", " ", "b c", "1", '""', '"x"', '"x,y"', '"x\ny"', '"q""r"', 'a"b', '"', '"a"b', "'z'", "é"),
+    *(
+        '"x\r\ny"',
+        '""""',
+        "\\",
+        'a\\"b',
+        "#",
+        "NULL",
+        "\t",
+        "1,5",
+        "x;y",
+        "'a,b'",
+        " a",
+        "a ",
+        ' "x"',
+        '"x" ',
+    ),
+)
+HEADS = (
+    ["h1", "h2", "h3"],
+    ["h1", "h2"],
+    ["h1", "h2", "h3", ""],
+    ['"h\n1"', "h2", "h3"],
+    ["id", '"a, b"', "c"],
+)
+
+
+def damaged_text(chance: random.Random) -> str:
+    """Delimited text in any dialect, mostly regular."""
+    delimiter, end = chance.choice(",;\t|"), chance.choice(["\n", "\r\n", "\r"])
+    head, cells = chance.choice(HEADS), chance.sample(PIECES, chance.randint(1, 4))
+    width = max(len(head), chance.choice([2, 3]))
+    sizes = [width if chance.random() < 0.96 else chance.choice([0, 1, 2, 4]) for _ in range(6)]
+    rows = [head, *([chance.choice(cells) for _ in range(size)] for size in sizes)]
+    ends = [end if chance.random() < 0.98 else chance.choice(["\n", "\r\n", "\r", "\n\n"]) for _ in rows]
+    text = "".join(delimiter.join(row) + after for row, after in zip(rows, ends, strict=True))
+    return chance.choice(["", "", "", "\n", "\ufeff"]) + text.rstrip(chance.choice(["", "\r\n"]))
+
+
+def test_duckdb_reads_the_same_cells(duck: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
+    """Where DuckDB reads a file itself, it reads what Python reads, but for blanks around quotes."""
+    chance, path, read = random.Random(7), tmp_path / "any.csv", 0
+    for _ in range(300):
+        text = damaged_text(chance)
+        path.write_bytes(text.encode())
+        header = chance.choice(HEADERS)
+        try:
+            full = open_full(Source("any.csv", path, None, 0, 0, header=header), duck)
+            if full.strict is None or not full.strict.is_plain():
+                continue
+            own = rows_of(full.strict, duck)
+        except (Unreadable, duckdb.Error):
+            continue
+        read += 1
+        python = rows_of(full, duck)
+        loose = ' "' in text or '" ' in text
+        assert [[_plain(cell, loose) for cell in row] for row in own] == [
+            [_plain(cell, loose) for cell in row] for row in python
+        ], text
+    assert read > 50
+
+
+def _plain(cell: str | None, loose: bool) -> str:
+    return (cell or "").strip(" ") if loose else (cell or "")

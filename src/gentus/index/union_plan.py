@@ -133,7 +133,7 @@ def _copies(query: Table, opened: Sequence[_Opened]) -> Iterator[str]:
 
 @contextmanager
 def _reading_session() -> Iterator[duckdb.DuckDBPyConnection]:
-    with open_session() as session, session.connect("reading", macros=True) as duck:
+    with open_session() as session, session.connect("reading", thirds=3, macros=True) as duck:
         yield duck
 
 

@@ -84,9 +84,17 @@ def open_session(memory: str = MEMORY, output: Path | None = None) -> Iterator[D
         yield DuckDBSession(scratch, memory)
 
 
-def use_threads(duck: duckdb.DuckDBPyConnection, columns: int) -> None:
-    """Use fewer threads for wide tables: every thread holds some of all columns in memory."""
+def make_room(duck: duckdb.DuckDBPyConnection, columns: int, memory: str) -> list[str]:
+    """Use fewer threads for wide tables, and more memory unless a limit is given; says so.
+
+    Every thread holds some rows of all columns in memory.
+    """
     duck.execute(f"SET threads = {max(1, min(_THREADS, os.cpu_count() or 1, _MOST_COLUMNS // columns))}")
+    if columns <= _MOST_COLUMNS or memory != MEMORY:
+        return []
+    megabytes = 576 + columns // 2
+    duck.execute(f"SET memory_limit = '{megabytes}MB'")
+    return [f"{columns:,} columns: the limit of memory is {megabytes:,} MB; --memory sets another"]
 
 
 def check_memory(memory: str) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _SAMPLE = 10_000  # rows that are read before all others ...
-_TOGETHER = 128  # columns whose shapes are counted in one query
+_TOGETHER = 512  # columns whose shapes are counted in one query
 _CELLS, _LEAST = 2_000_000, 200  # ... fewer of wide tables, but not less
 
 _OPEN = "suffix(shape, 'comma3') OR suffix(shape, 'point3') OR prefix(shape, 'd:either')"  # to two readings

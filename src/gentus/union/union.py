@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Generator, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from gentus.arrow_export import ArrowExport
-from gentus.lake import Limits
+from gentus.lake import Limits, as_location
 from gentus.progress import Progress, Tick
 from gentus.union.counting import count_table
 from gentus.union.errors import OutputError, as_output_error
@@ -23,7 +24,7 @@ from gentus.union.plan import UnionPlan
 from gentus.union.report import TableReport, UnionReport
 from gentus.union.resolve import resolve_plan
 from gentus.union.sampled import without_samples
-from gentus.union.session import MEMORY, DuckDBSession, open_session, use_threads
+from gentus.union.session import MEMORY, DuckDBSession, make_room, open_session
 from gentus.union.sources import SourceTable, TableError, header_doubts, open_sources
 from gentus.union.sql_export import UnionSQL, export_sql
 from gentus.union.stream import all_rows, batches_of, distinct_relation, watched
@@ -69,6 +70,7 @@ class Union(ArrowExport):
                 write = partial(write_rows, output, rows.plan, rows.duck, session.scratch)
                 check_values(rows.plan, _report(rows, str(output.path), 0))
                 written = watched(session, rows.duck, lambda: write(rows.relation, rows.row_bytes), look)
+                look(1.0)
             put_in_place(output, session.scratch)
         self.report = _report(rows, str(output.path), written.rows)
         self.report.notes += written.notes
@@ -187,10 +189,9 @@ class Union(ArrowExport):
                     sources = open_sources(given, duck, self._frame, self._limits)
                     for source in sources:
                         source.shapes.sampled = sampled
-                    use_threads(duck, max(len(source.full.names) for source in sources))
-                    with progress.stage("reading", len(sources)) as tick:
-                        resolve = partial(resolve_plan, given, sources, duck, partial(tick, 1))
-                        plan = watched(session, duck, resolve)
+                    width = max(len(source.full.names) for source in sources)
+                    given = replace(given, notes=(*given.notes, *make_room(duck, width, self.memory)))
+                    plan = self._read(session, progress, given, (sources, duck))
                     break
                 except TableError as error:
                     if not error.table.found:
@@ -201,6 +202,40 @@ class Union(ArrowExport):
                 source.planned = table
             self.ran = plan
             yield plan, sources, duck
+
+    def _read(
+        self,
+        session: DuckDBSession,
+        progress: Progress,
+        given: UnionPlan,
+        reading: tuple[list[SourceTable], duckdb.DuckDBPyConnection],
+    ) -> UnionPlan:
+        """Resolve the plan; progress is told in megabytes of the files."""
+        sources, duck = reading
+        ends = list(accumulate(_megabytes(source) for source in sources))
+        steps = iter(zip([0, *ends], ends, strict=False))
+        begin, end = next(steps)
+
+        def step() -> None:
+            nonlocal begin, end
+            begin, end = next(steps, (ends[-1], ends[-1]))
+
+        with progress.stage("reading", ends[-1], "MB") as tick:
+            look = _ticking(tick, ends[-1])
+            resolve = partial(resolve_plan, given, sources, duck, step)
+            plan = watched(
+                session, duck, resolve, lambda part: look((begin + part * (end - begin)) / ends[-1])
+            )
+            look(1.0)
+        return plan
+
+
+def _megabytes(source: SourceTable) -> int:
+    """The size of a table's file, at least 1; 1 for what is not on this machine."""
+    path = None if source.planned.path is None else as_location(source.planned.path)
+    with suppress(OSError):
+        return max(1, path.stat().st_size >> 20) if isinstance(path, Path) else 1
+    return 1
 
 
 def _counted(

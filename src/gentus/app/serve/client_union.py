@@ -40,21 +40,19 @@ class CancellableProgress(Progress):
     """Progress that is not shown: it cancels a union that takes too long or has too many rows."""
 
     def __init__(self, cancel: Cancellation, most_rows: int) -> None:
-        self.cancel, self.most_rows, self.rows = cancel, most_rows, 0
+        self.cancel, self.most_rows = cancel, most_rows
 
     @contextmanager
     def stage(
         self, title: str, total: int | None, unit: str = "tables", effort: float | None = None
     ) -> Iterator[Step]:
-        """Check at every step whether to go on."""
+        """Check whether to begin, and at every step whether to go on."""
+        if unit == "rows" and total is not None and total > self.most_rows:
+            limit = f"this union has more than {self.most_rows:,} rows, the limit here"
+            raise Cancelled(ApiError(413, f"{limit}; run it with gentus union"))
 
         def tick(done: int, effort: float | None = None, /) -> None:
             self.cancel.check()
-            if unit == "rows":
-                self.rows += done
-                if self.rows > self.most_rows:
-                    limit = f"this union has more than {self.most_rows:,} rows, the limit here"
-                    raise Cancelled(ApiError(413, f"{limit}; run it with gentus union"))
 
         yield tick
 
