@@ -446,7 +446,7 @@ def test_one_bad_object_stops_nothing(s3: Any, quickly: list[float], tmp_path: P
         assert name == "tools_0.csv"
         assert "tried 5 times" in reason
         s3.refuse = lambda method, path: None
-        assert index.sync().replaced == ["tools_0.csv"]
+        assert index.sync().added == ["tools_0.csv"]
         assert len(index) == 6
         # A listing that breaks off changes nothing.
         s3.refuse = lambda method, path: "503 Slow Down" if "list-type" in path else None
