@@ -80,8 +80,7 @@ def _counts(number: int, found: Conversion) -> tuple[str, str, str, str]:
     words = f"histogram(w{number})" if number in found.words else "NULL"
     if number not in found.failing:
         return f"count(d{number})", words, "0", "NULL"
-    short = f"CASE WHEN f{number} IS NOT NULL THEN left(f{number}, {_LONGEST}) END"
-    examples = f"arg_min({short}, r, 100) FILTER (WHERE f{number} IS NOT NULL)"
+    examples = f"arg_min(left(f{number}, {_LONGEST}), CASE WHEN f{number} IS NOT NULL THEN r END, 100)"
     return f"count(d{number})", words, f"count(f{number})", examples
 
 

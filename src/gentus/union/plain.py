@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _WHOLE = r"-?(?:0|[1-9]\d{0,14})"
 _LARGEST = 10**15 - 1  # whole numbers with more digits may be identifiers
-_TOGETHER = 64  # columns that are verified in one query: each takes half a megabyte in every thread
+_TOGETHER = 64  # columns that are verified in one query; more take more memory than they save time
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,4 +122,5 @@ def _counts(full: FullTable, at: int, notation: Notation | None) -> Sequence[str
         return filled, "0", "NULL", words, f"avg(strlen({cell}))" if is_text else "64"
     value = f"TRY_CAST({cell} AS {'BIGINT' if notation == WHOLE else 'DOUBLE'})"
     largest = f"greatest(max({value})::DOUBLE, -min({value})::DOUBLE)" if notation.is_number else "NULL"
-    return filled, f"count(*) FILTER (WHERE {notation.sql(cell)})", largest, "NULL", "8"
+    # Not FILTER: each one takes memory for all columns.
+    return filled, f"count(CASE WHEN {notation.sql(cell)} THEN 1 END)", largest, "NULL", "8"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from gentus.lake.base import clean_names
+from gentus.lake.base import Unreadable, clean_names
 from gentus.table import Limits
 
 if TYPE_CHECKING:
@@ -76,6 +76,8 @@ def full_from_text(
     limits: Limits,
 ) -> FullTable:
     """A table that Python reads as text: `rows` gives arrays of some columns, some rows at a time."""
+    if not header:
+        raise Unreadable("it has no columns")
 
     def scan(
         duck: duckdb.DuckDBPyConnection, positions: Sequence[int], tally: Tally
