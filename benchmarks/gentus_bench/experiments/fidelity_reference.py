@@ -7,6 +7,7 @@ reads.
 from __future__ import annotations
 
 import csv
+import datetime
 import io
 import json
 import re
@@ -195,6 +196,8 @@ def _sheet(path: Path, part: str, width: int) -> Reference:
 
 
 def _sheet_cell(value: Any) -> str:
+    if isinstance(value, datetime.datetime) and value.time() == datetime.time():
+        return str(value.date())  # a sheet has one type for dates and times, and midnight is a date
     return "" if value is None else str(value)
 
 
