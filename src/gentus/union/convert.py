@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gentus.lake.formats.typed import text_of
+from gentus.lake.formats.typed import literal, text_of
 from gentus.lake.full.rows import FullTable
 from gentus.union.decision import DAY_FIRST
 from gentus.union.plain import Notation, plain_cast
 from gentus.union.plan import FRACTION, OutputColumn, PlannedTable, Reading
-from gentus.union.sql_macros import FALSE, TRUE, is_any, is_one_of, literal
+from gentus.union.sql_macros import FALSE, TRUE, is_any, is_one_of
 from gentus.union.sql_types import EXACT, FLOATS, INTEGERS, ZONED, is_date, is_decimal, is_number, union_type
 
 _DRESSED = r"[^\d.,+\- :/]"

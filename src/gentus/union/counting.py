@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from gentus.lake.full.rows import Tally
-from gentus.union.convert import Conversion, conversion_sql
+from gentus.lake.full.rows import Tally, first_rows
+from gentus.union.convert import Conversion
 from gentus.union.plan import OutputColumn, UnionPlan
 from gentus.union.report import EXAMPLES, ColumnReport, TableReport
 from gentus.union.sources import SourceTable, as_table_error
@@ -30,7 +30,7 @@ def count_table(
     report = TableReport.of(plan, source.planned)
     report.rows = known.rows or 0
     report.columns = [ColumnReport.of(one, placed.get(one.name), known.null_values) for one in columns]
-    found = conversion_sql(source.planned, source.full, columns, "", known.plain, known.null_values)
+    found = source.conversion(columns, "")
     uncertain = {*found.failing, *found.words}
     open_ones = []
     for at, column in enumerate(report.columns):
@@ -63,10 +63,7 @@ def _count(
     chosen = [column for column in source.planned.columns if column.into in names]
     positions = [source.full.positions[column.source] for column in chosen]
     with source.full.scan(duck, positions, Tally()) as relation:
-        rows = relation if limit is None else f"(SELECT * FROM {relation} LIMIT {limit})"
-        wanted = [columns[at] for at in some]
-        known = source.shapes
-        found = conversion_sql(source.planned, source.full, wanted, rows, known.plain, known.null_values)
+        found = source.conversion([columns[at] for at in some], first_rows(relation, limit))
         counts = [one for number in range(len(some)) for one in _counts(number, found)]
         ((total, *values),) = duck.execute(
             f"SELECT {', '.join(['count(*)', *counts])} FROM ({found.sql})"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from gentus.union.sql_macros import literal
+from gentus.lake.formats.typed import literal
 from gentus.union.sql_types import FLOATS
 
 if TYPE_CHECKING:

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING
 
 from gentus.lake.files import SQLITE, magic
 from gentus.lake.formats.detect import is_database
-from gentus.lake.formats.typed import quoted
+from gentus.lake.formats.typed import literal, quoted
 from gentus.lake.location import Location, as_location
 from gentus.union.errors import OutputError, as_output_error
 from gentus.union.excel import check_sheet, write_excel
 from gentus.union.plan import UnionPlan
 from gentus.union.session import NO_EXTENSIONS
-from gentus.union.sql_macros import literal
 from gentus.union.sqlite import MOST_COLUMNS as SQLITE_COLUMNS
 from gentus.union.sqlite import as_sqlite_error, sqlite_tables, write_sqlite
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gentus.lake.formats.typed import literal
 from gentus.lake.full.rows import FullTable, Tally
-from gentus.union.sql_macros import literal
 
 if TYPE_CHECKING:
     import duckdb

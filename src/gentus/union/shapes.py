@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from gentus.lake.formats.typed import text_of
-from gentus.lake.full.rows import FullTable, Tally
+from gentus.lake.full.rows import FullTable, Tally, first_rows
 from gentus.union.convert import bare, trimmed
 from gentus.union.decision import What
 from gentus.union.plain import Notation, notation_of, verify
@@ -222,8 +222,8 @@ def _count_typed(
     types = {at: union_type(full.types[at]) for at in positions}
     counts = [f"count(c{at}), {', '.join(_facts(f'c{at}', kind))}" for at, kind in types.items()]
     with full.scan(duck, positions, Tally()) as relation:
-        limited = relation if limit is None else f"(SELECT * FROM {relation} LIMIT {limit})"
-        ((rows, *values),) = duck.execute(f"SELECT count(*), {', '.join(counts)} FROM {limited}").fetchall()
+        sql = f"SELECT count(*), {', '.join(counts)} FROM {first_rows(relation, limit)}"
+        ((rows, *values),) = duck.execute(sql).fetchall()
     complete = limit is None or rows < limit
     found = {}
     for number, (at, kind) in enumerate(types.items()):
@@ -292,11 +292,10 @@ def _count_some(
         f"c{position}" if full.types[position] == "VARCHAR" else text_of(f"c{position}", full.types[position])
         for position in positions
     )
-    limited = "" if limit is None else f" LIMIT {limit}"
     date = "gentus_date_shape(t, day_first, month_first, zoned)"
     with full.scan(duck, positions, Tally()) as relation:
         sql = f"SELECT unnest([{', '.join(map(str, positions))}]) AS position, unnest([{cells}]) AS t"
-        sql = f"{sql} FROM (SELECT * FROM {relation}{limited})"
+        sql = f"{sql} FROM {first_rows(relation, limit)}"
         for step in (  # each in a query around the last, so that nothing is computed twice
             f"position, {trimmed('t', 'VARCHAR')} AS t",
             f"position, CASE WHEN {is_any('t', ['', *null_values])} THEN NULL ELSE t END AS t",

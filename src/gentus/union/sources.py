@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -12,8 +12,9 @@ from gentus.lake.base import failure_reason
 from gentus.lake.full.open import open_full
 from gentus.lake.full.rows import FullTable
 from gentus.table import doubt_note
+from gentus.union.convert import Conversion, conversion_sql
 from gentus.union.errors import PlanError, did_you_mean, memory_reason
-from gentus.union.plan import PlannedTable, UnionPlan
+from gentus.union.plan import OutputColumn, PlannedTable, UnionPlan
 from gentus.union.shapes import TableShapes
 
 if TYPE_CHECKING:
@@ -47,6 +48,11 @@ class SourceTable:
         positions = self.full.positions
         self.planned = planned
         self.shapes.placed = [positions[column.source] for column in planned.columns]
+
+    def conversion(self, columns: Sequence[OutputColumn], relation: str) -> Conversion:
+        """How a relation of its rows becomes columns of the result."""
+        known = self.shapes
+        return conversion_sql(self.planned, self.full, columns, relation, known.plain, known.null_values)
 
 
 def header_doubts(sources: Iterable[SourceTable]) -> list[str]:

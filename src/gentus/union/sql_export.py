@@ -14,17 +14,16 @@ from typing import TYPE_CHECKING
 
 from gentus import __version__
 from gentus.lake import Limits
-from gentus.lake.formats.typed import quoted
+from gentus.lake.formats.typed import literal, quoted
 from gentus.lake.full.rows import Tally
-from gentus.union.convert import conversion_sql
 from gentus.union.decision import DAY_FIRST
 from gentus.union.output import result_columns
 from gentus.union.plan import OutputColumn, Placement, Reading, UnionPlan
 from gentus.union.sources import SourceTable, as_table_error
 from gentus.union.sql_layout import laid_out
-from gentus.union.sql_macros import literal, macros_sql
+from gentus.union.sql_macros import macros_sql
 from gentus.union.sql_relations import Relation, no_sql, relations
-from gentus.union.sql_types import FLOATS, is_date, is_number
+from gentus.union.sql_types import is_date, is_number
 
 if TYPE_CHECKING:
     import duckdb
@@ -130,10 +129,11 @@ class _Branch:
         import duckdb as api
 
         table, full = self.source.planned, self.source.full
-        positions = [full.positions[column.source] for column in table.columns]
-        with full.scan(duck, positions, Tally()) as own:
+        with full.scan(duck, self.source.shapes.placed, Tally()) as own:
             expected = _hashes(
-                duck, self._converted(own, self.columns), [f"d{at}" for at in range(len(self.columns))]
+                duck,
+                self.source.conversion(self.columns, own).sql,
+                [f"d{at}" for at in range(len(self.columns))],
             )
         reason = "DuckDB reads other rows or cells in it than gentus does"
         for relation in relations(self.source, duck, limits, alias):
@@ -151,12 +151,6 @@ class _Branch:
                 reason = _one_line((str(error).splitlines() or [""])[0])
         raise no_sql(table, reason)
 
-    def _converted(self, relation: str, columns: Sequence[OutputColumn]) -> str:
-        """The query by which gentus converts columns of the table."""
-        known, table = self.source.shapes, self.source.planned
-        full, nulls = self.source.full, known.null_values
-        return conversion_sql(table, full, columns, relation, known.plain, nulls).sql
-
     def _mixed(self, relation: Relation, values: Sequence[str | None]) -> tuple[list[str], str]:
         """The expressions of all columns over a query that converts those that have none."""
         full = self.source.full
@@ -166,7 +160,9 @@ class _Branch:
         simple = {f"s{at}": value for at, value in enumerate(values) if value is not None}
         cells += [f"{value} AS {name}" for name, value in simple.items()]
         inner = f"(SELECT {', '.join([*cells, f'{relation.row} AS row'])} FROM {relation.sql})"
-        rows = self._converted(inner, open_ones).partition(" FROM ")[2]  # without what is only counted
+        rows = self.source.conversion(open_ones, inner).sql.partition(" FROM ")[
+            2
+        ]  # without what is only counted
         rows = rows.replace(f" FROM {inner}", "".join(f", {name}" for name in simple) + f" FROM {inner}")
         numbers = iter(range(len(open_ones)))
         named = [f"s{at}" if value else f"d{next(numbers)}" for at, value in enumerate(values)]
@@ -247,7 +243,6 @@ def _candidates(raw: str, native: str, target: str, read: Reading) -> list[str]:
     casts = [f"TRY_CAST({raw} AS {target})"]
     if native == target:
         casts = [raw, *([f"nullif({raw}, '')"] if native == "VARCHAR" else [])]
-        casts += [f"CASE WHEN NOT isnan({raw}) THEN {raw} END"] if native in FLOATS else []
     elif native == "VARCHAR" and is_number(target):
         plain = (
             (f"replace({raw}, ',', '.')", f"replace(replace({raw}, '.', ''), ',', '.')")

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from gentus.lake.formats.typed import literal
 from gentus.table import NULL_WORDS
 
 if TYPE_CHECKING:
@@ -175,11 +176,6 @@ _MACROS = {
         WHEN regexp_full_match(x, $LIKE_A_NUMBER) THEN coalesce(number_shape, 't::')
         ELSE 't::' END""",
 }
-
-
-def literal(text: str) -> str:
-    """Quote a text for SQL."""
-    return "'" + text.replace("'", "''") + "'"
 
 
 def literals(some: Iterable[str]) -> str:

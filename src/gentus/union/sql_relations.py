@@ -11,12 +11,12 @@ from gentus.lake import Limits, as_location
 from gentus.lake.files import SQLITE, magic
 from gentus.lake.formats.database import duckdb_tables
 from gentus.lake.formats.detect import Format, format_at
-from gentus.lake.formats.text import Dialect, sample_text
-from gentus.lake.formats.typed import file_literal
+from gentus.lake.formats.text import sample_text
+from gentus.lake.formats.typed import file_literal, literal
+from gentus.lake.full.read_csv import read_csv_options
 from gentus.union.errors import PlanError
 from gentus.union.plan import PlannedTable
 from gentus.union.sources import SourceTable
-from gentus.union.sql_macros import literal
 
 if TYPE_CHECKING:
     import duckdb
@@ -71,7 +71,7 @@ def relations(
         sampled = sample_text(path, limits, known is Format.PROSE, table.header)
         names = _unique(full.names)
         for lenient in (False, True):
-            options = _csv_options(sampled.dialect, names, table.header != "no", lenient)
+            options = read_csv_options(sampled.dialect, names, table.header != "no", lenient)
             if sampled.encoding != "utf-8":
                 known_as = _ENCODINGS.get(sampled.encoding, sampled.encoding)
                 options += f",\n    encoding = {literal(known_as)}"
@@ -102,19 +102,6 @@ def _attached(
         yield Relation(relation, names, attach=attach)
     finally:
         duck.execute(f"DETACH {alias}")
-
-
-def _csv_options(dialect: Dialect, names: Sequence[str], headed: bool, lenient: bool) -> str:
-    quote, escape = dialect.quote or "", dialect.escape or dialect.quote or ""
-    columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names)
-    return ",\n    ".join(
-        (
-            f"auto_detect = false, header = {str(headed).lower()},"
-            f" strict_mode = {str(not lenient).lower()}, null_padding = {str(lenient).lower()}",
-            f"delim = {literal(dialect.delimiter)}, quote = {literal(quote)}, escape = {literal(escape)}",
-            f"columns = {{{columns}}}",
-        )
-    )
 
 
 def _unique(names: Sequence[str]) -> list[str]:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from gentus.lake.full.rows import Tally
-from gentus.union.convert import conversion_sql
+from gentus.lake.full.rows import Tally, first_rows
 from gentus.union.distinct import FINGERPRINT, distinct_rows, fingerprint_sql
 from gentus.union.plan import UnionPlan
 from gentus.union.session import DuckDBSession
@@ -38,9 +37,7 @@ def all_rows(
     with ExitStack() as stack:
         for number, (source, tally) in enumerate(zip(sources, tallies, strict=True)):
             relation = stack.enter_context(_scanned(source, duck, tally))
-            rows = relation if limit is None else f"(SELECT * FROM {relation} LIMIT {limit})"
-            known, table = source.shapes, source.planned
-            found = conversion_sql(table, source.full, plan.columns, rows, known.plain, known.null_values)
+            found = source.conversion(plan.columns, first_rows(relation, limit))
             branches.append(f"SELECT {', '.join(values)}, {number}::INTEGER AS s, r FROM ({found.sql})")
         yield f"({' UNION ALL '.join(branches)})"
 
@@ -48,8 +45,7 @@ def all_rows(
 @contextmanager
 def _scanned(source: SourceTable, duck: duckdb.DuckDBPyConnection, tally: Tally) -> Iterator[str]:
     """The relation of a table; an error of its reader names the table, other errors stay as they are."""
-    positions = [source.full.positions[column.source] for column in source.planned.columns]
-    scan = source.full.scan(duck, positions, tally)
+    scan = source.full.scan(duck, source.shapes.placed, tally)
     with as_table_error(source.planned):
         relation = scan.__enter__()
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -37,24 +38,23 @@ def info(
 def _list_skipped(index: Path, as_json: bool) -> None:
     from gentus.index.info import skipped
 
-    entries = [{"name": name, "reason": reason} for name, reason in skipped(index)]
-    if as_json:
-        emit({"skipped": entries})
-        return
-    for entry in entries:
-        print(f"{entry['name']}: {entry['reason']}")
-    say(f"{len(entries):,} skipped")
+    _list_reasons("skipped", skipped(index), "skipped", as_json)
 
 
 def _list_headers(index: Path, as_json: bool) -> None:
     with open_index(index) as opened:
-        entries = [{"name": name, "reason": reason} for name, reason in opened.doubtful()]
+        _list_reasons("headers", opened.doubtful(), "headers that look like data", as_json)
+
+
+def _list_reasons(key: str, found: Iterable[tuple[str, str]], what: str, as_json: bool) -> None:
+    """Tables, each with a reason."""
+    entries = [{"name": name, "reason": reason} for name, reason in found]
     if as_json:
-        emit({"headers": entries})
+        emit({key: entries})
         return
     for entry in entries:
         print(f"{entry['name']}: {entry['reason']}")
-    say(f"{len(entries):,} headers that look like data")
+    say(f"{len(entries):,} {what}")
 
 
 def _lines(facts: dict[str, Any], index: Path) -> dict[str, str]:

@@ -120,13 +120,18 @@ def quoted(identifier: str) -> str:
     return '"' + identifier.replace('"', '""') + '"'
 
 
+def literal(text: str) -> str:
+    """Quote a text for SQL."""
+    return "'" + text.replace("'", "''") + "'"
+
+
 def file_literal(path: str) -> str:
     """A path as an SQL literal that DuckDB takes as that one file, whatever characters it has."""
     if re.search(r"[*?\[]", path):
         if "\\" in path:
             raise Unreadable("its path has both a backslash and one of * ? [ in it; rename it")
         path = re.sub(r"([*?\[])", r"[\1]", path)
-    return "'" + path.replace("'", "''") + "'"
+    return literal(path)
 
 
 def check_depth(columns: Iterable[tuple[str, str]]) -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gentus.lake.files import GZIP, ZSTD, opened, stream_raw, to_text
-from gentus.lake.formats.text import NO_DELIMITER, TextSample
-from gentus.lake.formats.typed import file_literal
+from gentus.lake.formats.text import NO_DELIMITER, Dialect, TextSample
+from gentus.lake.formats.typed import file_literal, literal
 from gentus.lake.full.rows import Scan, Tally
 from gentus.lake.location import Location
 
@@ -37,7 +37,8 @@ def strict_scan(path: Location, sampled: TextSample, headed: bool) -> Scan | Non
     def scan(duck: duckdb.DuckDBPyConnection, positions: Sequence[int], tally: Tally) -> Iterator[str]:
         with opened(path):
             pass  # refuses what is no regular file
-        relation = read_csv_sql(path, dialect.delimiter, dialect.quote, width, headed)
+        options = read_csv_options(dialect, [f"c{at}" for at in range(width)], headed)
+        relation = f"read_csv({file_literal(str(path.resolve()))}, {options})"
         cells = [f"c{at}" for at in positions]
         yield f"(SELECT {', '.join([*cells, 'row_number() OVER () AS row'])} FROM {relation})"
 
@@ -50,21 +51,18 @@ def _is_packed(path: Path) -> bool:
         return file.read(4).startswith((GZIP, ZSTD))
 
 
-def read_csv_sql(path: Path, delimiter: str, quote: str | None, width: int, headed: bool) -> str:
-    """SQL that reads a file with DuckDB as text, in columns c0, c1, .."""
-    quote = "''''" if quote == "'" else f"'{quote or ''}'"
-    columns = ", ".join(f"'c{at}': 'VARCHAR'" for at in range(width))
-    options = {
-        "auto_detect": "false",
-        "header": "true" if headed else "false",
-        "delim": f"'{delimiter}'",
-        "quote": quote,
-        "escape": quote,
-        "columns": f"{{{columns}}}",
-        "strict_mode": "true",
-    }
-    given = ", ".join(f"{name} = {value}" for name, value in options.items())
-    return f"read_csv({file_literal(str(path.resolve()))}, {given})"
+def read_csv_options(dialect: Dialect, names: Sequence[str], headed: bool, lenient: bool = False) -> str:
+    """The options by which DuckDB reads text in a dialect, all columns as text; short lines for people."""
+    quote, escape = dialect.quote or "", dialect.escape or dialect.quote or ""
+    columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names)
+    return ",\n    ".join(
+        (
+            f"auto_detect = false, header = {str(headed).lower()},"
+            f" strict_mode = {str(not lenient).lower()}, null_padding = {str(lenient).lower()}",
+            f"delim = {literal(dialect.delimiter)}, quote = {literal(quote)}, escape = {literal(escape)}",
+            f"columns = {{{columns}}}",
+        )
+    )
 
 
 def is_plain(path: Location) -> bool:

@@ -61,10 +61,16 @@ class FullTable:
     doubt: str = ""  # why its header looks like data; empty: it does not
     delimiter: str | None = None  # of delimited text, where a missing value is an empty cell
 
-    @property
-    def positions(self) -> dict[str, int]:
-        """The positions of the columns, by name."""
-        return {name: at for at, name in enumerate(self.names)}
+    positions: dict[str, int] = field(init=False, repr=False)  # of the columns, by name
+
+    def __post_init__(self) -> None:
+        """Number the columns once: wide tables are asked for every one."""
+        object.__setattr__(self, "positions", {name: at for at, name in enumerate(self.names)})
+
+
+def first_rows(relation: str, limit: int | None) -> str:
+    """A relation, or its first rows."""
+    return relation if limit is None else f"(SELECT * FROM {relation} LIMIT {limit})"
 
 
 # --- from Python to DuckDB -----------------------------------------------------------------------------
