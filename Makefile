@@ -4,7 +4,7 @@ BIN := .venv/bin
 TOOLS := .venv/tools/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: help demo test test-page chromium docs screenshots fuzz fuzz-atheris soak lock audit sbom clean
+.PHONY: help demo test test-page chromium docs screenshots fuzz fuzz-atheris soak dist lock audit sbom clean
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
 
@@ -35,10 +35,11 @@ soak: .venv/dev.stamp  ## random changes and faults on one index, for MINUTES (6
 	  'Atheris has no wheel for this Python and system: nothing is fuzzed with it.' >&2; exit 1; }
 	@touch $@
 
-docs: .venv/dev.stamp  ## write docs/COMMANDS.md, docs/RESULTS.md and docs/pipeline.svg
+docs: .venv/dev.stamp  ## write docs/COMMANDS.md, docs/RESULTS.md and docs/pipeline.svg; build the site in build/docs/site
 	$(BIN)/python tools/write_commands.py
 	$(BIN)/python tools/draw_pipeline.py
 	$(BIN)/gentus-bench report --results benchmarks/results --out docs/RESULTS.md
+	$(BIN)/python tools/build_site.py
 
 screenshots: .venv/dev.stamp chromium  ## take the screenshots in docs/; needs the index of `make demo`
 	PYTHONPATH=tests $(BIN)/python tests/page/screenshots.py demo/index demo/films.csv docs
@@ -69,13 +70,20 @@ chromium:
 	$(TOOLS)/python -m pip --disable-pip-version-check -q install --require-hashes --no-deps -r $<
 	@touch $@
 
+dist: .venv/demo.stamp  ## build wheel and source archive, and try both in fresh environments; RESULT=FILE keeps the figures
+	rm -f dist/*.whl dist/*.tar.gz
+	$(BIN)/python -m hatchling build -d dist
+	$(BIN)/python tools/try_dist.py dist/*.whl dist/*.tar.gz $(if $(RESULT),--json $(RESULT))
+
 COMPILE := $(TOOLS)/uv pip compile -q --universal --python-version 3.11 --fork-strategy fewest --generate-hashes \
   --no-annotate --custom-compile-command 'make lock'
 LOCKED := $(COMPILE) pyproject.toml -c requirements-torch.lock --no-emit-package torch --group setup
 
 lock: .venv/tools/stamp  ## write the lock files; versions stay if they fit, UPGRADE=--upgrade moves all
-	$(LOCKED) $(UPGRADE) --extra dev --group weights -o requirements.lock
+	$(LOCKED) $(UPGRADE) --extra dev --group weights --group docs -o requirements.lock
 	$(LOCKED) --extra demo -c requirements.lock -o requirements-demo.lock
+	$(LOCKED) --extra serve -c requirements.lock -o requirements-serve.lock
+	$(COMPILE) --group docs -c requirements.lock -o requirements-docs.lock
 	$(COMPILE) $(UPGRADE) --group tools -o requirements-tools.lock
 	$(COMPILE) $(UPGRADE) --group fuzz -o requirements-fuzz.lock
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -27,6 +28,7 @@ from gentus.settings import (
     QuantizerSettings,
     TrainingSettings,
 )
+from gentus.sparse import SparseRows
 
 # The same examples in every run, so that it is a change that turns a test red.
 # `HYPOTHESIS_PROFILE=explore` draws others. How long an example takes says only how busy the machine is.
@@ -37,7 +39,30 @@ settings.register_profile("explore", settings.get_profile("steady"), derandomize
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
 # What takes longest begins first, so that no process is left with it at the end while the others wait.
-LONGEST = ("soak", "crash", "engine_ray", "nasty", "distributed", "bench", "bench_scale", "trained")
+LONGEST = (
+    "soak",
+    "crash",
+    "engine_ray",
+    "nasty",
+    "distributed",
+    "tutorials",
+    "bench",
+    "bench_scale",
+    "trained",
+)
+
+
+def sparse(matrix: np.ndarray) -> SparseRows:
+    """The entries of a dense matrix that are not zero."""
+    rows, columns = matrix.nonzero()
+    return SparseRows.of_entries(matrix[rows, columns], rows, columns, matrix.shape)
+
+
+def dense(matrix: SparseRows) -> np.ndarray:
+    """All entries of a sparse matrix."""
+    full = np.zeros((len(matrix), matrix.width), matrix.values.dtype)
+    full[matrix.owners(), matrix.columns] = matrix.values
+    return full
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -181,7 +206,7 @@ def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
         initializer_range=0.5,  # otherwise its states hardly depend on the words
     )
     torch.manual_seed(0)
-    BertModel(config).save_pretrained(folder)  # type: ignore[no-untyped-call]
+    BertModel(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 
@@ -228,3 +253,10 @@ def home(built: Path, tmp_path: Path) -> Path:
     with gentus.open(tmp_path / "index") as index:
         index.sync(tmp_path / "lake")
     return tmp_path
+
+
+@pytest.fixture
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have unions run where a test has changed something, and not in a process of their own."""
+    for module in ("gentus.union.worker", "gentus.index.union_plan"):
+        monkeypatch.setattr(f"{module}.runs_here", lambda tables: True)

@@ -21,6 +21,7 @@ from test_cli import Run, run
 
 import gentus
 from gentus.align.alignment import Alignment
+from gentus.align.column_notations import ColumnNotations
 from gentus.align.context_features import CONTEXT_FEATURES, _order_agreement
 from gentus.align.matched_columns import MatchedColumns
 from gentus.align.matcher import Weights, align, dual_softmax, one_to_one, pair_scores, shipped_weights
@@ -105,7 +106,8 @@ def feature(name: str, query: Table, other: Table) -> NDArray[np.float64]:
     ],
 )
 def test_quantities(values: list[str], kind: str, unit: str, first: float | None) -> None:
-    read = parse_values(values)
+    notations = ColumnNotations.of(table({"a": values}), [(values, [1.0] * len(values))])
+    read = parse_values(values, *notations.reading(0, {}))
     assert (read.type, read.unit, len(read.values)) == (kind, unit, len(values))
     if first is None:
         assert np.isnan(read.values).all()
@@ -322,6 +324,33 @@ def test_it_is_fast_on_wide_tables() -> None:
         found = align(query, other)
         assert time.perf_counter() - started < most
         assert len(found.pairs) > columns / 2
+
+
+def test_wide_tables_are_aligned_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when all pairs are compared; and columns that could be taken for each other are not matched."""
+    chance = random.Random(4)
+
+    def made(alike: bool) -> Table:
+        columns = {}
+        for at in range(120):
+            low = 0 if alike else 1000 * at
+            columns[f"column_{at}"] = [str(chance.randint(low, low + 700)) for _ in range(60)]
+        return table(columns)
+
+    for alike in (False, True):
+        query, other = made(alike), made(alike)
+        whole = pairs_of(align(query, other))
+        with monkeypatch.context() as patched:
+            patched.setattr("gentus.align.matcher.MOST_PAIRS", 1000)
+            assert pairs_of(align(query, other)) == whole
+        assert len(whole) == (0 if alike else 120)
+    names = [f"price of group {at}" for at in range(120)]
+    query, other = (
+        replace(one, columns=[replace(c, name=name) for c, name in zip(one.columns, order, strict=True)])
+        for one, order in ((made(True), names), (made(True), names[::-1]))
+    )
+    monkeypatch.setattr("gentus.align.matcher.MOST_PAIRS", 1000)
+    assert pairs_of(align(query, other)) == {name: name for name in names}
 
 
 # --- reasons -------------------------------------------------------------------------------------------

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from gentus.identifiers.codebooks import Codebooks, codebook_statistics
 from gentus.identifiers.semantic_ids import assign_suffixes, format_sid
-from gentus.search.beam import Decoder
-from gentus.search.trie import Trie, build_trie
+from gentus.retrieval.beam import Decoder
+from gentus.retrieval.trie import Trie, build_trie
 from gentus.settings import QuantizerSettings
 
 

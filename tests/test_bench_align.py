@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from test_cli import Run, run
 from gentus.align.matcher import align, pair_scores, shipped_weights
 from gentus.align.pair_features import PAIR_FEATURES, pair_features
 from gentus.align.table_profile import profile_table
+from gentus.extras import install_extra
 from gentus.table import Column, Table
 from gentus_bench.experiments.aligners import Aligner, aligners
 from gentus_bench.experiments.alignment import Options, measure_alignment, scored, tables
@@ -140,7 +142,7 @@ def test_valentine_beside_ours(cut: Path) -> None:
 def test_valentine_is_asked_for_by_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gentus_bench.experiments.aligners.find_spec", lambda name: None)
     assert list(aligners()) == ["gentus"]
-    with pytest.raises(ModuleNotFoundError, match=r"pip install 'gentus\[valentine\]'"):
+    with pytest.raises(ModuleNotFoundError, match=re.escape(install_extra("valentine"))):
         aligners(["coma"])
 
 

@@ -14,7 +14,7 @@ from gentus.identifiers.codebooks import Codebooks
 from gentus.identifiers.semantic_ids import assign_suffixes
 from gentus.index.index import Index
 from gentus.progress import Progress
-from gentus.search.trie import Trie, build_trie
+from gentus.retrieval.trie import Trie, build_trie
 from gentus.settings import Softmax
 from gentus_bench import timer
 from gentus_bench.experiments import scale, scale_decoding, scale_transformers, scale_trees

@@ -10,7 +10,8 @@ import torch
 from test_serialize import word_pieces
 from transformers import BertModel, T5Config, T5Model
 
-from gentus.features.bert import BertColumns, CheckpointError
+from gentus.errors import CheckpointError
+from gentus.features.bert import BertColumns
 from gentus.table import Column, Table
 
 WIDTH = 16  # of the tiny BERT

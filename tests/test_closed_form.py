@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
-from conftest import QUICK, SUBJECTS, rows_of, subject_of, write_table
+from conftest import QUICK, SUBJECTS, dense, rows_of, sparse, subject_of, write_table
 
 import gentus
 from gentus.arrays import F32, half
@@ -29,6 +28,7 @@ from gentus.identifiers.semantic_ids import format_sid
 from gentus.index.index import Index
 from gentus.neighbours.graph import Neighbours, find_neighbours
 from gentus.settings import GraphSettings, SpaceSettings
+from gentus.sparse import SparseRows
 from gentus.table import Column, Table
 
 # What columns of a subject may be called.
@@ -169,15 +169,15 @@ def test_a_table_without_names_is_as_usual_and_not_unlike_all_others(
 # --- the eigenproblem -----------------------------------------------------------------------------------
 
 
-def problem(known: F32, graph: sp.csr_matrix, ridge: float) -> tuple[np.ndarray, np.ndarray]:
+def problem(known: F32, graph: SparseRows, ridge: float) -> tuple[np.ndarray, np.ndarray]:
     """X'AX, symmetric, and X'X + ridge, of centred blocks: densely, and A by its definition."""
     centred = known.astype(np.float64) - known.mean(0, dtype=np.float64)
-    dense = graph.toarray().astype(np.float64)
-    rows = dense / dense.sum(1, keepdims=True)
+    full = dense(graph).astype(np.float64)
+    rows = full / full.sum(1, keepdims=True)
     both = (rows + rows.T) / 2
     degree = both.sum(1)
     affinity = both / np.sqrt(np.outer(degree, degree))
-    assert normalized_affinity(graph).toarray() == pytest.approx(affinity, abs=1e-7)  # in single precision
+    assert dense(normalized_affinity(graph)) == pytest.approx(affinity, abs=1e-7)  # in single precision
     spread = centred.T @ centred
     return centred.T @ affinity @ centred, spread + ridge * np.trace(spread) * np.eye(len(spread))
 
@@ -192,7 +192,7 @@ def test_the_space_solves_the_generalised_eigenproblem(named: tuple[Blocks, F32,
     random = np.random.default_rng(0)
     known = normalize(random.normal(size=(60, 20)).astype(np.float32))
     similar = known @ known.T + 0.3 * random.random((60, 60))
-    graph = sp.csr_matrix(np.where(similar > 0.4, similar, 0).astype(np.float32))
+    graph = sparse(np.where(similar > 0.4, similar, 0).astype(np.float32))
     how = SpaceSettings(latent=6)
     found = learn_space(named[0], known, Neighbours(graph, 0.0), how).projection.astype(np.float64)
     near, spread = problem(known, graph, how.ridge)
@@ -262,7 +262,7 @@ def test_a_stored_space_gives_the_same_latents_to_the_last_bit(names: bool) -> N
 def test_tables_are_smoothed_with_their_neighbours_and_stay_of_length_one() -> None:
     latents = normalize(np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32))
     shares = [[0, 1, 0, 0, 0], [0.25, 0, 0.75, 0, 0], *np.zeros((3, 5))]
-    smoothed = smooth(latents, sp.csr_matrix(np.array(shares, np.float32)), 0.5)
+    smoothed = smooth(latents, sparse(np.array(shares, np.float32)), 0.5)
     expected = latents[1] + 0.5 * (0.25 * latents[0] + 0.75 * latents[2])
     assert smoothed[1] == pytest.approx(expected / np.linalg.norm(expected), abs=1e-6)
     assert smoothed[2:] == pytest.approx(latents[2:], abs=1e-6)  # without neighbours, nothing moves

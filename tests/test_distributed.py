@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from conftest import write_pairs
+from conftest import HASTY, write_pairs
 from safetensors.torch import load_file, save_file
 from test_trained import TRAINED, all_pairs
 
@@ -43,6 +43,7 @@ RUNS = ("alone", "whole", "short")
 
 LITTLE = replace(
     TRAINED,
+    latent=HASTY.latent,
     generation=replace(
         TRAINED.generation,  # type: ignore[type-var]
         always=True,

@@ -20,8 +20,8 @@ from gentus_bench.registry import EXPERIMENTS
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 PAGES = [
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "benchmarks/README.md")),
-    *sorted((ROOT / "docs").glob("*.md")),
+    *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "benchmarks/README.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
 ]
 TEXTS = {path: path.read_text("utf-8") for path in PAGES}
 OTHER_FLAGS = {
@@ -31,6 +31,16 @@ OTHER_FLAGS = {
     "--require-hashes",
     "--nproc-per-node",
 }  # of other programs
+HOSTS = {
+    "keepachangelog.com",
+    "openlineage.io",  # its specification
+    "semver.org",
+    "zensical.org",  # builds the site
+    "host",  # stands for any
+    "localhost:8420",
+    "127.0.0.1:8420",
+}  # that the docs may name: places that exist
+IN_CODE = {"openlineage.io", "pypi.org", "schemas.openxmlformats.org", "www.w3.org"}  # and the code
 OLD_WORDS = (
     r"lean(s|ed|ing)?|towards?|circles?|tidied|tidying|telling|lanes?|apart|workshop|hubs? step|seen on|asked"
 )
@@ -66,7 +76,11 @@ def trees() -> dict[str, Any]:
     scripts: dict[str, str] = {}
     for folder in (ROOT, ROOT / "benchmarks"):
         scripts |= tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"]["scripts"]
-    return {name: command_tree(target.partition(":")[0]) for name, target in scripts.items()}
+    assert set(scripts) == {"gentus", "gentus-bench"}
+    return {
+        "gentus": command_tree("gentus.app.cli.main"),
+        "gentus-bench": command_tree("gentus_bench.cli"),
+    }
 
 
 def flags(command: Any) -> set[str]:
@@ -139,23 +153,23 @@ def test_python_names_exist(path: Path) -> None:
     assert not unknown
 
 
-def test_the_python_of_readme_and_union_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_python_of_the_docs_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GENTUS_CACHE", str(tmp_path / "cache"))
     Path("my_lake").mkdir()
     for number, name in enumerate(("my_table.csv", "new.csv", "films.csv", "my_lake/old.csv", *"abc")):
         rows = [f"film {number} {row},{1950 + row},country {row % 5}" for row in range(12)]
         path = name if name.endswith(".csv") else f"my_lake/{name}.csv"
         Path(path).write_text("\n".join(["title,year,country", *rows]), "utf-8")
     scope: dict[str, Any] = {}
-    for path in (ROOT / "README.md", ROOT / "docs" / "UNION.md"):
+    for path in (ROOT / "docs" / "API.md", ROOT / "README.md", ROOT / "docs" / "UNION.md"):
         for code in codes(TEXTS[path]):
             if code.language == "python":
                 exec(
                     compile(code.text.replace("all.parquet", f"{path.stem}.parquet"), str(path), "exec"),
                     scope,
                 )
-    assert Path("README.parquet").exists()
-    assert Path("UNION.parquet").exists()
+    assert all(Path(f"{name}.parquet").exists() for name in ("API", "README", "UNION"))
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
@@ -166,6 +180,35 @@ def test_files_of_the_project_exist(path: Path) -> None:
             r"(?<![\w.*/-])(?:[\w/]+/)?\w+\.py\b", code.text if code.language is None else ""
         ):
             assert any(f"/{one.as_posix()}".endswith(f"/{name}") for one in there), name
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_places_exist(path: Path) -> None:
+    """Hosts that the docs name, files and folders of the project, and make's targets."""
+    hosts = set(re.findall(r"\bhttps?://([\w.:-]+)", TEXTS[path]))
+    assert hosts <= HOSTS
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.M))
+    for code in codes(TEXTS[path]):
+        assert set(re.findall(r"(?:^|`)make ([a-z-]+)", code.text, re.M)) <= targets
+        for name in re.findall(r"(?<![\w./-])(?:src|docs|tests|tools|benchmarks)/[\w./-]*", code.text):
+            assert (ROOT / name).exists(), name
+
+
+def test_places_that_the_code_names_exist() -> None:
+    files = [one for name in ("src", "benchmarks/gentus_bench") for one in (ROOT / name).rglob("*.*")]
+    texts = [one.read_text("utf-8") for one in files if one.suffix in (".py", ".js", ".html", ".css", ".svg")]
+    hosts = {host for text in texts for host in re.findall(r"\bhttps?://([\w-]+(?:\.[\w-]+)+)", text)}
+    assert hosts <= IN_CODE | {"127.0.0.1"}
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_what_is_to_be_installed_exists(path: Path) -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    for words in re.findall(r"pip install ([^`\n#]+)", TEXTS[path]):
+        for named in re.findall(r"(?:gentus|\.)\[([\w,]+)\]", words):
+            assert set(named.split(",")) <= extras.keys(), words
+        for lock in re.findall(r"-r (\S+)", words):
+            assert (ROOT / lock.rstrip(",")).exists(), words
 
 
 def anchors(text: str) -> set[str]:

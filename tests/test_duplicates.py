@@ -252,7 +252,7 @@ def test_duplicates_of_a_lake(
     assert [one["kind"] for one in found["groups"][0]["duplicates"]] == ["exact", "exact", "near"]
     gone = tmp_path / "gone"
     assert found["exact_bytes"] == sum((gone / name).stat().st_size for name in ("b.parquet", "c.csv"))
-    assert f"2 exact copies ({found['exact_bytes']:,} bytes), 2 near duplicates and 1" in printed
+    assert f"2 exact copies ({found['exact_bytes'] / 1000:.1f} kB), 2 near duplicates and 1" in printed
 
 
 def test_duplicates_follow_the_lake(lake: Path, tmp_path: Path) -> None:

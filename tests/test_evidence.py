@@ -7,14 +7,14 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
+from conftest import dense, sparse
 
 from gentus.arrays import F32
-from gentus.features import evidence as module
 from gentus.features.evidence import BLOCKS, NAMES, WIDTH, WIDTHS, Evidence, profiles
 from gentus.features.extract import KINDS, TOKEN, Features, concatenate, featurize
 from gentus.features.vocabulary import learn_vocabulary, singular_directions
 from gentus.features.weights import load_vectors
+from gentus.sparse import SparseRows
 from gentus.table import Column, Table
 
 WORDS = [
@@ -71,11 +71,7 @@ def tables_with(features: Features) -> dict[int, int]:
     return {found: len(tables) for found, tables in holders.items()}
 
 
-@pytest.mark.parametrize("few", [8192, 0])  # sums as they come, and by a sparse product
-def test_columns_are_the_sums_of_a_loop(
-    features: Features, evidence: Evidence, few: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "FEW", few)
+def test_columns_are_the_sums_of_a_loop(features: Features, evidence: Evidence) -> None:
     raw = evidence.raw(features)
     assert raw.shape == (len(features.starts) - 1, WIDTH)
     frequency, tokens = tables_with(features), load_vectors()
@@ -151,20 +147,20 @@ def test_a_vocabulary_keeps_what_most_tables_have(features: Features) -> None:
     assert sorted(-frequency[i] for i in few.ids.tolist()) == sorted(-frequency[i] for i in of_kind)[:10]
 
 
-def random_matrix(rows: int, columns: int, seed: int, decay: float = 0.8) -> sp.csr_matrix:
+def random_matrix(rows: int, columns: int, seed: int, decay: float = 0.8) -> SparseRows:
     """With singular values far enough from each other that each direction can be told."""
     random = np.random.default_rng(seed)
-    dense = random.normal(size=(rows, columns)) * (random.random((rows, columns)) < 0.3)
-    left, values, right = np.linalg.svd(dense, full_matrices=False)
+    full = random.normal(size=(rows, columns)) * (random.random((rows, columns)) < 0.3)
+    left, values, right = np.linalg.svd(full, full_matrices=False)
     values = decay ** np.arange(len(values))
-    return sp.csr_matrix((left * values @ right).astype(np.float32))
+    return sparse((left * values @ right).astype(np.float32))
 
 
 @pytest.mark.parametrize(("rows", "columns", "width"), [(30, 50, 8), (50, 30, 8), (12, 40, 12), (5, 3, 9)])
 def test_singular_directions_are_those_of_a_dense_decomposition(rows: int, columns: int, width: int) -> None:
     matrix = random_matrix(rows, columns, seed=1)
     found = singular_directions(matrix, width, seed=0, rounds=3)
-    expected = np.linalg.svd(matrix.toarray().astype(np.float64))[2][:width].T
+    expected = np.linalg.svd(dense(matrix).astype(np.float64))[2][:width].T
     width = min(width, rows, columns)
     assert found.shape == (columns, width)
     signs = np.sign((found * expected[:, :width]).sum(0))
@@ -174,13 +170,13 @@ def test_singular_directions_are_those_of_a_dense_decomposition(rows: int, colum
 def test_one_round_finds_the_leading_directions_of_a_larger_matrix() -> None:
     matrix = random_matrix(200, 300, seed=2)
     found = singular_directions(matrix, 10, seed=0)
-    expected = np.linalg.svd(matrix.toarray().astype(np.float64))[2][:10].T
+    expected = np.linalg.svd(dense(matrix).astype(np.float64))[2][:10].T
     assert np.abs((found * expected).sum(0)) == pytest.approx(1, abs=1e-3)
 
 
 def test_every_round_finds_more_where_singular_values_hardly_fall() -> None:
     matrix = random_matrix(200, 300, seed=2, decay=0.99)
-    best = float((np.linalg.svd(matrix.toarray())[1][:10] ** 2).sum())
+    best = float((np.linalg.svd(dense(matrix))[1][:10] ** 2).sum())
 
     def share(rounds: int) -> float:
         found = singular_directions(matrix, 10, seed=0, rounds=rounds)
@@ -194,15 +190,15 @@ def test_every_round_finds_more_where_singular_values_hardly_fall() -> None:
 
 def test_copies_of_tables_make_no_directions_of_rounding_errors() -> None:
     some = random_matrix(10, 80, seed=3)
-    found = singular_directions(sp.csr_matrix(sp.vstack([some, some, some])), 30, seed=0)
+    found = singular_directions(sparse(np.vstack([dense(some)] * 3)), 30, seed=0)
     assert np.linalg.norm(found, axis=0) == pytest.approx([1] * 10 + [0] * 20, abs=1e-3)
-    expected = np.linalg.svd(some.toarray(), full_matrices=False)[2]
+    expected = np.linalg.svd(dense(some), full_matrices=False)[2]
     assert found @ found.T == pytest.approx(expected.T @ expected, abs=1e-3)
 
 
 def test_nothing_has_no_directions() -> None:
-    assert singular_directions(sp.csr_matrix((4, 6), dtype=np.float32), 3, seed=0).shape == (6, 0)
-    assert singular_directions(sp.csr_matrix((0, 6), dtype=np.float32), 3, seed=0).shape == (6, 0)
+    assert singular_directions(sparse(np.zeros((4, 6), np.float32)), 3, seed=0).shape == (6, 0)
+    assert singular_directions(sparse(np.zeros((0, 6), np.float32)), 3, seed=0).shape == (6, 0)
 
 
 @pytest.mark.parametrize("names", [True, False])

@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import duckdb
 import openpyxl
@@ -25,8 +25,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
-from gentus.lake import Limits, Source, Unreadable, read, scan
-from gentus.lake.formats.text import guess_dialect, parse
+from gentus.lake import Frame, Limits, Source, Unreadable, read, scan
+from gentus.lake.formats.dialect import guess_dialect, parse
 from gentus.lake.full import text as whole_text
 from gentus.lake.full.open import open_full
 from gentus.lake.full.rows import FullTable, Tally
@@ -150,7 +150,7 @@ def test_frames(duck: duckdb.DuckDBPyConnection) -> None:
     whole = full_frame(mixed, duck, Limits())
     assert (whole.names, rows_of(whole, duck)) == (["a", "a_2"], [("1", "x"), ("y", "2.5")])
     with pytest.raises(Unreadable, match="a list is no table"):
-        full_frame([1], duck, Limits())
+        full_frame(cast(Frame, [1]), duck, Limits())
 
 
 # --- text ----------------------------------------------------------------------------------------------
@@ -194,7 +194,9 @@ def test_a_stray_quote_does_not_swallow_the_rest(
 def test_encodings_that_show_late(tmp_path: Path, duck: duckdb.DuckDBPyConnection) -> None:
     plain = b"a,b\n" + (b"x" * 99 + b",y\n") * 12_000
     _, rows, tally = text_file(tmp_path / "a.csv", duck, plain + b"caf\xe9,z\n")
-    assert (rows[-1], tally.undecoded) == (("café", "z"), 1)
+    assert (rows[-1], tally.undecoded) == (("café", "z"), 0)  # the end of a file is sampled, too
+    _, rows, tally = text_file(tmp_path / "c.csv", duck, plain[:300_000] + b",\ncaf\xe9,z\n" + plain[4:])
+    assert (("café", "z") in rows, tally.undecoded) == (True, 1)  # further on than the head, in no block
     _, rows, tally = text_file(tmp_path / "b.csv", duck, b"\xc3\xbc,b\n" + plain[4:] + b"caf\xe9,\0z\n")
     assert (rows[-1], tally.undecoded) == (("caf\ufffd", "z"), 1)
 
@@ -216,7 +218,7 @@ def test_text_is_cut_as_the_sampled_reader_does(
     path = tmp_path / "a.csv"
     path.write_bytes(text.getvalue().encode())
     try:
-        whole = opened(path, duck)
+        whole = open_full(Source(path.name, path, None, 0, 0, header="yes"), duck)
     except Unreadable:
         return
     _, *body = parse(text.getvalue(), guess_dialect(text.getvalue()).dialect)

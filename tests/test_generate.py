@@ -6,16 +6,15 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
 
+from gentus.arrays import F32, I64
 from gentus.identifiers.codebooks import Codebooks
-from gentus.search.beam import Decoder
-from gentus.search.generate import Decoding, Prior, Ranking, generate, paths
-from gentus.search.overlay import apply_delta
-from gentus.search.trie import Trie, build_trie
+from gentus.retrieval.beam import Decoder
+from gentus.retrieval.generate import Decoding, Prior, Ranking, generate, paths
+from gentus.retrieval.overlay import apply_delta
+from gentus.retrieval.trie import Trie, build_trie
 from gentus.settings import Softmax
 from gentus_bench.experiments.unconstrained import generate_unconstrained
 
@@ -29,19 +28,19 @@ class Recurrent:
     def __init__(self, seed: int, size: int, queries: list[int]) -> None:
         random = np.random.default_rng(seed)
         self.write, self.turn, self.read, starts = (
-            torch.from_numpy(random.normal(size=shape))
+            random.normal(size=shape).astype(np.float32)
             for shape in ((size, WIDTH), (WIDTH, WIDTH), (WIDTH, size), (8, WIDTH))
         )
         self.state = starts[queries]
         self.rows = 0
 
-    def begin(self) -> Tensor:
+    def begin(self) -> F32:
         self.rows += len(self.state)
         return self.state @ self.read
 
-    def step(self, parent: Tensor, symbols: Tensor) -> Tensor:
+    def step(self, parent: I64, symbols: I64) -> F32:
         self.rows += len(parent)
-        self.state = torch.tanh(self.state[parent] @ self.turn + self.write[symbols])
+        self.state = np.tanh(self.state[parent] @ self.turn + self.write[symbols])
         return self.state @ self.read
 
 
@@ -75,8 +74,8 @@ class World:
         logits = scorer.begin()
         for position, symbol in enumerate(prefix):
             valid = self.allowed(prefix[:position]) if softmax == "children" else list(range(self.eos + 1))
-            total += float(logits[0, symbol] - logits[0, valid].logsumexp(0))
-            logits = scorer.step(torch.zeros(1, dtype=torch.int64), torch.tensor([symbol]))
+            total += float(logits[0, symbol] - np.logaddexp.reduce(logits[0, valid]))
+            logits = scorer.step(np.zeros(1, np.int64), np.array([symbol]))
         return total
 
     def distance(self, query: int, prefix: tuple[int, ...]) -> float:

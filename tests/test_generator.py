@@ -14,13 +14,13 @@ from test_serialize import sentence_pieces
 from torch import Tensor
 from transformers import T5Model
 
-from gentus.features.bert import CheckpointError
-from gentus.generator.decoding import DecodingSession
+from gentus.errors import CheckpointError
 from gentus.generator.model import Generator, Inputs
+from gentus.generator.session import DecodingSession
 from gentus.generator.training import Batch, Epochs, RunOptions, TrainingReport, batch_loss, train
 from gentus.identifiers.semantic_ids import assign_suffixes
-from gentus.search.generate import Decoding, generate, paths
-from gentus.search.trie import build_trie
+from gentus.retrieval.generate import Decoding, generate, paths
+from gentus.retrieval.trie import build_trie
 from gentus.settings import GeneratorSettings, TrainingSettings
 from gentus.table import Column, Table
 
@@ -133,14 +133,14 @@ def test_steps_say_what_whole_targets_say(modes: Modes, mode: int) -> None:
         for place in range(LEVELS + 2):
             with torch.no_grad():
                 whole = generator.logits(memory, owner, torch.nn.functional.pad(said, (0, 1), value=-1))
-            assert torch.allclose(found, whole[:, -1], atol=1e-4)
+            assert np.allclose(found, whole[:, -1], atol=1e-4)
             assert torch.equal(session.owner, owner)
             if place == LEVELS + 1:
                 break
             parent = torch.from_numpy(random.integers(0, len(owner), (7, 2, 5)[place % 3]))
             low, high = (0, CODES) if place < LEVELS else (CODES, END)
             symbols = torch.from_numpy(random.integers(low, high, len(parent)))
-            found = session.step(parent, symbols)
+            found = session.step(parent.numpy(), symbols.numpy())
             owner, said = owner[parent], torch.cat([said[parent], symbols[:, None]], 1)
 
 
@@ -166,7 +166,7 @@ def test_beam_search_sums_what_targets_score() -> None:
 def test_a_session_begins_and_ends() -> None:
     generator = make()
     session = DecodingSession(generator, generator.encode(queries(generator)))
-    one = torch.zeros(1, dtype=torch.long)
+    one = np.zeros(1, np.int64)
     with pytest.raises(RuntimeError, match="begin first"):
         session.step(one, one)
     session.begin()
@@ -211,29 +211,6 @@ def test_padding_changes_nothing(modes: Modes) -> None:
                 generator.encode(one), torch.zeros(1, dtype=torch.long), targets(3)[i : i + 1]
             )
             assert torch.allclose(together[i], alone[0], atol=1e-4)
-
-
-def test_what_was_saved_is_what_is_loaded(modes: Modes, tmp_path: Path) -> None:
-    for number, settings in enumerate(modes):
-        generator, folder = make(settings, opinion=0.5), tmp_path / str(number)
-        generator.save(folder)
-        again = Generator.load(folder)
-        inputs = queries(again)
-        first, second = (g.logits(g.encode(inputs), OWNER, targets()) for g in (generator, again))
-        assert torch.equal(first, second)
-        assert again.settings == settings
-        assert again.symbols == END + 1
-        assert not {path.suffix for path in folder.rglob("*") if path.is_file()} - {".json", ".safetensors"}
-
-
-def test_a_damaged_generator_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match=r"could not be loaded .* Train it again"):
-        Generator.load(tmp_path)
-    make().save(tmp_path)
-    weights = tmp_path / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:1000])
-    with pytest.raises(CheckpointError, match="Train it again"):
-        Generator.load(tmp_path)
 
 
 def test_settings_that_make_no_sense_are_refused() -> None:
@@ -449,6 +426,6 @@ def test_training_says_what_is_wrong() -> None:
 def test_a_sharp_start_is_the_distance_to_the_codewords() -> None:
     generator = Generator.create(SMALL, codewords(), SUFFIXES, STATES).start_as_prior(4.0)
     inputs = queries(generator)
-    logits = DecodingSession(generator, generator.encode(inputs)).begin()[:, :CODES]
+    logits = torch.from_numpy(DecodingSession(generator, generator.encode(inputs)).begin()[:, :CODES])
     distance = ((inputs.latents[:, None] - codewords()[0]) ** 2).sum(2)
     assert torch.allclose(logits.log_softmax(1), (-2 * distance).log_softmax(1), atol=1e-4)

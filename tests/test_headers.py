@@ -111,7 +111,11 @@ def test_a_first_row_that_looks_like_data_is_told(lake: Path, tmp_path: Path) ->
     _, err = run("index", lake, "-o", index)
     assert "3 tables have a first row that looks like data" in err
     assert all(f"  {name}: its first row looks like data: 4 cells, 2 numbers" in err for name in raw)
-    assert '[[files]] path = "raw/films_0.csv" header = "no"' in err
+    rule = '  [[files]]\n  path = "raw/films_0.csv"\n  header = "yes"\n'
+    assert rule in err
+    (lake / "gentus.toml").write_text(rule)  # as it is printed
+    assert json.loads(run("sync", index, "--dry-run", "--json")[0])["reread"] == ["raw/films_0.csv"]
+    (lake / "gentus.toml").unlink()
     listed = json.loads(run("info", index, "--headers", "--json")[0])["headers"]
     assert [one["name"] for one in listed] == raw
     assert "3 look like data: see --headers" in run("info", index)[0]
@@ -137,7 +141,7 @@ def test_a_first_row_that_looks_like_data_is_told(lake: Path, tmp_path: Path) ->
     assert "header      no" in run("describe", index, raw[0])[0]
     # A lake of one file has no folder for rules.
     _, err = run("index", query, "-o", tmp_path / "one.index")
-    assert f"If it has no header: gentus sync {tmp_path / 'one.index'} --header no" in err
+    assert f"If it is the header: gentus sync {tmp_path / 'one.index'} --header yes" in err
 
 
 TRUE_HEADERS = {

@@ -32,6 +32,7 @@ from gentus.index.catalogue.database import connect
 from gentus.index.check import check
 from gentus.index.feature_cache import read_chunk
 from gentus.index.folder import IndexFolderError, Layout, write_config
+from gentus.retrieval.trie import Trie
 
 __all__ = ["run"]
 SEED = os.environ.get("HOSTILE_SEED", "0")
@@ -112,7 +113,7 @@ NAMES = (
     "catalogue.sqlite",
     "model-1.safetensors",
     "write.lock",
-    *(f"trie-1/{name}.npy" for name in gentus.search.trie.Trie.__dataclass_fields__),
+    *(f"trie-1/{name}.npy" for name in Trie.__dataclass_fields__),
     "cache/features-000000.npz",
     "cache/features-000001.npz",
 )

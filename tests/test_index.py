@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, Unpack, cast
 
+import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -32,6 +33,7 @@ from gentus.index.catalogue import Catalogue, Entry
 from gentus.index.folder import IndexFolderError, Layout, next_generation, read_config, write_lock
 from gentus.index.hits import Hit
 from gentus.index.index import Index
+from gentus.index.queries import QueryInput
 from gentus.lake import Limits, Source, Unreadable, reader
 from gentus.lake.sandbox import pool as parallel
 from gentus.neighbours import graph as neighbours
@@ -119,18 +121,26 @@ def test_answers_are_of_the_querys_subject_and_never_the_query(index: Index) -> 
         lambda rows, folder: pa.table(
             dict(zip(rows[0], map(list, zip(*rows[1:], strict=True)), strict=True))
         ),
+        lambda rows, folder: pl.DataFrame(rows[1:], schema=rows[0], orient="row").lazy(),
+        lambda rows, folder: pa.table(
+            dict(zip(rows[0], map(list, zip(*rows[1:], strict=True)), strict=True))
+        ).to_reader(),
+        lambda rows, folder: duckdb.connect().read_csv(str(write_table(folder / "new.csv", rows))),
     ],
-    ids=["csv", "str", "parquet", "jsonl", "gzip", "polars", "pandas", "arrow"],
+    ids=[
+        *("csv", "str", "parquet", "jsonl", "gzip", "polars", "pandas", "arrow"),
+        *("lazy", "stream", "duckdb"),
+    ],
 )
 def test_any_kind_of_table_is_a_query(
-    index: Index, tmp_path: Path, make: Callable[[list[list[str]], Path], object]
+    index: Index, tmp_path: Path, make: Callable[[list[list[str]], Path], QueryInput]
 ) -> None:
     hits = index.search(make(rows_of("birds", 99), tmp_path), k=SLICES)
     assert sum(subject_of(hit.table) == "birds" for hit in hits) >= SLICES - 1
 
 
 def test_several_queries_give_several_answers(index: Index, lake: Path) -> None:
-    paths = [lake / "fish_0.csv", str(lake / "tools_0.csv")]
+    paths: list[QueryInput] = [lake / "fish_0.csv", str(lake / "tools_0.csv")]
     both = index.search(paths, k=3)
     assert [subject_of(hits[0].table) for hits in both] == ["fish", "tools"]
     assert index.search([]) == []
@@ -178,7 +188,7 @@ def test_what_cannot_be_a_query_says_why(index: Index, tmp_path: Path) -> None:
         (tmp_path / "empty.csv", "empty"),
         (tmp_path / "none.csv", "no file"),
         (tmp_path, "folder"),
-        (42, "int is no table"),
+        (cast(QueryInput, 42), "int is no table"),
         (pl.DataFrame({"a": []}), "no rows"),
     ):
         with pytest.raises(Unreadable, match=reason):
@@ -472,7 +482,7 @@ def test_a_reader_follows_a_switch_that_happens_while_it_opens(
     build(small, tmp_path / "index").close()
     answers = [stale]
     monkeypatch.setattr(
-        "gentus.index.index.read_config", lambda layout: answers.pop() if answers else read_config(layout)
+        "gentus.index.opened.read_config", lambda layout: answers.pop() if answers else read_config(layout)
     )
     with gentus.open(tmp_path / "index") as index:
         assert index.config.generation == 2

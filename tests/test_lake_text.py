@@ -4,6 +4,7 @@ import io
 import logging
 import random
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gentus.lake import Limits, Unreadable, read_path
+from gentus.lake import Limits, Unreadable, read, read_path
+from gentus.lake.reader import only_table
 from gentus.table import EMPTY, Table
 from gentus_bench.processes import resident_bytes
 
@@ -71,9 +73,13 @@ def test_other_suffixes(tmp_path: Path, suffix: str) -> None:
 
 
 def test_first_row_is_the_header_unless_it_is_said_otherwise(tmp_path: Path) -> None:
-    table = read_path(put(tmp_path / "a.csv", "1,2\n3,4\n5,6\n"))
+    path = put(tmp_path / "a.csv", "1,2\n3,4\n5,6\n")
+    table = read(replace(only_table(path), header="yes"))
     assert by_name(table) == {"1": ["3", "5"], "2": ["4", "6"]}
     assert table.rows == 2
+    table = read_path(path)  # it looks like data, and no row of data is lost
+    assert by_name(table) == {"column_1": ["1", "3", "5"], "column_2": ["2", "4", "6"]}
+    assert table.doubt
 
 
 def test_header_over_several_lines_empty_and_repeated(tmp_path: Path) -> None:
@@ -183,9 +189,9 @@ def test_enormous_cells_and_many_columns(tmp_path: Path, caplog: pytest.LogCaptu
     wide += (",".join("1" for _ in range(10_000)) + "\n") * 30
     with caplog.at_level(logging.INFO, "gentus.lake"):
         table = read_path(put(tmp_path / "b.csv", wide))
-    assert len(table.columns) == 2048
+    assert len(table.columns) == 4096
     assert table.rows == 30
-    assert "7952 columns" in caplog.text
+    assert "5904 columns" in caplog.text
 
 
 def test_limits(tmp_path: Path) -> None:
@@ -273,3 +279,30 @@ def test_damaged_zstd_files_leave_nothing_in_memory(tmp_path: Path) -> None:
 
     before = read_often(20)
     assert read_often(300) - before < 8 << 20
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ('"a","b"\n"1","x"\n"2" ,"y"\n"3","z"\n', [["1", "x"], ["2", "y"], ["3", "z"]]),
+        ('"a";"b"\n"1";"x; y"\n"2";"5"" pipe" \n"3";"z"\n', [["1", "x; y"], ["2", '5" pipe'], ["3", "z"]]),
+        ('"a","b"\n' + '"1","x"\n' * 9 + '"2",5" pipe\n', [["1", "x"]] * 9 + [["2", '5" pipe']]),
+        ("'a','b'\n'1','x'\n'2','y, z'\n", [["1", "x"], ["2", "y, z"]]),
+        ("a,b\n1,5\"\n2,7\"\n3,'9'\n", [["1", '5"'], ["2", '7"'], ["3", "'9'"]]),
+        ("a,b\n1,'tis\n2,o'clock\n", [["1", "'tis"], ["2", "o'clock"]]),
+    ],
+)
+def test_one_stray_quote_leaves_the_others_what_they_are(
+    tmp_path: Path, text: str, rows: list[list[str]]
+) -> None:
+    table = read_path(put(tmp_path / "a.csv", text))
+    assert by_name(table) == expected([["a", "b"], *rows])
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+@pytest.mark.parametrize("rows", [1, 2, 30])
+def test_a_quoted_file_whose_last_column_is_empty(tmp_path: Path, delimiter: str, rows: int) -> None:
+    lines = [["name", ""], *([f"n{at}", ""] for at in range(rows))]
+    text = "".join(delimiter.join(f'"{cell}"' for cell in line) + "\n" for line in lines)
+    table = read_path(put(tmp_path / "a.csv", text))
+    assert by_name(table) == {"name": [f"n{at}" for at in range(rows)]}

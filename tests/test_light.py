@@ -1,21 +1,24 @@
-"""Without labels nothing of torch is needed, and results do not depend on how many cores there are."""
+"""Without labels neither torch nor SciPy is needed, and results do not depend on how many cores there are."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conftest import make_lake, rows_of, write_pairs, write_table
+from conftest import HASTY, SMALL_GENERATOR, make_lake, rows_of, subject_of, write_pairs, write_table
 
 import gentus
+from gentus.extras import install_extra
 from gentus.index.folder import Layout
 
 # A name in `sys.modules` that is None cannot be imported; `find_spec` looks there, too.
-WITHOUT = "import sys\nsys.modules.update(dict.fromkeys(['torch', 'transformers']))\n"
+WITHOUT = "import sys\nsys.modules.update(dict.fromkeys(['scipy', 'torch', 'transformers']))\n"
 # As where they are not installed: no finder knows them.
 HIDDEN = """
 import sys
@@ -28,12 +31,12 @@ class Hiding:
         return getattr(self.finder, name)
 
     def find_spec(self, name, path=None, target=None):
-        hidden = name.split(".")[0] in ("torch", "transformers")
+        hidden = name.split(".")[0] in ("scipy", "torch", "transformers")
         return None if hidden else self.finder.find_spec(name, path, target)
 
 sys.meta_path[:] = map(Hiding, sys.meta_path)
 """
-LOADED = "{name for name in ('torch', 'transformers') if sys.modules.get(name) is not None}"
+LOADED = "{name for name in ('scipy', 'torch', 'transformers') if sys.modules.get(name) is not None}"
 
 
 def python(code: str, *arguments: object, threads: int = 1) -> subprocess.CompletedProcess[str]:
@@ -87,7 +90,7 @@ assert not loaded, loaded
 """.replace("LOADED", LOADED)
 
 
-@pytest.mark.parametrize("hidden", ["", WITHOUT, HIDDEN], ids=["installed", "none", "hidden"])
+@pytest.mark.parametrize("hidden", ["", HIDDEN], ids=["installed", "hidden"])
 def test_an_index_lives_without_torch(lake: Path, tmp_path: Path, hidden: str) -> None:
     new = write_table(lake / "fish_new.csv", rows_of("fish", 40))
     new = new.rename(tmp_path / "fish_new.csv")
@@ -103,7 +106,7 @@ import gentus.index.build as gentus_reading
 gentus_reading.read_lake = lambda *_: read.append(1)
 gentus_reading.load_groundtruth = lambda *_: read.append(2)
 try:
-    gentus.build(sys.argv[1], sys.argv[2], labels=sys.argv[3])
+    gentus.build(sys.argv[1], sys.argv[2], labels=sys.argv[3], preset="trained")
 except ModuleNotFoundError as error:
     print(error)
 assert not read, read
@@ -111,35 +114,34 @@ assert not read, read
 
 
 @pytest.mark.parametrize("hidden", [WITHOUT, HIDDEN], ids=["none", "hidden"])
-def test_labels_without_torch_are_refused_before_anything_is_read(
+def test_a_generator_without_torch_is_refused_before_anything_is_read(
     lake: Path, tmp_path: Path, hidden: str
 ) -> None:
     labels = write_pairs(tmp_path / "labels.csv", [("fish_0.csv", "deep/er/fish_1.csv")])
     ran = python(hidden + REFUSED, lake, tmp_path / "index", labels)
     assert ran.returncode == 0, ran.stderr
-    assert "pip install 'gentus[train]'" in ran.stdout
+    assert install_extra("train") in ran.stdout
     assert "torch" in ran.stdout
     assert not (tmp_path / "index").exists()
     command = hidden + "from gentus.app.cli.main import main\nmain()\n"
-    ran = python(command, "index", lake, "-o", tmp_path / "index", "--labels", labels)
+    ran = python(command, "index", lake, "-o", tmp_path / "index", "--labels", labels, "--preset", "trained")
     assert (ran.returncode, ran.stdout) == (1, "")
-    assert "pip install 'gentus[train]'" in ran.stderr
+    assert install_extra("train") in ran.stderr
     assert "Traceback" not in ran.stderr
     assert not (tmp_path / "index").exists()
 
 
-@pytest.mark.parametrize("hidden", [WITHOUT, HIDDEN], ids=["none", "hidden"])
-def test_a_refit_with_labels_without_torch_leaves_the_index_as_it_was(
-    lake: Path, tmp_path: Path, hidden: str
-) -> None:
+def test_a_ranking_is_learnt_from_labels_without_torch(lake: Path, tmp_path: Path) -> None:
     gentus.build(lake, tmp_path / "index", workers=1).close()
-    before = contents(tmp_path / "index")
     labels = write_pairs(tmp_path / "labels.csv", [("fish_0.csv", "deep/er/fish_1.csv")])
-    command = hidden + "from gentus.app.cli.main import main\nmain()\n"
+    command = WITHOUT + "from gentus.app.cli.main import main\nmain()\n"
     ran = python(command, "refit", tmp_path / "index", "--labels", labels)
-    assert ran.returncode == 1
-    assert "pip install 'gentus[train]'" in ran.stderr
-    assert contents(tmp_path / "index") == before
+    assert ran.returncode == 0, ran.stderr
+    with gentus.open(tmp_path / "index") as index:
+        facts = index.info()
+        assert facts["labels"]["pairs"] == 1
+        assert facts["labels"]["ranking"]["chosen"] == "prior"  # one query cannot validate anything
+        assert facts["encoder"] == "closed form"
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -162,11 +164,11 @@ print(json.dumps([[hit.table, hit.score] for hit in hits]))
 
 
 def test_cores_do_not_change_a_byte(tmp_path: Path) -> None:
-    """With one BLAS thread and with two, with one reading process and with two, in two processes each."""
+    """With one BLAS thread and reading process and with two, and once more."""
     lake = make_lake(tmp_path / "lake", slices=24)  # enough for products that BLAS would cut in parts
     query = write_table(tmp_path / "query.csv", rows_of("fish", 90))
     made, answers = [], []
-    for number, (threads, workers) in enumerate([(1, 1), (2, 1), (2, 2), (1, 1)]):
+    for number, (threads, workers) in enumerate([(1, 1), (2, 2), (1, 1)]):
         folder = tmp_path / f"index {number}"
         ran = python(BUILD, lake, folder, query, workers, threads=threads)
         assert ran.returncode == 0, ran.stderr
@@ -176,3 +178,78 @@ def test_cores_do_not_change_a_byte(tmp_path: Path) -> None:
         assert other.keys() == made[0].keys()
         assert [name for name in other if other[name] != made[0][name]] == []
     assert all(answer == answers[0] for answer in answers)
+
+
+LABELLED_LIFE = """
+import sys
+from pathlib import Path
+import gentus
+lake, folder, new, query, truth = map(Path, sys.argv[1:])
+with gentus.open(folder) as index:
+    assert index.info()["generator"]["shipped"]
+    hits = index.search(query, k=3, explain=True)
+    assert hits[0].alignment and hits[0].generator is not None
+    assert len(index.search([query, query], k=3)) == 2
+    assert index.add([new]).added
+    assert index.remove([str(new)]).removed
+    new.rename(lake / "other name.csv")
+    assert index.sync().added
+    index.compact()
+    assert list(index.search_many([query], k=3, workers=1))
+from typer.testing import CliRunner
+from gentus.app.cli import main as cli
+commands = [
+    ["search", str(folder), str(query), "--json"],
+    ["eval", str(folder), "--groundtruth", str(truth), "-k", "3"],
+    ["info", str(folder)],
+    ["check", str(folder)],
+    ["align", str(folder), str(query), "fish_0.csv"],
+    ["union", str(folder), str(query), "-o", str(folder.parent / "out.csv")],
+    ["groups", str(folder)],
+    ["sync", str(folder)],
+]
+for command in commands:
+    ran = CliRunner().invoke(cli.app, command)
+    assert ran.exit_code == 0, (command, ran.output, ran.exception)
+from gentus.app.serve.app import make_app
+from gentus.app.serve.server import Server
+from gentus.app.serve.index_handle import IndexHandle
+from gentus.app.serve.settings import Settings
+from fastapi.testclient import TestClient
+app = make_app(Server(IndexHandle(folder), Settings()))
+with TestClient(app, base_url="http://localhost") as client:
+    found = client.get("/api/search", params={"table": "fish_0.csv", "k": 3})
+    assert found.status_code == 200, found.text
+loaded = LOADED
+assert not loaded, loaded
+import json
+print(json.dumps([[hit.table, hit.generated, hit.generator] for hit in hits]))
+""".replace("LOADED", LOADED)
+
+
+@pytest.fixture(scope="module")
+def labelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A lake, labels, and an index with a generator."""
+    root = tmp_path_factory.mktemp("labelled")
+    lake = make_lake(root / "lake", ["cities", "fish", "films"], 6)
+    names = sorted(str(path.relative_to(lake)) for path in lake.rglob("*") if path.is_file())
+    pairs = [(a, b) for a in names for b in names if a != b and subject_of(a) == subject_of(b)]
+    labels = write_pairs(root / "labels.csv", pairs)
+    settings = replace(HASTY, generation=replace(SMALL_GENERATOR, always=True))
+    gentus.build(lake, root / "index", labels, settings=settings, workers=1).close()
+    return root
+
+
+def test_an_index_with_a_generator_lives_without_torch(labelled: Path, tmp_path: Path) -> None:
+    query = write_table(tmp_path / "query.csv", rows_of("fish", 41))
+    with gentus.open(labelled / "index") as index:
+        expected = [[hit.table, hit.generated, hit.generator] for hit in index.search(query, k=3)]
+    shutil.copytree(labelled, tmp_path / "home")
+    lake, folder = tmp_path / "home" / "lake", tmp_path / "home" / "index"
+    new = write_table(tmp_path / "fish_new.csv", rows_of("fish", 40))
+    ran = python(
+        f"{HIDDEN}import gentus\ngentus.open({str(folder)!r}).sync({str(lake)!r})\n" + LABELLED_LIFE,
+        *(lake, folder, new, query, labelled / "labels.csv"),
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(ran.stdout.splitlines()[-1]) == expected

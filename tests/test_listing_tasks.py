@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from gentus.lake import Skipped, Source, listing_tasks, scan
+from gentus.lake.exclude import NOTHING
 from gentus.lake.listing_tasks import ListingResult, ListingTask, run_listing
 
 
@@ -22,7 +23,7 @@ def merged(root: Path) -> tuple[list[Source | Skipped], int]:
         item = line.popleft()
         if isinstance(item, ListingTask):
             count += 1
-            line.extendleft(reversed(run_listing(root, item)))
+            line.extendleft(reversed(run_listing(root, NOTHING, item)))
         else:
             items.append(item)
     return items, count
@@ -70,7 +71,7 @@ def test_folders_of_any_depth(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_went_away_is_named(tmp_path: Path) -> None:
-    (item,) = run_listing(tmp_path, ListingTask(tmp_path / "gone", "gone/"))
+    (item,) = run_listing(tmp_path, NOTHING, ListingTask(tmp_path / "gone", "gone/"))
     assert isinstance(item, Skipped)
     assert item.name == "gone"
     assert "no longer there" in item.reason

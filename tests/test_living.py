@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import HASTY, QUICK, SMALL_GENERATOR, make_lake, rows_of, subject_of, write_pairs, write_table
+from conftest import HASTY, QUICK, make_lake, rows_of, subject_of, write_pairs, write_table
 from test_cli import Run, run
 
 import gentus
@@ -34,7 +34,7 @@ from gentus.index.stages import draw_sample
 from gentus.index.updater import Changes
 from gentus.lake import Source, as_location
 from gentus.progress import Progress
-from gentus.search.overlay import Overlay
+from gentus.retrieval.overlay import Overlay
 from gentus.table import Table
 
 __all__ = ["run"]
@@ -140,7 +140,7 @@ def test_a_table_is_coded_the_same_beside_any_others(tmp_path: Path, labelled: b
     near = [(a, b) for a, b in pairwise(names) if subject_of(a) == subject_of(b)]
     labels = write_pairs(tmp_path / "labels.csv", near) if labelled else None
     # Without labels, tables that the fit sees are placed by the neighbour graph; so it sees few of them.
-    settings = replace(HASTY, fit_columns=HASTY.fit_columns if labelled else 100)
+    settings = replace(HASTY, network=labelled, fit_columns=HASTY.fit_columns if labelled else 100)
     with gentus.build(lake, tmp_path / "index", labels, settings=settings, workers=1) as index:
         fitted = set() if labelled else {index.catalogue.tables.names([t])[t].name for t in _fitted(index)}
         copy: dict[str, str] = {}
@@ -178,10 +178,10 @@ def test_everything_can_go_and_come_back(lake: Path, path: Path) -> None:
     with gentus.open(path) as index:
         names = index.tables()
         index.remove(names)
-        assert (len(index), index.search(lake / "fish_0.csv")) == (0, [])
+        assert (len(index), list(index.search(lake / "fish_0.csv"))) == (0, [])
         assert index.info()["drift"]["refit_advised"] is False  # twelve tables say nothing
         index.compact()
-        assert (len(index), index.search(lake / "fish_0.csv")) == (0, [])
+        assert (len(index), list(index.search(lake / "fish_0.csv"))) == (0, [])
         assert check(path) == []
         index.add(lake)
         assert index.tables() == names
@@ -260,7 +260,8 @@ def test_sync_follows_a_lake(lake: Path, path: Path, monkeypatch: pytest.MonkeyP
         # A table that was there and cannot be read any more is not an answer any more.
         (lake / "films_0.csv").write_bytes(b"")
         lost = index.sync()
-        assert list(lost.unreadable) == ["broken.parquet", "films_0.csv"]
+        assert list(lost.unreadable) == ["films_0.csv", "broken.parquet"]  # new ones first
+        assert lost.still_unreadable == 1
         assert (lost.removed, lost.added, lost.replaced) == (["films_0.csv"], [], [])
         assert "films_0.csv" not in index.tables()
         assert check(path) == []
@@ -268,6 +269,7 @@ def test_sync_follows_a_lake(lake: Path, path: Path, monkeypatch: pytest.MonkeyP
         write_table(lake / "films_0.csv", rows_of("films", 0))
         foreseen = index.sync(dry_run=True)
         assert (len(foreseen), list(foreseen.unreadable)) == (0, ["broken.parquet", "films_0.csv"])
+        assert foreseen.still_unreadable == 2
         found = index.sync()
         assert (found.added, found.replaced, list(found.unreadable)) == (
             ["films_0.csv"],
@@ -440,8 +442,7 @@ def test_refit_reads_what_the_cache_has_lost(lake: Path, path: Path, run: Run) -
         assert len(index) == 11
 
 
-def test_refit_keeps_the_labels_it_was_built_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(building, "GenerationSettings", lambda: SMALL_GENERATOR)
+def test_refit_keeps_the_labels_it_was_built_with(tmp_path: Path) -> None:
     lake = make_lake(tmp_path / "lake", subjects=("cities", "fish", "films"), slices=4)
     names = sorted(p.relative_to(lake).as_posix() for p in lake.rglob("*") if p.is_file())
     pairs = [(a, b) for a in names for b in names if a != b and subject_of(a) == subject_of(b)]
@@ -450,8 +451,8 @@ def test_refit_keeps_the_labels_it_was_built_with(tmp_path: Path, monkeypatch: p
     labels.unlink()
     with building.refit(tmp_path / "index", time_budget=1) as index:
         assert index.info()["labels"]["pairs"] == len(pairs)
-        assert index.config.report.generator is not None  # labels were given, and a build with them has one
-        assert index.config.feedback == 0  # labels say what was meant
+        assert index.info()["labels"]["ranking"]["training_queries"] == len(names) - 1  # one validates
+        assert index.config.report.generator is None  # as in the build
 
 
 # --- check and repair ----------------------------------------------------------------------------------
@@ -553,6 +554,27 @@ def test_the_commands_of_a_living_index(lake: Path, path: Path, run: Run, tmp_pa
     assert ran.out == "+ fish_50.csv\n"
     assert "nothing.csv: there is no such file" in ran.err
     assert "1 added, 0 replaced, 0 removed, 0 unchanged, 1 unreadable" in ran.err
+    (lake / "broken.parquet").write_bytes(b"PAR1 no")
+    (lake / "empty.csv").touch()
+    ran = run("sync", path)
+    assert "broken.parquet: " in ran.err
+    assert "13 unchanged, 2 unreadable (" in ran.err
+    (lake / "broken.parquet").touch()  # another date, and the same problem
+    ran = run("sync", path)
+    assert len(ran.err.splitlines()) == 1
+    assert "13 unchanged, 2 unreadable as before (" in ran.err
+    (lake / "empty.csv").write_text("a,b\n")
+    ran = run("sync", path)
+    assert ran.err.startswith("empty.csv: it has a header row and no rows under it\n")
+    assert "13 unchanged, 1 unreadable, 1 unreadable as before (" in ran.err
+    assert "2 unreadable as before, which sync would try again" in run("sync", path, "--dry-run").err
+    told = run("sync", path, "--json").json()
+    assert (set(told["unreadable"]), told["still_unreadable"]) == ({"broken.parquet", "empty.csv"}, 2)
+    ran = run("add", path, lake / "empty.csv")  # a file that is named is told of in any case
+    assert (ran.code, "empty.csv: it has a header row" in ran.err) == (1, True)
+    for name in ("broken.parquet", "empty.csv"):
+        (lake / name).unlink()
+    assert run("sync", path).code == 0
     ran = run("remove", path, "fish_50.csv")
     assert ran.out == "- fish_50.csv\n"
     assert ran.err.startswith("1 removed, 12 left (")

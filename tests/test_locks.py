@@ -19,7 +19,9 @@ ROOT = Path(__file__).parent.parent
 LOCKS = {
     "demo": "requirements-demo.lock",
     "dev": "requirements.lock",
+    "docs": "requirements-docs.lock",
     "fuzz": "requirements-fuzz.lock",
+    "serve": "requirements-serve.lock",
     "tools": "requirements-tools.lock",
 }
 PINNED = re.compile(r"[a-z0-9-]+==[^ ]+( ; [^\\]+)?")
@@ -48,7 +50,7 @@ def wanted(extra: str) -> Iterator[Requirement]:
         yield from map(Requirement, groups[extra])
         return
     extras, names = [extra], [*project["dependencies"], *groups["setup"]]
-    names += groups["weights"] if extra == "dev" else []
+    names += groups["weights"] + groups["docs"] if extra == "dev" else []
     while extras:
         names += project["optional-dependencies"][extras.pop()]
         extras += [part for name in names for part in _own_extras(name)]
@@ -98,6 +100,7 @@ def test_hashes_are_those_of_all_platforms() -> None:
 def test_the_demo_installs_what_the_tests_do_and_far_less() -> None:
     demo, dev = locked("requirements-demo.lock"), locked("requirements.lock")
     assert demo.items() <= dev.items()
+    assert locked("requirements-docs.lock").items() <= dev.items()
     assert len(demo) < len(dev) / 2
     assert not demo.keys() & {"moto", "mypy", "playwright", "pytest", "ray", "ruff"}
 

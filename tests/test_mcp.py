@@ -107,6 +107,20 @@ def test_union_from_plan_to_file(ask: Ask, tmp_path: Path, lake: Path) -> None:
         ask("run_union", plan=plan, path="mine.csv", output="all.csv")
 
 
+def test_a_plan_with_a_reading(ask: Ask, tmp_path: Path) -> None:
+    _, *rows = rows_of("fish", 77)
+    cells = [[*row[:2], f"{at},{100 + at}", row[3]] for at, row in enumerate(rows, 1)]
+    write_table(tmp_path / "mine.csv", cells)
+    reading = {"header": "no", "decimal": [","]}
+    plan = ask("plan_union", path="mine.csv", tables=["fish_0.csv"], reading=reading)
+    assert plan["query"]["header"] == "no"
+    assert plan["decimal"] == ","
+    report = ask("run_union", plan=plan, path="mine.csv", output="all.csv")
+    assert report["tables"][0]["rows"] == len(rows)
+    with pytest.raises(ToolFailedError, match="decimal 'x'"):
+        ask("plan_union", path="mine.csv", tables=["fish_0.csv"], reading={"decimal": ["x"]})
+
+
 def test_only_files_in_its_folders(ask: Ask, tmp_path: Path, lake: Path, index_path: Path) -> None:
     write_table(tmp_path / "mine.csv", rows_of("fish", 77))
     (tmp_path / "out.csv").symlink_to(lake / "fish_0.csv")

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gentus.identifiers.codebooks import Codebooks
-from gentus.search.beam import Decoder
-from gentus.search.overlay import Overlay, apply_delta
-from gentus.search.trie import Tree, Trie, build_trie
+from gentus.retrieval.beam import Decoder
+from gentus.retrieval.overlay import Overlay, apply_delta
+from gentus.retrieval.trie import Tree, Trie, build_trie
 
 LEVELS, SIZE = 3, 3
 Sid = tuple[int, ...]  # codes, then the suffix

@@ -111,3 +111,8 @@ def test_a_terminal_shows_how_many_of_how_many(monkeypatch: pytest.MonkeyPatch) 
     with terminal_progress().stage("Looking through the lake", None) as tick:
         tick(1234)
     assert "1,234 so far" in shown.getvalue()
+    progress = terminal_progress()
+    progress.beside = lambda: "5.0 MB"
+    with progress.stage("writing", 20, "rows") as tick:
+        tick(20)
+    assert "20 of 20  5.0 MB" in shown.getvalue()

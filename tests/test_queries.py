@@ -74,9 +74,10 @@ def test_a_table_of_the_index(here: Path, name: str, run: Run, monkeypatch: pyte
     monkeypatch.chdir("/")
     with gentus.open(here / "my.index") as index:
         hits = index.search(name, k=20)
-        assert hits == index.search(index.source(name), k=20)
+        source = index.sources()[name]
+        assert hits == index.search(source, k=20)
         assert list(index.search_many([name], k=20, workers=1)) == [(name, hits)]
-        assert index.align(name, hits[0]) == index.align(index.source(name), hits[0])
+        assert index.align(name, hits[0]) == index.align(source, hits[0])
         assert index.union_plan(name, hits[:2]).query.name == name
         assert len(index) == len(hits) + 1
     assert name not in [hit.table for hit in hits]

@@ -162,6 +162,13 @@ def test_a_bucket_is_indexed_searched_followed_and_unioned(
         assert opened.tables() == names(scan(local))  # as in a folder
         assert opened.config.lake == "s3://lake/my data"
 
+    s3.client.put_object(Bucket="lake", Key="my data/.gentusignore", Body=b"typed/\n")
+    out = tmp_path / "some.index"
+    done = RUN.invoke(app, ["index", "s3://lake/my data", "-o", str(out), "--exclude", "fish_*", "--json"])
+    facts = json.loads(done.stdout)
+    assert (facts["tables"], facts["excluded"]) == (8, 10)  # a listing of S3 has no folders
+    s3.client.delete_object(Bucket="lake", Key="my data/.gentusignore")
+
     query = "s3://lake/my data/fish_0.csv"
     done = RUN.invoke(app, ["search", str(index), query, "-k", "5", "--explain", "--json"])
     assert done.exit_code == 0, done.output
@@ -259,6 +266,13 @@ def test_memory_is_a_lake(tmp_path: Path) -> None:
             assert (changes.replaced, changes.unchanged) == (["tools_0.csv"], 11)
             union = index.union("memory://lakes/one/tools_0.csv", hits)
             assert union.to_arrow().num_rows == 1 + 3 * 12
+            memory.pipe_file("/lakes/one/.gentusignore", b"typed/\n!typed/*.parquet\n/deep\n")
+            changes = index.sync(exclude=["metals_0.csv"])
+            assert changes.removed == [
+                *("deep/er/metals_1.csv", "deep/er/tools_1.csv", "metals_0.csv"),
+                *("typed/lines/metals_4.jsonl", "typed/lines/tools_4.jsonl"),
+            ]
+            assert (changes.excluded, changes.unchanged) == (3, 7)  # two folders and a file
     finally:
         memory.rm("/lakes", recursive=True)
 
@@ -315,6 +329,22 @@ def test_links_that_lead_out_of_a_lake_are_left_alone(web: str, tmp_path: Path) 
 
 
 # --- what it costs -------------------------------------------------------------------------------------
+
+
+def test_a_bucket_is_searched_by_a_cached_index(
+    s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GENTUS_CACHE", str(tmp_path / "cache"))
+    local = make_lake(tmp_path / "local", ("tools", "metals"), 3)
+    upload(s3.client, local)
+    query = write_table(tmp_path / "query.csv", rows_of("tools", 50))
+    for slices in (3, 4):  # built, then updated
+        found = gentus.search("s3://lake", query, k=slices)
+        assert [subject_of(hit.table) for hit in found] == ["tools"] * slices
+        s3.client.upload_file(
+            str(write_table(tmp_path / "new.csv", rows_of("tools", 60))), "lake", "tools_new.csv"
+        )
+    assert [path.name[:5] for path in (tmp_path / "cache").iterdir() if path.is_dir()] == ["lake-"]
 
 
 def test_large_objects_cost_little(s3: Any, tmp_path: Path) -> None:
@@ -450,7 +480,7 @@ def test_one_bad_object_stops_nothing(s3: Any, quickly: list[float], tmp_path: P
         assert len(index) == 6
         # A listing that breaks off changes nothing.
         s3.refuse = lambda method, path: "503 Slow Down" if "list-type" in path else None
-        with pytest.raises(Unreadable, match=r"s3://lake(/gentus.toml)?: .*tried 5 times"):
+        with pytest.raises(Unreadable, match=r"s3://lake(/.gentusignore)?: .*tried 5 times"):
             index.sync()
         assert len(index) == 6
 

@@ -39,12 +39,12 @@ def sentence_pieces() -> PreTrainedTokenizerFast:
 
 
 def _fast(pieces: Tokenizer, **special: str) -> PreTrainedTokenizerFast:
-    return PreTrainedTokenizerFast(tokenizer_object=pieces, **special)  # type: ignore[no-untyped-call]
+    return PreTrainedTokenizerFast(tokenizer_object=pieces, **special)
 
 
 @cache
 def serializer(values: int = 24, tokens: int = 512, column_tokens: int = 8) -> Serializer:
-    return Serializer(word_pieces(), SerialSettings(values, tokens, column_tokens))
+    return Serializer.of(word_pieces(), SerialSettings(values, tokens, column_tokens))
 
 
 def table(columns: Cells) -> Table:
@@ -54,7 +54,7 @@ def table(columns: Cells) -> Table:
 def told(serial: Serial) -> list[str]:
     """What each column says, in tokens."""
     tokens = word_pieces()
-    Serializer(tokens)
+    Serializer.of(tokens)
     ends = [*serial.columns[1:], len(serial.ids)]
     return [
         " ".join(tokens.convert_ids_to_tokens(serial.ids[a:b]))
@@ -81,7 +81,7 @@ CELLS = st.lists(st.text(letters, max_size=12), max_size=40)
 def test_a_table_reads_as_in_the_paper() -> None:
     serial = serializer().one(table([["ab", "c", "ab"], [], ["d"]]))
     tokens = word_pieces()
-    Serializer(tokens)
+    Serializer.of(tokens)
     expected = "[CLS] [COL] [VAL] a ##b c [COL] [VAL] [COL] [VAL] d"
     assert " ".join(tokens.convert_ids_to_tokens(serial.ids)) == expected
     assert serial.columns == [1, 6, 8]
@@ -92,13 +92,13 @@ def test_a_table_reads_as_in_the_paper() -> None:
 def test_one_input_keeps_all_columns_within_the_budget(
     columns: Cells, tokens: int, least: int, values: int
 ) -> None:
-    serial = Serializer(word_pieces(), SerialSettings(values, tokens, least)).one(table(columns))
+    serial = Serializer.of(word_pieces(), SerialSettings(values, tokens, least)).one(table(columns))
     assert len(serial.ids) <= tokens
     assert len(serial.columns) == min(len(columns), tokens - 1)
     assert serial.columns == [i for i, token in enumerate(serial.ids) if token == COL]
     if len(columns) > tokens - 1:
         return
-    kept = Serializer(word_pieces(), SerialSettings(values, 100_000, least)).one(table(columns))
+    kept = Serializer.of(word_pieces(), SerialSettings(values, 100_000, least)).one(table(columns))
     for i, cells in enumerate(columns):
         some, all_ = values_of(serial, i), values_of(kept, i)
         assert len(all_) == min(values, len({cell for cell in cells if cell}))
@@ -142,7 +142,7 @@ def test_columns_shrink_to_their_mark_before_any_is_lost() -> None:
     wide = table([[letter] for letter in letters])
     narrow = serializer(tokens=1 + 26)
     assert told(narrow.one(wide)) == ["[COL]"] * 26
-    fewer = Serializer(word_pieces(), SerialSettings(tokens=1 + 13)).one(wide)
+    fewer = Serializer.of(word_pieces(), SerialSettings(tokens=1 + 13)).one(wide)
     assert told(fewer) == ["[COL]"] * 13
 
 
@@ -163,10 +163,10 @@ def test_special_tokens_inside_cells_are_text() -> None:
 
 def test_t5_has_an_end_and_no_beginning() -> None:
     tokenizer = sentence_pieces()
-    serial = Serializer(tokenizer).one(table([["ab"], []]))
+    serial = Serializer.of(tokenizer).one(table([["ab"], []]))
     tokens = tokenizer.convert_ids_to_tokens(serial.ids)
     assert tokens == ["[COL]", "[VAL]", "▁", "a", "b", "[COL]", "[VAL]", "</s>"]
-    full = Serializer(sentence_pieces(), SerialSettings(tokens=9)).one(table([["abc", "def"] * 9] * 3))
+    full = Serializer.of(sentence_pieces(), SerialSettings(tokens=9)).one(table([["abc", "def"] * 9] * 3))
     assert len(full.ids) <= 9
     assert full.ids[-1] == tokenizer.eos_token_id
 
@@ -174,8 +174,8 @@ def test_t5_has_an_end_and_no_beginning() -> None:
 def test_the_tokenizer_is_extended_once_and_otherwise_left_alone() -> None:
     tokenizer = word_pieces()
     before = len(tokenizer)
-    assert Serializer(tokenizer).added == [before, before + 1]
-    assert Serializer(tokenizer).added == []
+    assert Serializer.of(tokenizer).added == [before, before + 1]
+    assert Serializer.of(tokenizer).added == []
     assert len(tokenizer) == before + 2
     assert tokenizer.backend_tokenizer.padding is not None
     assert not tokenizer.backend_tokenizer.encode_special_tokens
@@ -185,4 +185,4 @@ def test_nonsense_is_refused() -> None:
     with pytest.raises(ValueError, match="tokens"):
         SerialSettings(tokens=8, column_tokens=8)
     with pytest.raises(TypeError, match="fast tokenizer"):
-        Serializer(object())  # type: ignore[arg-type]
+        Serializer.of(object())

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,14 +25,27 @@ from conftest import QUICK, Rows, genes, make_lake, partly_fish, rows_of, subjec
 from served import TOKEN, Served, served
 
 import gentus
+from gentus.app.serve.families import FamilyMaker
 from gentus.app.serve.index_handle import IndexHandle
 from gentus.app.serve.overview import project_2d
 from gentus.index.check import check
+from gentus.index.groups import Group
+
+
+def families_made(api: Served) -> dict[str, Any]:
+    """All families, once they are made."""
+    for _ in range(200):
+        told: dict[str, Any] = api.get("/api/groups").json()
+        if told["state"] != "computing":
+            return told
+        time.sleep(0.05)
+    raise AssertionError("families are not made in 10 seconds")
 
 
 @pytest.fixture(scope="module")
 def api(index_path: Path) -> Iterator[Served]:
     with served(index_path) as client:
+        families_made(client)  # so that answers stay the same
         yield client
 
 
@@ -118,13 +132,77 @@ def test_cells_are_text_or_nothing(api: Served) -> None:
     assert [column["filled"] for column in told["columns"]] == [1, 0.5, 0.5]
 
 
+def test_families(api: Served, index_path: Path) -> None:
+    told = families_made(api)
+    with gentus.open(index_path) as index:
+        groups = index.groups()
+    assert (told["state"], told["total"], told["single"]) == ("ready", len(groups), groups.single)
+    assert told["grouped"] + told["single"] == 36
+    assert [(one["id"], one["name"], one["size"]) for one in told["groups"]] == [
+        (group.id, group.name, group.size) for group in groups
+    ]
+    assert told["groups"][0]["tables"] == groups[0].tables[:5]
+    assert api.get("/groups.json", params={"offset": 1, "limit": 1}).json()["groups"] == told["groups"][1:2]
+    assert api.get("/api/groups", params={"filter": "no such words"}).json()["total"] == 0
+
+    # A family is named by any of its tables; lists, tables, the map and the tree say which one a table is in.
+    first = groups[0]
+    known = {"id": 1, "name": first.name, "size": first.size, "example": first.example}
+    for table in first.tables[:2]:
+        family = api.get("/api/group", params={"table": table, "limit": 1000}).json()
+        assert family["group"] == known
+        assert [one["name"] for one in family["tables"]] == first.tables
+        assert api.get("/api/table", params={"name": table}).json()["group"] == known
+    assert family["tables"][0]["group"] == known
+    assert api.get("/group.json", params={"table": "nosuch.csv"}).status_code == 404
+    of = {table: group.id for group in groups for table in group.tables}
+    listed = api.get("/api/tables", params={"limit": 1000}).json()
+    assert {one["name"]: one["group"] and one["group"]["id"] for one in listed["tables"]} == {
+        one["name"]: of.get(one["name"]) for one in listed["tables"]
+    }
+    points = api.get("/api/map").json()
+    assert [point[2] for point in points["points"]] == [of.get(name, 0) for name in points["names"]]
+    (below,) = (one for one in api.get("/api/tree").json()["children"] if first.example in one["examples"])
+    assert 0 < below["group"]["size"] <= below["tables"]
+
+
+def test_families_follow_the_index(own: Served) -> None:
+    before = families_made(own)
+    assert own.post("/api/tables", files={"file": ("new.csv", b"a,b\n1,2\n")}, headers=bearer()).is_success
+    now = own.get("/api/groups").json()  # those of before, until the new ones are made
+    assert now["groups"] == before["groups"]
+    assert now["state"] in ("computing", "ready")
+    after = families_made(own)
+    assert after["grouped"] + after["single"] == before["grouped"] + before["single"] + 1
+
+
+def test_families_that_cannot_be_made(caplog: pytest.LogCaptureFixture) -> None:
+    maker, begin = FamilyMaker(), threading.Event()
+
+    def fails() -> list[Group]:
+        begin.wait(10)
+        raise RuntimeError("no memory")
+
+    state, later = object(), object()
+    assert maker.get(state, fails)[1] == "computing"
+    assert maker.get(state, fails)[1] == "computing"  # one thread is enough
+    begin.set()
+    for _ in range(200):
+        if maker.get(state, fails)[1] == "failed":
+            break
+        time.sleep(0.05)
+    families, told = maker.get(state, fails)
+    assert (told, len(families)) == ("failed", 0)
+    assert "no memory" in caplog.text
+    assert maker.get(later, list)[1] == "computing"  # the next state of the index is tried again
+
+
 def test_map_and_tree(api: Served, index_path: Path) -> None:
     told = api.get("/api/map").json()
     assert told["total"] == len(told["names"]) == len(told["points"]) == 36
     assert max(abs(x) for point in told["points"] for x in point[:2]) == pytest.approx(1, abs=1e-3)
     with gentus.open(index_path) as index:
         first = {name: int((index.sid(name) or "").split("-")[0]) for name in told["names"]}
-    assert [point[2] for point in told["points"]] == list(first.values())
     assert api.get("/map.json").json() == told
     assert api.get("/api/map", headers={"accept-encoding": "identity"}).json() == told
 
@@ -202,7 +280,7 @@ def test_search_in_every_way(api: Served, index_path: Path) -> None:
         "ms": by_name["ms"],
     }
     with gentus.open(index_path) as index:
-        expected = index.search(index.source("fish_0.csv"), k=3)
+        expected = index.search(index.sources()["fish_0.csv"], k=3)
     assert [hit["table"] for hit in by_name["results"]] == [hit.table for hit in expected]
     assert [hit["score"] for hit in by_name["results"]] == [hit.score for hit in expected]
 
@@ -754,8 +832,9 @@ def test_the_command(index_path: Path, tmp_path: Path) -> None:
         assert httpx.get(f"{url}api/index").json()["tables"] == 36
         assert list(tmp_path.iterdir())  # uploads would be here
         process.send_signal(signal.SIGINT)
-        assert process.wait(10) == 0
+        assert process.wait(10) == 130
         said = process.stderr.read()
+    assert said.endswith("Stopped.\n")
     assert f"Serving {index_path}; API: {url}docs; Ctrl-C stops." in said
     assert "Traceback" not in said
     assert not list(tmp_path.iterdir())

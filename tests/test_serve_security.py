@@ -408,7 +408,9 @@ def test_searches_that_wait_are_done_together(index_path: Path, monkeypatch: pyt
             while api.server.queues["quick"].busy() < 2:  # as many as one client can have
                 time.sleep(0.01)
             waiting = [pool.submit(ask, name) for name in names]
-            other = pool.submit(ask, names[0], 1.0)  # its options are its own
+            while api.server.queues["quick"].depth() < len(names):
+                time.sleep(0.01)
+            other = pool.submit(ask, names[0], 1.0)  # its options are its own; it must not come between
             while api.server.queues["quick"].depth() < len(names) + 1:
                 time.sleep(0.01)
             gate.set()

@@ -302,7 +302,8 @@ def test_what_is_there_is_not_overwritten(run: Run, index_path: Path, lake: Path
 # --- what is in the rows -------------------------------------------------------------------------------
 
 
-def test_columns_that_do_not_align(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("in_this_process")
+def test_columns_that_do_not_align(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     query = write_table(tmp_path / "q.csv", [["id", "name"], ["1", "x"]])
     one = write_table(tmp_path / "one.csv", [["who", "size", "Note"], ["y", "3", "a"]])
     two = write_table(tmp_path / "two.csv", [["name", "size", "note", "id"], ["z", "4.5", "7", "9"]])
@@ -311,7 +312,7 @@ def test_columns_that_do_not_align(tmp_path: Path) -> None:
     class Known:
         """An index that knows which columns belong together."""
 
-        limits = Limits()
+        limits, names = Limits(), True
 
         def source(self, name: str) -> None:
             return None
@@ -322,14 +323,14 @@ def test_columns_that_do_not_align(tmp_path: Path) -> None:
         def read(self, query: Any) -> Any:
             return read(query)
 
-        def align(self, query: Any, table: Any, names: bool) -> Alignment:
-            found = under[table.name]
-            pairs = [
-                ColumnPair(ColumnRef(0, own), ColumnRef(0, other), 0.9, "alike")
-                for own, other in found.items()
-            ]
-            return Alignment("q", table.name, pairs, [], [], 0.9)
+    def align(query: Any, table: Any, names: bool) -> Alignment:
+        pairs = [
+            ColumnPair(ColumnRef(0, own), ColumnRef(0, other), 0.9, "alike")
+            for own, other in under[table.name].items()
+        ]
+        return Alignment("q", table.name, pairs, [], [], 0.9)
 
+    monkeypatch.setattr("gentus.index.union_plan.align_tables", align)
     known: Any = Known()
     plan = plan_union(known, query, [str(one), str(two)])
     assert [table.left_out for table in plan.tables] == [("size", "Note"), ("size", "note", "id")]
@@ -456,6 +457,26 @@ def test_wide_tables(tmp_path: Path) -> None:
     assert {row["column 148"] for row in rows} == {datetime.date(2020, 1, 31)}
 
 
+def test_columns_that_are_converted_together(tmp_path: Path) -> None:
+    """A table of more columns than are looked at alone has the values and counts of a narrow one."""
+    kinds = (["$1,200.50", "$7", "none"], ["31/1/2020", "3/4/2020", "x"], ["5", "", "7"])
+    header = [f"column {number}" for number in range(300)]
+    cells = [list(row) for row in zip(*(kinds[at % 3] for at in range(300)), strict=True)]
+    query = [["$5.00", "30/1/2020", "4"][at % 3] for at in range(300)]
+    wide = Union(planned(tmp_path, [header, query], [header, *cells]))
+    rows = wide.to_arrow().to_pylist()
+    april = datetime.date(2020, 4, 3)
+    for at in (0, 99, 297):
+        assert [row[f"column {at}"] for row in rows] == [5.0, 1200.5, 7.0, None]
+        assert [row[f"column {at + 1}"] for row in rows][1:] == [datetime.date(2020, 1, 31), april, None]
+        assert [row[f"column {at + 2}"] for row in rows] == [4, 5, None, 7]
+    assert wide.report is not None
+    money, dates, numbers = wide.report.tables[1].columns[-3:]
+    assert (money.nulls, money.taken_as_null, money.unconverted) == (1, {"none": 1}, 0)
+    assert (dates.nulls, dates.unconverted, dates.examples) == (1, 1, ["x"])
+    assert (numbers.nulls, numbers.unconverted) == (1, 0)
+
+
 # --- in Python -----------------------------------------------------------------------------------------
 
 
@@ -463,7 +484,7 @@ def test_as_the_contract_has_it(index: Index, lake: Path, tmp_path: Path) -> Non
     query = str(lake / "birds_0.csv")
     hits = index.search(query, k=10)
     union = index.union(query, hits[:3])
-    assert repr(union) == "<Union of birds_0.csv and 3 tables, 4 columns>"
+    assert repr(union) == "<Union: birds_0.csv and 3 tables, 4 columns>"
     report = union.write_parquet(tmp_path / "out.parquet")
     assert report.rows == 48
     with pytest.raises(OutputError, match="already exists"):
@@ -660,6 +681,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> UnionPlan:
 
 
 @pytest.mark.parametrize("name", ["out.csv", "out.parquet", "out.duckdb", "out.xlsx", "out.sqlite"])
+@pytest.mark.usefixtures("in_this_process")  # whose files are limited
 def test_a_full_disk(tmp_path: Path, name: str) -> None:
     chance = random.Random(0)
     rows = [["key"], *([chance.randbytes(100).hex()] for _ in range(3000))]
@@ -702,7 +724,7 @@ def test_stopped(large: UnionPlan, tmp_path: Path, number: int) -> None:
     with writing(large, tmp_path, "out.parquet") as child:
         child.send_signal(number)
         _, said = child.communicate(timeout=60)
-    assert (child.returncode, said) == (130, b"\nStopped; out.parquet is unchanged.\n")
+    assert (child.returncode, said) == (130, b"Stopped. out.parquet is unchanged.\n")
     assert os.listdir(tmp_path) == ["plan.json"]
 
 

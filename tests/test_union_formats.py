@@ -21,6 +21,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from gentus.extras import install
 from gentus.index.hits import Hits
 from gentus.index.index import Index
 from gentus.union import OutputColumn, Placement, PlanError, PlannedTable, Union, UnionPlan, excel
@@ -89,6 +90,7 @@ def test_excel_escapes_what_xml_has_not(tmp_path: Path) -> None:
     assert unescaped == ["\x01a", "_x0041_", "_x_"]
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_what_a_sheet_cannot_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "o.xlsx"
     long = parquet(tmp_path / "long.parquet", "SELECT repeat('é', 32768) AS t")
@@ -134,6 +136,7 @@ def test_sqlite_keeps_values(tmp_path: Path) -> None:
     assert rows == [(None,) * len(cells), tuple(value for _, value in cells.values())]
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_an_sqlite_file_that_is_in_use_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan, out = parquet(tmp_path / "q.parquet", "SELECT 1 AS a"), tmp_path / "o.sqlite"
     with closing(sqlite3.connect(out)) as database:
@@ -224,7 +227,8 @@ def test_hits_plans_and_unions_are_arrow(index: Index, lake: Path, monkeypatch: 
     union.to_dataset()
     assert made[0].equals(rows)
     monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(ModuleNotFoundError, match=r"datasets is not installed\. Run: pip install datasets"):
+    hint = re.escape(f"datasets is not installed. Run: {install('datasets')}")
+    with pytest.raises(ModuleNotFoundError, match=hint):
         hits.to_dataset()
 
 

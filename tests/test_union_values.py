@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gentus.align.numeric_values import parse_values
 from gentus.union import OutputColumn, Placement, PlanError, PlannedTable, Union, UnionPlan
 from gentus.union.decision import Choices, Decision
 from gentus.union.report import ColumnReport
@@ -196,7 +195,7 @@ DECISIONS: dict[str, tuple[str, str, list[Any], str]] = {
 def two_files(folder: Path, query: str, *tables: str, **options: Any) -> UnionPlan:
     """A plan for texts of files with a column `a`, which belong together."""
     sources = []
-    for name, text in zip(("q", "t", "u"), (query, *tables), strict=False):
+    for name, text in zip(("q", "t", "u", "v"), (query, *tables), strict=False):
         path = folder / f"{name}.csv"
         path.write_text(f"{text}\n")
         sources.append(PlannedTable(path.name, str(path), None, (Placement("a", "a"),)))
@@ -225,31 +224,35 @@ def test_what_decides_a_notation(tmp_path: Path, name: str) -> None:
             values_of(replace(plan, strict=True))
 
 
-ALIKE = [  # notations of numbers and dates: alignment and union take the same values from them
-    ["1,234", "2,345"], ["1,234", "950"], ["1,234", "1,234,567"], ["1,234", "0,5"], ["1,234", "12,5"],
-    ["1.234", "2.345"], ["1.234", "1.234.567"], ["1.234,5", "1.234"], ["1,234.5", "1,234"],
-    ["0,123", "1,234"], ["1234,567", "1,234"], ["-1,234", "-0,25"], ["1 234,5", "1,234"],
-    ["1'234.5", "1,234"], ["$1,200", "$35.50"], ["1.200 €", "35,50 €"], ["12 %", "3,5 %"], ["1e3", "2.5"],
-    ["3/4/2020", "5/6/2020"], ["3.4.2020", "5.6.2020"], ["3/4/2020", "31/1/2020"], ["3.4.2020", "1.31.2020"],
-    ["3-4-2020", "5-6-2020"], ["03/04/2020", "1/31/2020"], ["2020-03-04", "2020-12-31"],
-    ["4 Mar 2020", "31 Dec 2020"], ["3/4/2020 10:30", "31/1/2020 23:59:59"],
-]  # fmt: skip
+def test_dotted_dates_decide_in_delimited_text_only(tmp_path: Path) -> None:
+    """A table of text without a delimiter need not be written in one locale."""
+    plan = two_files(tmp_path, "a\n1", "a\n1", strict=True)
+    pq.write_table(pa.table({"a": ["1,234"], "b": ["25.06.2024"]}), tmp_path / "t.parquet")
+    (tmp_path / "t.jsonl").write_text('{"a": "1,234", "b": "25.06.2024"}\n')
+    for name in ("t.parquet", "t.jsonl"):
+        table = replace(plan.tables[0], name=name, path=str(tmp_path / name))
+        with pytest.raises(PlanError, match=f"{name}: column 'a' has '1,234'; decide with --decimal"):
+            Union(replace(plan, tables=(table,))).resolved_plan()
+        assert values_of(replace(plan, tables=(table,), strict=False), name) == [1234]
 
 
-def test_align_and_union_read_alike(tmp_path: Path) -> None:
-    for at, cells in enumerate(ALIKE):
-        (tmp_path / str(at)).mkdir()
-        found = one(tmp_path / str(at), cells, cells)
-        read = parse_values(cells)
-        assert found.type != "VARCHAR"
-        if read.type == "date":
-            values = [
-                value if isinstance(value, datetime.datetime) else moment(str(value)) for value in found.table
-            ]
-            days = [(value - moment("1970-01-01")) / datetime.timedelta(days=1) for value in values]
-            assert read.values.tolist() == pytest.approx(days), cells
-        else:
-            assert read.values.tolist() == pytest.approx(found.table), cells
+def test_strict_takes_what_tables_decide_and_refuses_a_default(tmp_path: Path) -> None:
+    """Other columns, the delimiter, the query and other tables are evidence; only a default is undecided."""
+    decided = {
+        "other columns": ("a\n2020-01-31", "a,b\n3/4/2020,31/1/2020"),
+        "delimiter": ("a\n2020-01-31", "a;b\n3/4/2020;x"),
+        "query": ("a\n31/12/2020", "a\n3/4/2020"),
+        "tables": ("a\n2020-01-31", "a\n3/4/2020", "a\n31/12/2020"),
+    }
+    for source, texts in decided.items():
+        plan = two_files(tmp_path, *texts, strict=True)
+        resolved = Union(plan).resolved_plan()
+        (found,) = resolved.tables[0].columns[0].decided
+        assert (found.source, found.undecided, values_of(plan)) == (source, False, [APRIL])
+    tables = ("a\n3/4/2020", "a\n31/12/2020", "a\n12/31/2020")  # the others do not agree
+    plan = two_files(tmp_path, "a\n2020-01-31", *tables, strict=True)
+    with pytest.raises(PlanError, match=r"t.csv: column 'a' has '3/4/2020'; decide with --dates"):
+        values_of(plan)
 
 
 def test_the_tables_decide(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ FEATURES = Box(2, BUILD, "features", "words, grams,\ntokens, names", "features")
 NEIGHBOURS = Box(3, BUILD, "neighbours", "column matching,\nhubness correction", "neighbours")
 SPACE = Box(4, BUILD, "latent space", "an eigenproblem,\nthen smoothing", "embed")
 IDENTIFIERS = Box(5, BUILD, "identifiers", "residual k-means:\n10-1-13-4-…", "identifiers")
-TREE = Box(6, BUILD, "prefix tree", "sorted codes,\nmemory-mapped", "search")
+TREE = Box(6, BUILD, "prefix tree", "sorted codes,\nmemory-mapped", "retrieval")
 LABELS = Box(2, LABELLED, "labels", "pairs of\nunionable tables", "neighbours")
 NETWORK = Box(4, LABELLED, "network", "replaces the\neigenproblem", "embed")
 GENERATOR = Box(7, LABELLED, "generator", "T5, trained to\nwrite identifiers", "generator")
@@ -59,7 +59,7 @@ BEAM = Box(
     SEARCH,
     "beam search",
     "by residual distance, then feedback;\nwith labels by distance and generator",
-    "search",
+    "retrieval",
     3.72,
 )
 RANKED = Box(6.5, RESULT, "ranked tables", "identifiers with scores,\nmapped to names", "index", 3.72)

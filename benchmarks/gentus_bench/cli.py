@@ -11,8 +11,11 @@ from typing import Annotated, Any
 import typer
 
 from gentus.app.cli.common import AsJson, emit, say
+from gentus.app.cli.help import Command, CommandGroup
+from gentus.settings import Preset, Softmax, Variant
 
 bench_app = typer.Typer(
+    cls=CommandGroup,
     help="Measure GenTUS beside other systems on lakes with ground truth.",
     no_args_is_help=True,
     add_completion=False,
@@ -29,7 +32,7 @@ Lakes = Annotated[list[str] | None, typer.Option("--lake", help="Which of them. 
 Out = Annotated[Path, typer.Option(help="Where results go; what is there is not measured again.")]
 
 
-@bench_app.command()
+@bench_app.command(cls=Command)
 def run(
     name: Annotated[list[str], typer.Argument(help="Experiments; `gentus-bench list` shows them.")],
     data: Data = None,
@@ -68,7 +71,7 @@ def run(
         emit(documents)
 
 
-@bench_app.command("list")
+@bench_app.command("list", cls=Command)
 def list_experiments(as_json: AsJson = False) -> None:
     """Show the experiments, the shared options that each takes, and its own."""
     from gentus_bench.registry import EXPERIMENTS
@@ -94,7 +97,62 @@ def list_experiments(as_json: AsJson = False) -> None:
             print(f"{'':12}   --set {name}={default}")
 
 
-@bench_app.command()
+@bench_app.command("index", cls=Command)
+def build_index(
+    lake: Annotated[str, typer.Argument(metavar="LAKE", help="A folder of tables.")],
+    out: Annotated[Path, typer.Option("-o", "--out", metavar="INDEX", help="The index folder to write.")],
+    labels: Annotated[
+        Path | None, typer.Option(metavar="CSV", help="Pairs query_table,candidate_table.")
+    ] = None,
+    preset: Annotated[
+        Preset | None,
+        typer.Option(metavar="fast|trained|paper", help="Default: trained with labels, else fast."),
+    ] = None,
+    identifiers: Annotated[
+        Variant,
+        typer.Option(
+            metavar="KIND",
+            help="The identifiers of tables: semantic, ordinary, random, atomic or no-suffix.",
+        ),
+    ] = "semantic",
+    softmax: Annotated[
+        Softmax | None,
+        typer.Option(
+            metavar="children|vocabulary",
+            help="Over the siblings of a code, or over the vocabulary. Default: by the preset.",
+        ),
+    ] = None,
+    ship_generator: Annotated[
+        bool, typer.Option("--ship-generator", help="Keep the generator even if the prior is better.")
+    ] = False,
+    names: Annotated[
+        bool, typer.Option("--names/--no-names", help="Use column names, or cells alone.")
+    ] = True,
+    codes: Annotated[int | None, typer.Option(min=2, max=256, help="Codewords per level (K).")] = None,
+    levels: Annotated[int | None, typer.Option(min=1, max=32, help="Codes per identifier (L).")] = None,
+    seed: Annotated[int, typer.Option(help="Of everything that is random.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Build an index for an ablation: with settings that `gentus index` does not offer.
+
+    Examples:
+        gentus-bench index LAKE -o INDEX --labels pairs.csv --identifiers random
+        gentus-bench index LAKE -o INDEX --labels pairs.csv --softmax vocabulary --ship-generator
+    """
+    import gentus
+    from gentus.progress import terminal_progress
+    from gentus_bench.ablation import Ablation
+
+    ablation = Ablation(identifiers, softmax, ship_generator, names, codes, levels)
+    settings = ablation.settings(preset or ("fast" if labels is None else "trained"), seed)
+    with gentus.build(lake, out, labels, settings=settings, progress=terminal_progress()) as built:
+        facts = built.info()
+    say(f"{facts['tables']:,} tables indexed: {facts['identifiers']} identifiers.")
+    if as_json:
+        emit(facts)
+
+
+@bench_app.command(cls=Command)
 def report(
     results: Annotated[Path, typer.Option(help="A folder of results.")] = Path("results"),
     out: Annotated[
@@ -111,7 +169,7 @@ def report(
     say(f"The report: {path}")
 
 
-@bench_app.command()
+@bench_app.command(cls=Command)
 def choose(
     data: Annotated[Path, typer.Option(help="A folder of lakes with ground truth.")],
     lake: Lakes = None,
@@ -132,7 +190,47 @@ def choose(
         emit(document) if as_json else print(text)
 
 
-@bench_app.command("make-lake")
+@bench_app.command(cls=Command)
+def readers(
+    corpus: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="CORPUS",
+            help="Folders of delimited text, with the annotations of Pollock, CSV_Wrangling or CSVW where"
+            " there are some. Default: files are made.",
+        ),
+    ] = None,
+    method: Annotated[list[str] | None, typer.Option(help="Which readers. Default: all.")] = None,
+    per_shape: Annotated[int, typer.Option(min=1, help="Files made of each shape.")] = 30,
+    seed: Annotated[int, typer.Option(help="Of the files that are made.")] = 0,
+    seconds: Annotated[float, typer.Option(min=0.1, help="For one file.")] = 60.0,
+    out: Out = Path("results"),
+    as_json: AsJson = False,
+) -> None:
+    """Read files by GenTUS, DuckDB, clevercsv and polars: dialect, header and cells right, refused, crashed.
+
+    Examples:
+        gentus-bench readers
+        gentus-bench readers Pollock/polluted_files CSV_Wrangling --method gentus
+    """
+    from gentus.progress import terminal_progress
+    from gentus_bench.experiment import Request
+    from gentus_bench.experiments.readers import Options
+    from gentus_bench.registry import EXPERIMENTS
+    from gentus_bench.results import Results
+
+    folders: list[Path | None] = [*corpus] if corpus else [None]
+    for folder in folders:
+        if folder is not None and not folder.is_dir():
+            raise typer.BadParameter(f"there is no folder {folder}", param_hint="CORPUS")
+        request = Request(
+            Results(out, fresh=True), folder, methods=method or (), progress=terminal_progress()
+        )
+        for document, text in EXPERIMENTS["readers"].execute(request, Options(per_shape, seed, seconds)):
+            emit(document) if as_json else print(text, end="\n\n")
+
+
+@bench_app.command("make-lake", cls=Command)
 def make_lake(
     base: Annotated[
         Path, typer.Argument(metavar="BASE_TABLES", help="A table, or a folder of tables to cut.")
@@ -202,7 +300,7 @@ def make_lake(
         say(f"Warning: {', '.join(names)} have the same columns, and count as different subjects.")
 
 
-@bench_app.command("base-tables")
+@bench_app.command("base-tables", cls=Command)
 def base_tables(
     out: Annotated[Path, typer.Option("-o", "--out", help="Folder that the tables go to.")],
     package: Annotated[
@@ -222,7 +320,7 @@ def base_tables(
         print(f"{out / name}: {len(tables):,} tables")
 
 
-@bench_app.command()
+@bench_app.command(cls=Command)
 def corpora(
     out: Annotated[Path, typer.Option("-o", "--out", help="Folder that the files go to.")],
     package: Annotated[
@@ -242,7 +340,7 @@ def corpora(
         print(f"{out / name}: {files:,} files")
 
 
-@bench_app.command("learn-align")
+@bench_app.command("learn-align", cls=Command)
 def learn_align(
     base: Annotated[
         list[Path], typer.Argument(metavar="BASE_TABLES", help="Folders of tables to cut and learn from.")

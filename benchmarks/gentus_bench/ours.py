@@ -17,7 +17,10 @@ from gentus_bench.processes import peak_bytes, watched
 
 
 class GenTUS:
-    """An index over a lake folder. `order` is that of its answers; `options` go to `gentus.build`."""
+    """An index over a lake folder. `order` is that of its answers; `options` go to `gentus.build`.
+
+    `paper` among them stands for the settings of `gentus_bench.ablation.small_paper`.
+    """
 
     def __init__(
         self,
@@ -92,9 +95,14 @@ def build(lake: Path, index: Path, options: dict[str, Any]) -> tuple[float, int]
 def main() -> None:
     """Build what the first argument says, as JSON, and print what it took."""
     task = json.loads(sys.argv[1])
+    options = task["options"]
+    if options.pop("paper", False):
+        from gentus_bench.ablation import small_paper
+
+        options["settings"] = small_paper(options.pop("seed", 0))
     started = time.perf_counter()
     with contextlib.redirect_stdout(sys.stderr):  # ours is for the answer
-        gentus.build(task["lake"], task["index"], **task["options"])
+        gentus.build(task["lake"], task["index"], **options)
     seconds = time.perf_counter() - started
     print(json.dumps({"seconds": seconds, "peak": peak_bytes()}))
 

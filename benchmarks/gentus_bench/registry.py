@@ -17,13 +17,17 @@ beam | Quality and time by beam width, on the indexes of `quality` | data lake |
 updates | Adding tables to indexes, and readers beside a writer | index data |
 alignment | Precision and recall of column alignment, beside valentine's matchers | data lake method |
 verdict | Which tables fit, or that none does, by weights learnt on the other lakes | data lake k |
+groups | Families of unionable tables against the groups of the ground truth | data lake |
 headers | First rows called data, and headerless files that are missed, beside DuckDB | data lake |
+readers | Dialect, header and cells of delimited text, beside DuckDB and others | data lake method |
 union | Memory and time of a union of large tables | |
 union_speed | A union beside DuckDB alone, for the same result | |
+union_wide | Plan and union of tables of thousands of columns | |
 fidelity | Every cell of a self-union beside its source, over folders of files | data lake |
 serving | Throughput and latency of the server under many clients | index queries k |
 batch | Queries per second, in one process and on all cores | index queries k |
 roofline | FLOPs and bytes of every part of a search, against the machine's best | index queries k |
+t5_cost | What training T5-base on the labels of an index would need; nothing is trained | index |
 cold | Time of `gentus search` in a new process | index queries |
 scale | Prefix trees of up to ten million identifiers, beside transformers' constraints | index |
 large | A lake of a million tables, made, indexed and searched | data |

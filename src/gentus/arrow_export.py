@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from gentus.extras import install
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -58,4 +60,4 @@ def _installed(package: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         if error.name != package:
             raise
-        raise ModuleNotFoundError(f"{package} is not installed. Run: pip install {package}") from error
+        raise ModuleNotFoundError(f"{package} is not installed. Run: {install(package)}") from error

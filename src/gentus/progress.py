@@ -24,6 +24,8 @@ class Step(Protocol):
 class Progress:
     """Stages of long work. This one is silent; `terminal_progress` returns one that draws bars."""
 
+    beside: Callable[[], str] | None = None  # what else is shown of the stage at work, such as bytes
+
     @contextmanager
     def stage(
         self, title: str, total: int | None, unit: str = "tables", effort: float | None = None
@@ -85,6 +87,7 @@ class _Terminal(Progress):
         from rich.progress import Progress as Bars
 
         left = TimeLeft(total if effort is None else effort) if total is not None else None
+        progress = self
 
         class Figures(ProgressColumn):
             def render(self, task: Task) -> str:
@@ -93,9 +96,9 @@ class _Terminal(Progress):
                 rate = f"{task.speed:,.0f} {unit}/s" if task.speed else ""
                 seconds = None if left is None else left.seconds()
                 rest = "" if seconds is None else f"about {in_words(seconds)} left"
-                return "  ".join(
-                    filter(None, (count, rate, in_words(task.elapsed or 0) if task.finished else rest))
-                )
+                beside = "" if progress.beside is None else progress.beside()
+                time_left = in_words(task.elapsed or 0) if task.finished else rest
+                return "  ".join(filter(None, (count, beside, rate, time_left)))
 
         columns = (SpinnerColumn(), TextColumn(f"{title:<24}"), BarColumn(), Figures())
         with Bars(*columns, console=Console(stderr=True)) as bars:

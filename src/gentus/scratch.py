@@ -7,10 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from gentus.errors import GentusError
+
 _CACHE_KB = 4096  # what stays in memory; SQLite writes the rest where TMPDIR says, else to /var/tmp
 
 
-class NoRoomError(Exception):
+class NoRoomError(GentusError):
     """There is no room on the disk for what does not fit in memory."""
 
 

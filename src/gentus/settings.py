@@ -1,11 +1,12 @@
 """Settings: everything that shapes an index, and the presets. No torch here.
 
-Whether an index has labels decides which of them count. Without, they are those of the closed form: `graph`,
-`space`, `smoothing` and `feedback`; with labels, those of the network and the generator.
+The latent space has a closed form, by `graph`, `space`, `smoothing` and `feedback`; or, with labels, a
+network learns it (`network`), which the generator reads.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
@@ -20,6 +21,7 @@ Input = Literal["columns", "text"]
 Output = Literal["codebooks", "tokens"]
 Precision = Literal["auto", "float32", "bfloat16"]
 VERY_MANY = 2_000_000  # tables
+SCRATCH = "scratch"  # in place of a checkpoint: a small untrained T5
 
 
 # --- without labels ----------------------------------------------------------------------------------
@@ -157,7 +159,7 @@ class RecordSettings:
 
 @dataclass(frozen=True, slots=True)
 class GeneratorSettings:
-    """What a generator reads, what it says, and how large it is. With a checkpoint, that says how large."""
+    """What a generator reads, what it says, and how large it is. A checkpoint has sizes of its own."""
 
     input: Input = "columns"
     output: Output = "codebooks"
@@ -166,7 +168,7 @@ class GeneratorSettings:
     heads: int = 4
     feedforward: int = 256
     dropout: float = 0.1
-    checkpoint: str | None = None  # any T5, of the hub or in a folder; for text
+    checkpoint: str | None = None  # to read text: a T5 of the hub or in a folder, or `SCRATCH`
 
     def __post_init__(self) -> None:
         """Refuse settings that make no sense."""
@@ -231,6 +233,7 @@ class BuildSettings:
     fit_width: int = 96  # of a wider table it compares this many columns
     limits: Limits = field(default_factory=Limits)
     header: Header = "auto"  # of delimited text that no rule of the lake names
+    exclude: tuple[str, ...] = ()  # patterns of files that are left out, besides those of the lake itself
     graph: GraphSettings = field(default_factory=GraphSettings)
     space: SpaceSettings = field(default_factory=SpaceSettings)
     quantizer: QuantizerSettings = field(default_factory=QuantizerSettings)
@@ -238,6 +241,7 @@ class BuildSettings:
     feedback: float = 0.6  # how far a query moves to the mean of the first tables that it finds
     identifiers: Variant = "semantic"
     # With labels.
+    network: bool = False  # whether a network learns the latent space; else it has a closed form
     teacher: TeacherSettings = field(default_factory=TeacherSettings)
     bert: str | None = None  # a BERT-family checkpoint that reads the columns; None: the hybrid encoder
     encoder: EncoderSettings = field(default_factory=EncoderSettings)
@@ -247,16 +251,23 @@ class BuildSettings:
     download: bool = False  # whether checkpoints may be fetched from the hub
 
 
+def needs_network(settings: BuildSettings) -> bool:
+    """Whether labels are learnt from by a network, for which torch is needed."""
+    others = settings.bert is not None or settings.generation is not None or not settings.teacher_weight
+    return settings.network or others
+
+
 def preset_settings(preset: Preset, seed: int = 0, t5: str | None = None) -> BuildSettings:
-    """`fast` needs no labels; `trained` adds a generator; `paper` is the paper's system."""
+    """`fast` learns at most a ranking; `trained` a network and a generator; `paper` is the paper's system."""
     if preset == "fast":
         return BuildSettings(seed=seed)
     if preset == "trained":
         model = GeneratorSettings() if t5 is None else GeneratorSettings("text", "tokens", checkpoint=t5)
-        return BuildSettings(seed=seed, generation=GenerationSettings(model))
+        return BuildSettings(seed=seed, network=True, generation=GenerationSettings(model))
     if preset == "paper":
         return BuildSettings(
             seed=seed,
+            network=True,
             bert="google-bert/bert-base-uncased",
             quantizer=QuantizerSettings(levels=6, codes=256, union_weight=0.1),
             teacher_weight=0.0,
@@ -270,3 +281,10 @@ def preset_settings(preset: Preset, seed: int = 0, t5: str | None = None) -> Bui
             ),
         )
     raise ValueError(f"there is no preset {preset}; there are {', '.join(get_args(Preset))}")
+
+
+def refuse_unknown(options: Mapping[str, object], known: type) -> None:
+    """Raise `TypeError` for an option that a `TypedDict` of options does not have."""
+    unknown = options.keys() - known.__annotations__.keys()
+    if unknown:
+        raise TypeError(f"unknown option {min(unknown)}; there are {', '.join(known.__annotations__)}")

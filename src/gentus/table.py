@@ -23,6 +23,7 @@ class Column:
 
     name: str
     cells: list[str]  # the non-empty cells of the sampled rows, in row order, trimmed and clipped
+    typed: bool = field(default=False, compare=False)  # numbers, dates or the like in its file; else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,8 @@ class Table:
     rows: int  # how many rows were sampled, empty ones included
     row_sketch: RowSketch | None = field(default=None, compare=False)  # None: too little content
     doubt: str = field(default="", compare=False)  # why its header looks like data; empty: it does not
+    delimiter: str | None = field(default=None, compare=False)  # of delimited text
+    reading: str = field(default="", compare=False)  # what is not usual in how it is read; empty: nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,7 @@ class Limits:
     """What a table may cost, however large it is."""
 
     rows: int = 512  # rows sampled
-    columns: int = 2048  # columns beyond are dropped, and the log says how many
+    columns: int = 4096  # columns beyond are dropped, and the log says how many
     cell_chars: int = 256  # a cell is clipped to this
     text_bytes: int = 8 << 20  # bytes of text (after decompression) looked at
     typed_bytes: int = 64 << 20  # uncompressed bytes of Parquet, Arrow or Excel data looked at
@@ -82,7 +85,7 @@ class Limits:
 
 def doubt_note(name: str, doubt: str) -> str:
     """What is said of a table whose header looks like data."""
-    told = "It was read as the header; if it is none, say so with --header no or a rule in gentus.toml"
+    told = "It was read as a row; if it is the header, say so with --header yes or a rule in gentus.toml"
     return f"{name}: {doubt}. {told}."
 
 

@@ -84,7 +84,13 @@ class Camera:
 
 def _desk(camera: Camera, query: Path) -> None:
     camera.drop(query)  # the first search of a server loads what it needs
-    page = camera.drop(query)
+    page = camera.page
+    page.goto(camera.address)
+    page.locator(".examples li").first.wait_for()
+    page.set_viewport_size({"width": 1280, "height": 920})
+    camera.take("start")
+    page.set_viewport_size(DESK["viewport"])
+    camera.drop(query)
     page.locator(f"[data-hit='{NAMELESS}'] button").click()
     camera.take("search")
     page.locator(".drawing .column.on").nth(1).hover()
@@ -101,9 +107,13 @@ def _desk(camera: Camera, query: Path) -> None:
     camera.take("union")
     page.set_viewport_size(DESK["viewport"])
     page.get_by_role("link", name="Map").click()
-    page.locator("canvas").wait_for()
+    page.locator(".legend").wait_for()
     _hover_a_hit(page)
     camera.take("map")
+    page.mouse.move(0, 0)
+    page.get_by_role("link", name="Families", exact=True).click()
+    page.locator(".families-list li").first.wait_for()
+    camera.take("families")
     page.get_by_role("link", name="Tree").click()
     page.locator("button.branch").first.wait_for()
     page.locator("button.branch").nth(2).click()

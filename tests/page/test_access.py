@@ -27,7 +27,7 @@ def _unrelated(page: Page) -> None:
     rows = b"".join(b"BRCA%d,chr%d,%d\n" % (number, number, 1234 * number) for number in range(1, 15))
     table = b"gene,chromosome,length bp\n" + rows
     page.locator(".dropzone").drop({"files": {"name": "genes.csv", "mimeType": "", "buffer": table}})
-    page.get_by_text("No table in this lake fits yours", exact=True).wait_for()
+    page.get_by_text("No table in this lake fits yours.", exact=True).wait_for()
 
 
 def _united(page: Page) -> None:
@@ -40,8 +40,15 @@ def _expanded(page: Page) -> None:
     page.locator(".leaf").first.wait_for()
 
 
+def _pasting(page: Page) -> None:
+    page.evaluate("() => { navigator.clipboard.readText = () => Promise.reject(new Error('denied')) }")
+    page.get_by_role("button", name="Paste").click()
+    page.locator("#rows").wait_for()
+
+
 VIEWS: dict[str, tuple[str, View]] = {
-    "start": ("/", lambda page: page.locator(".dropzone").wait_for()),
+    "start": ("/", lambda page: page.locator(".examples li").first.wait_for()),
+    "paste": ("/", _pasting),
     "proposals": ("/", lambda page: page.get_by_role("combobox").focus()),
     "results": ("/?table=films/a.csv", lambda page: page.locator("[data-hit]").first.wait_for()),
     "comparison": ("/?table=films/a.csv", _compared),
@@ -49,7 +56,9 @@ VIEWS: dict[str, tuple[str, View]] = {
     "union": ("/?table=films/a.csv", _united),
     "tables": ("/tables", lambda page: page.locator(".listing").wait_for()),
     "table": ("/table?name=films/a.csv", lambda page: page.locator(".grid").wait_for()),
-    "map": ("/map", lambda page: page.locator("canvas").wait_for()),
+    "families": ("/groups", lambda page: page.locator(".families-list li").first.wait_for()),
+    "family": ("/group?table=films/a.csv", lambda page: page.locator(".listing").wait_for()),
+    "map": ("/map", lambda page: page.locator(".legend").wait_for()),
     "tree": ("/tree", _expanded),
 }
 
@@ -170,7 +179,9 @@ def test_what_a_screen_reader_hears(window: Window, films: Path) -> None:
     page = window.drop(films)
     live = page.get_by_role("status").and_(page.locator("#live"))
     expect(live).to_have_attribute("aria-live", "polite")
-    expect(live).to_contain_text("8 tables fit yours, 2 more are near. The best is films/")
+    expect(live).to_contain_text(
+        re.compile(r"8 of 10 tables fit yours, \d of them fully\. The best is films/")
+    )
     page.locator("[data-hit='films/c.csv'] button").click()
     expect(live).to_have_text("Compared with films/c.csv")
     row = page.get_by_role("row", name=re.compile("Year released"))

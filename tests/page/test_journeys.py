@@ -54,6 +54,28 @@ def twin(window: Window) -> Any:
     return window.page.request.get(window.address + str(link.get_attribute("href"))).json()
 
 
+def twin_of_search(page: Page) -> Any:
+    """The answer of the server to the search that the page shows."""
+    upload = re.search(r"upload=([^&]+)", page.url)
+    assert upload is not None
+    wanted = {"query": {"upload": upload.group(1)}}
+    return page.request.post(f"{page.url.partition('?')[0]}api/search", data=wanted).json()
+
+
+def paste(page: Page, text: str, into: str = "body") -> None:
+    """What Ctrl-V does; the clipboard of a spreadsheet has markup too."""
+    page.locator(into).first.evaluate(
+        """(element, text) => {
+          const data = new DataTransfer();
+          data.setData("text/plain", text);
+          data.setData("text/html", "<td>not read<script>document.title = 'taken over'</script>");
+          const event = { clipboardData: data, bubbles: true, cancelable: true };
+          element.dispatchEvent(new ClipboardEvent("paste", event));
+        }""",
+        text,
+    )
+
+
 def rows_of(path: Path) -> list[dict[str, str]]:
     with path.open(newline="") as file:
         return list(csv.DictReader(file))
@@ -63,7 +85,7 @@ def test_a_file_without_a_header(window: Window, tmp_path: Path) -> None:
     page = window.drop(write_table(tmp_path / "bare.csv", film_rows(0, 20)[1:]))
     mine = page.get_by_role("region", name="Your table")
     expect(mine.locator(".doubt")).to_contain_text("Its first row looks like data")
-    expect(mine).to_contain_text("19 rows, 5 columns")
+    expect(mine).to_contain_text("20 rows, 5 columns")  # and no row of it is lost
     mine.get_by_role("button", name="It has no header").click()
     expect(mine).to_contain_text("20 rows, 5 columns")
     expect(mine.locator(".chips li").first).to_have_text("column_1")
@@ -81,8 +103,10 @@ def test_from_a_dropped_file_to_a_download(window: Window, films: Path, tmp_path
     found = hits(page)
     assert len(found) == 10
     assert sum(name.startswith("films/") for name in found[:8]) >= 7
-    expect(page.locator(".headline")).to_contain_text("8 tables fit yours, 2 more are near")
-    expect(page.locator("#live")).to_contain_text("8 tables fit yours, 2 more are near. The best is films/")
+    verdict_in_words = twin_of_search(page)["verdict"]
+    expect(page.locator(".headline h2")).to_have_text(verdict_in_words)
+    assert re.fullmatch(r"8 of 10 tables fit yours, \d of them fully\.", verdict_in_words)
+    expect(page.locator("#live")).to_contain_text(f"{verdict_in_words} The best is films/")
     expect(page.get_by_role("region", name="Your table")).to_contain_text("10 rows, 5 columns")
     expect(page).to_have_url(re.compile(r"\?upload="))
 
@@ -218,15 +242,89 @@ def test_another_file_may_be_dropped_or_pasted_anywhere(window: Window, films: P
     expect(page.locator("[data-hit] .name").first).to_contain_text("fish/")
     page.get_by_role("link", name="Map").click()
     page.locator("canvas").wait_for()
-    page.evaluate(
-        """() => {
-          const data = new DataTransfer();
-          data.setData("text/plain", "name\\tplace\\nrobin\\tforest\\nowl\\tcliff\\n");
-          document.body.dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, bubbles: true }));
-        }"""
-    )
+    paste(page, "name\tplace\nrobin\tforest\nowl\tcliff\n")
     expect(page.locator(".query h1")).to_contain_text("pasted.tsv")
     expect(page.locator("[data-hit] .name").first).to_contain_text("birds/")
+
+
+# --- the start page ---------------------------------------------------------------------------------------
+
+
+def test_the_start_page_shows_what_to_drop_and_what_to_try(window: Window) -> None:
+    page = window.open()
+    expect(page.locator(".dropzone label")).to_contain_text("Drop a table here, or choose a file")
+    expect(page.locator(".kinds")).to_contain_text("CSV TSV Excel Parquet JSON Arrow")
+    expect(page.locator(".dropzone label")).to_contain_text("up to 64 MB")
+    tried = page.locator(".examples a")
+    expect(tried).to_have_count(3)
+    name = tried.first.locator(".name").inner_text()
+    sample = page.request.get(f"{window.address}/api/table", params={"name": name}).json()
+    names = [column["name"] for column in sample["columns"][:4]]
+    expect(tried.first.locator(".cells span")).to_have_text(names + sample["sample"][0][:4])
+    tried.first.click()
+    expect(page.locator(".query h1")).to_contain_text(name)
+    expect(page.locator("[data-hit]")).to_have_count(10)
+
+
+def test_an_index_without_tables(window: Window) -> None:
+    def emptied(route: Route) -> None:
+        route.fulfill(json=route.fetch().json() | {"tables": 0})
+
+    window.page.route("**/api/index", emptied)
+    page = window.open()
+    expect(page.get_by_role("heading", level=1)).to_have_text("This index has no tables yet")
+    expect(page.locator("main")).to_contain_text("gentus add films.index FILES")
+    expect(page.locator(".dropzone, .chooser")).to_have_count(0)
+
+
+def test_rows_of_a_spreadsheet_are_pasted(window: Window) -> None:
+    page = window.open()
+    page.locator(".dropzone").wait_for()
+    cells = "\n".join("\t".join(row) for row in [*film_rows(1, 8), [IMAGE, "1990", SCRIPT, "drama", "90"]])
+    paste(page, "one cell")
+    expect(page.get_by_role("alert")).to_contain_text("You pasted one line.")
+    paste(page, cells)
+    expect(page.locator(".query h1")).to_contain_text("pasted.tsv")
+    expect(page.locator(".query .chips li")).to_have_text(COLUMNS)
+    expect(page.locator("section.query")).to_contain_text("9 rows, 5 columns")
+    expect(page.locator(".stacked .query")).to_contain_text(film_rows(1, 8)[1][0])
+    assert page.locator("main script, main img").count() == 0
+    assert "taken over" not in page.title()
+
+
+def test_the_button_pastes_where_there_is_no_keyboard(window: Window) -> None:
+    text = "\n".join(",".join(row) for row in film_rows(1, 8))
+    page = window.open()
+    page.evaluate("text => { navigator.clipboard.readText = async () => text }", text)
+    page.get_by_role("button", name="Paste").click()
+    expect(page.locator(".query h1")).to_contain_text("pasted.csv")
+    expect(page.locator(".query .chips li")).to_have_text(COLUMNS)
+
+    # Where the browser does not let the page read the clipboard, there is a field to paste into.
+    page.get_by_role("link", name="New search").click()
+    page.evaluate("() => { navigator.clipboard.readText = () => Promise.reject(new Error('denied')) }")
+    field = page.get_by_role("textbox", name="Rows of your table")
+    expect(field).to_be_hidden()
+    page.get_by_role("button", name="Paste").click()
+    expect(field).to_be_focused()
+    paste(page, "  ", "#rows")
+    expect(page.get_by_role("alert")).to_contain_text("There is no text to paste.")
+    paste(page, text, "#rows")
+    expect(page.locator("[data-hit] .name").first).to_contain_text("films/")
+
+
+def test_a_paste_that_is_too_large(window: Window) -> None:
+    def small(route: Route) -> None:
+        facts = route.fetch().json()
+        facts["limits"]["upload_bytes"] = 100
+        route.fulfill(json=facts)
+
+    window.page.route("**/api/index", small)
+    page = window.open()
+    page.locator(".dropzone").wait_for()
+    paste(page, "name\tplace\n" + 100 * "robin\tforest\n")
+    said = "pasted.tsv has 1.3 KB; at most 100 bytes are accepted. Part of its rows is enough for a search."
+    expect(page.get_by_role("alert")).to_contain_text(said)
 
 
 # --- verdicts --------------------------------------------------------------------------------------------
@@ -235,26 +333,26 @@ def test_another_file_may_be_dropped_or_pasted_anywhere(window: Window, films: P
 def test_partial_fits_name_the_columns_they_lack(window: Window, films: Path) -> None:
     page = window.drop(films)
     full, partial = verdict(page, "films/a.csv"), verdict(page, "films/d.jsonl")
-    expect(full).to_contain_text("Full fit")
+    expect(full).to_contain_text("Fit: full")
     expect(full).to_contain_text("5 of 5 columns")
     expect(full.locator(".dots i.on")).to_have_count(5)
-    expect(partial).to_contain_text("Partial fit")
+    expect(partial).to_contain_text("Fit: partial")
     expect(partial).to_contain_text("4 of 5 columns")
-    expect(partial.locator(".lacks")).to_have_text(["Genre"])
+    expect(partial.locator(".said")).to_have_text("All but Genre match")
     expect(partial.locator(".dots i")).to_have_class(["on", "on", "on", "", "on"])
     for text in page.locator(".hit .score").all_inner_texts():
-        assert re.search(r"^([1-9]\d? %|> 99 %|< 1 %)\s+likely$", text), text
+        assert re.search(r"^score\s+([1-9]\d? %|> 99 %|< 1 %)$", text), text
 
     # The comparison and the union say the same.
-    said = partial.locator(".score").inner_text().removesuffix("likely").strip()
+    said = partial.locator(".score").inner_text().removeprefix("score").strip()
     open_hit(page, "films/d.jsonl")
-    expect(page.locator(".verdict")).to_contain_text("Partial fit")
-    expect(page.locator(".verdict")).to_contain_text(f"{said} likely that a person would append it")
+    expect(page.locator(".verdict")).to_contain_text("Fit: partial")
+    expect(page.locator(".verdict")).to_contain_text(f"Score {said}: how likely a person would append it")
     expect(page.locator(".verdict .said")).to_contain_text("Genre")
     expect(page.locator(".column.none", has_text="Genre")).to_have_count(1)
     select(page, "films/d.jsonl")
     page.get_by_role("link", name="Preview the union").click()
-    expect(page.locator(".matrix .judged")).to_have_text([f"Partial fit{said}"])
+    expect(page.locator(".matrix .judged")).to_have_text([f"Fit: partial{said}"])
 
     # Only tables that fit; the address has the choice.
     page.get_by_role("link", name="Results").click()
@@ -322,14 +420,14 @@ def test_of_two_tables_the_one_with_more_rows_is_selected(window: Window, films:
 def test_nothing_fits(window: Window, tmp_path: Path) -> None:
     genes = [[f"BRCA{number}", f"chr{number % 22 + 1}", str(1234 * number + 77)] for number in range(1, 15)]
     page = window.drop(write_table(tmp_path / "genes.csv", [["gene", "chromosome", "length bp"], *genes]))
-    expect(page.locator(".headline")).to_contain_text("No table in this lake fits yours")
+    expect(page.locator(".headline h2")).to_have_text("No table in this lake fits yours.")
     expect(page.locator("#live")).to_contain_text("No table in this lake fits yours. The nearest is ")
-    expect(page.locator(".results")).to_contain_text("Below are the nearest.")
-    assert page.locator(".hit .fit").all_inner_texts() == 10 * ["Not a fit"]
+    expect(page.locator(".results")).to_contain_text("The nearest, none of which fits:")
+    assert page.locator(".hit .fit").all_inner_texts() == 10 * ["Fit: none"]
     assert selected(page) == []
     expect(page.locator(".basket")).to_be_hidden()
     expect(page.get_by_label("Only tables that fit")).to_have_count(0)
-    expect(page.locator(".comparison .fit")).to_have_text("Not a fit")
+    expect(page.locator(".comparison .fit")).to_have_text("Fit: none")
     expect(page.get_by_role("alert")).to_have_count(0)
 
     # One can be selected all the same; there is nothing to append.
@@ -474,6 +572,102 @@ def test_the_map_by_keyboard(window: Window) -> None:
     expect(page.locator("#live")).to_have_text(re.compile(r"films|fish|metals|birds|tools"))
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile("table="))
+
+
+def lit(page: Page) -> int:
+    """How many pixels of the map are not faint."""
+    return int(
+        page.locator("canvas").evaluate(
+            """canvas => {
+              const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+              let strong = 0;
+              for (let at = 3; at < data.length; at += 4) strong += data[at] > 128;
+              return strong;
+            }"""
+        )
+    )
+
+
+def test_the_legend_has_names_of_families(window: Window) -> None:
+    page = window.open("/map")
+    entries = page.locator(".legend button")
+    expect(entries).to_have_count(5)
+    expect(entries.first).to_contain_text("Director, Title, Year, Runtime")
+    expect(entries.first).to_contain_text("8 tables")
+    page.mouse.move(5, 5)
+    page.wait_for_timeout(100)
+    everything = lit(page)
+    entries.first.click()
+    expect(entries.first).to_have_attribute("aria-pressed", "true")
+    page.mouse.move(5, 5)
+    page.wait_for_timeout(100)
+    assert 0 < lit(page) < 0.6 * everything
+    entries.first.click()
+    expect(entries.first).to_have_attribute("aria-pressed", "false")
+    page.mouse.move(5, 5)
+    page.wait_for_timeout(100)
+    assert lit(page) == everything
+    page.get_by_role("searchbox").fill("films/c")
+    page.get_by_role("button", name="films/c.csv").click()
+    expect(page.locator(".tip")).to_contain_text("Director, Title, Year, Runtime")
+
+
+def test_families(window: Window) -> None:
+    page = window.open("/groups")
+    expect(page.locator("main")).to_contain_text("5 families with 28 tables")
+    names = page.locator(".families-list .family")
+    expect(names).to_have_count(5)
+    assert [group["name"] for group in twin(window)["groups"]] == names.all_inner_texts()
+    page.get_by_role("searchbox").fill("director")
+    expect(names).to_have_count(1)
+    names.click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Director, Title, Year, Runtime")
+    expect(page.locator(".listing tbody tr")).to_have_count(8)
+    assert len(twin(window)["tables"]) == 8
+
+    # From one of its tables to a search, to the union in its columns, and to the map.
+    page.get_by_role("link", name="Search with films/a.csv").click()
+    expect(page.locator(".headline")).to_contain_text("fit yours")
+    page.go_back()
+    page.get_by_role("link", name="Union with the columns of films/c.csv").click()
+    expect(page.locator(".union h1")).to_have_text("Union of films/c.csv and 7 tables")
+    expect(page.locator(".matrix tbody th").first).to_contain_text("film")
+    page.go_back()
+    page.get_by_role("link", name="Show on the map").click()
+    expect(page.locator(".legend button[aria-pressed=true]")).to_contain_text("Director, Title")
+
+    # Lists, one table and the tree name the family too.
+    page.goto(f"{window.address}/tables?filter=fish")
+    expect(page.locator(".listing .family").first).to_contain_text("name, place, size (like fish/")
+    page.goto(f"{window.address}/table?name=films/a.csv")
+    page.locator(".facts .family").click()
+    expect(page.locator(".listing tbody tr")).to_have_count(8)
+    page.goto(f"{window.address}/tree")
+    expect(page.locator(".branch .of").first).to_contain_text(re.compile("Director|name, place"))
+
+
+def test_families_that_are_being_made(window: Window) -> None:
+    asked: list[str] = []
+
+    def not_yet(route: Route) -> None:
+        asked.append(route.request.url)
+        answer = route.fetch().json()
+        if len(asked) < 3:
+            answer |= {"state": "computing", "groups": [], "group": None, "tables": []}
+        route.fulfill(json=answer)
+
+    window.page.route(re.compile("/api/groups?[?]"), not_yet)
+    page = window.open("/groups")
+    expect(page.locator("main")).to_contain_text("Families are being made ...")
+    expect(page.locator(".families-list li")).to_have_count(5)
+    asked.clear()
+    page.goto(f"{window.address}/map")
+    expect(page.locator("aside")).to_contain_text("Families are being made ...")
+    expect(page.locator(".legend button")).to_have_count(5)
+    asked.clear()
+    page.goto(f"{window.address}/group?table=films/a.csv")
+    expect(page.locator("main")).to_contain_text("Families are being made ...")
+    expect(page.locator(".listing tbody tr")).to_have_count(8)
 
 
 def test_the_tree(window: Window) -> None:

@@ -218,11 +218,12 @@ def _read(lake: Path, index: Path, killed_at: int) -> None:
     from gentus.index.ingest import Ingest
     from gentus.index.writer import writer
     from gentus.lake import Limits
+    from gentus.lake.rules import LakeRules
 
     layout, report = Layout(index), _Report(killed_at or None)
     with writer(layout, create=True) as catalogue:
         engine = LocalEngine(len(os.sched_getaffinity(0)))
-        Ingest(layout, catalogue, Limits(), engine, report).read_lake(lake)
+        Ingest(layout, catalogue, Limits(), engine, report).read_lake(lake, LakeRules())
 
 
 def main() -> None:

@@ -17,8 +17,8 @@ except ImportError:
 with atheris.instrument_imports(include=["gentus.lake", "json"]):
     from gentus.lake.base import Unreadable, table_from_rows
     from gentus.lake.files import stream_text, to_text
+    from gentus.lake.formats.dialect import guess_dialect, parse
     from gentus.lake.formats.json_text import cell_text, records_of
-    from gentus.lake.formats.text import guess_dialect, parse
     from gentus.table import Limits
 
 
@@ -36,7 +36,7 @@ def sniff(data: bytes) -> None:
         else:
             for record in records_of(text, complete=way % 4 == 0)[0]:
                 cell_text(record)
-        "".join(stream_text([data[:7], data[7:]], data)).encode("utf-8", "replace")
+        "".join(stream_text([data[:7], data[7:]], data, to_text(data)[1])).encode("utf-8", "replace")
     except (Unreadable, RecursionError):  # too deep is told in words by whoever reads
         return
 

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gentus.extras import install_extra
 from gentus_bench.experiments.serving import served
 from gentus_bench.machine import describe
 
@@ -44,7 +45,7 @@ def chromium() -> Iterator[Browser]:
     try:
         from playwright.sync_api import sync_playwright
     except ImportError as error:
-        raise ImportError("a browser is driven by Playwright: pip install 'gentus[page]'") from error
+        raise ImportError(f"a browser is driven by Playwright: {install_extra('page')}") from error
     named = os.environ.get("GENTUS_CHROMIUM")
     found = named or next((path for name in BROWSERS if (path := shutil.which(name))), None)
     if found is None:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gentus.arrays import F32, I64
+from gentus.extras import install_extra
 
 
 class Neighbours:
@@ -22,7 +23,7 @@ class Neighbours:
         try:
             from usearch.index import Index
         except ImportError as error:
-            raise ImportError("this baseline needs usearch: pip install 'gentus[bench]'") from error
+            raise ImportError(f"this baseline needs usearch: {install_extra('bench')}") from error
         halves = np.ascontiguousarray(rows.astype(np.float16) + np.float16(0))  # -0 is 0
         keys = halves.view(np.dtype((np.void, halves.shape[1] * 2))).ravel()
         _, first, group = np.unique(keys, return_index=True, return_inverse=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gentus.features.extract import name_words
@@ -47,6 +48,10 @@ class _Tfidf:
         query = self._vectorizer.transform([self._text(table)])  # (1, terms)
         scores: NDArray[np.float32] = (query @ self._postings).toarray()[0]
         return scores
+
+    def vectors(self) -> sp.csr_matrix:
+        """(tables, terms) of length one."""
+        return self._postings.T.tocsr()
 
     def facts(self) -> dict[str, Any]:
         """Return how large the index is."""

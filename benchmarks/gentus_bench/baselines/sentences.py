@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from gentus.extras import install_extra
 from gentus.features.weights import minilm_folder
 from gentus_bench.baselines.word_pieces import WIDTH
 
@@ -88,9 +89,9 @@ def _load_minilm() -> tuple[Any, Any]:
         from transformers import AutoModel, AutoTokenizer
         from transformers.utils import logging
     except ImportError as error:
-        raise ImportError("the MiniLM baselines need transformers: pip install transformers") from error
+        raise ImportError(f"the MiniLM baselines need transformers: {install_extra('train')}") from error
     folder = minilm_folder()
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    logging.disable_progress_bar()
     tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
     model = AutoModel.from_pretrained(
         folder, local_files_only=True, use_safetensors=True, dtype=torch.float32

@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from gentus.align.matcher import align, shipped_weights
+from gentus.extras import install_extra
 from gentus.table import Table
 
 Found = list[tuple[int, int, float]]  # (query's column, table's column, score), one-to-one
@@ -112,5 +113,5 @@ def aligners(chosen: list[str] | None = None) -> dict[str, Aligner]:
         if name not in known:
             raise ValueError(f"there is no {name}; choose among {', '.join(known)}")
         if name in _MATCHERS and not there:
-            raise ModuleNotFoundError(f"{name} needs valentine: pip install 'gentus[valentine]'")
+            raise ModuleNotFoundError(f"{name} needs valentine: {install_extra('valentine')}")
     return {name: known[name] for name in wanted}

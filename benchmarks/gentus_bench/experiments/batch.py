@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gentus.index.hits import Hit
 from gentus.index.index import Index
 from gentus.lake import Skipped
 from gentus_bench.experiment import Request
@@ -34,7 +33,7 @@ def run(request: Request, options: Options) -> Iterator[Document]:
         with Index(index) as opened:
             opened.search(chosen[:64], k=k)  # warm
             begun = time.perf_counter()
-            alone: list[list[Hit]] = opened.search(chosen[:ALONE], k=k)
+            alone = opened.search(chosen[:ALONE], k=k)
             alone_seconds = time.perf_counter() - begun
             begun = time.perf_counter()
             together = [hits for _, hits in opened.search_many(chosen, k=k, workers=workers)]

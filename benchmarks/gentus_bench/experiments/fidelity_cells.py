@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gentus.union.decision import DAY_FIRST
+from gentus.align.notation import DAY_FIRST
 from gentus.union.plan import FRACTION, Reading
 from gentus.union.report import ColumnReport
 

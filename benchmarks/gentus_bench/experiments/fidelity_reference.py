@@ -25,7 +25,8 @@ import pyarrow as pa
 from gentus.lake import Limits, Source
 from gentus.lake.files import stream
 from gentus.lake.formats.detect import Format, format_at
-from gentus.lake.formats.text import TextSample, is_rule, sample_text
+from gentus.lake.formats.layout import Layout, table_rows
+from gentus.lake.formats.text import TextSample, sample_text
 
 Rows = list[list[str]]
 
@@ -93,7 +94,7 @@ def _text(path: Path, sample: TextSample, width: int) -> Reference:
             without if any(map(layout.match, row)) else row
             for row, without in zip(rows, skipped, strict=True)
         ]
-        return _reference("Python's csv", rows, rows, width)
+        return _reference("Python's csv", rows, rows, width, sample.layout)
     widest = max(map(len, rows), default=0)
     try:
         found, reader = _duckdb_rows(text, sample, max(widest, width)), "DuckDB"
@@ -101,11 +102,11 @@ def _text(path: Path, sample: TextSample, width: int) -> Reference:
         found = []
     if len(found) != len(rows):
         found, reader = rows, "Python's csv"
-    return _reference(reader, found, rows, width)
+    return _reference(reader, found, rows, width, sample.layout)
 
 
-def _reference(reader: str, found: Rows, as_cut: Rows, width: int) -> Reference:
-    body = _body(found, as_cut, width)
+def _reference(reader: str, found: Rows, as_cut: Rows, width: int, layout: Layout) -> Reference:
+    body = _body(found, as_cut, width, layout)
     beyond = sum(bool(cell.strip()) for row in body for cell in row[width:])
     return Reference(reader, _columns(body, width), None, beyond)
 
@@ -156,11 +157,11 @@ def _duckdb_rows(text: str, sample: TextSample, width: int) -> Rows:
         return [[cell or "" for cell in row] for row in relation.fetchall()]
 
 
-def _body(rows: Rows, as_cut: Rows, width: int) -> Rows:
-    """Without the header, the rule under it, and lines of nothing but blanks; `as_cut`: not padded."""
-    first = 2 if len(rows) > 1 and is_rule(as_cut[1]) and any(map(str.strip, as_cut[1])) else 1
-    pairs = zip(rows[first:], as_cut[first:], strict=True)
-    return [row for row, cut in pairs if len(cut) > 1 or width == 1 or cut[0].strip()]
+def _body(rows: Rows, as_cut: Rows, width: int, layout: Layout) -> Rows:
+    """The rows of the table, without lines of nothing but blanks; `as_cut`: not padded."""
+    numbered = ([*cut, str(at)] for at, cut in enumerate(as_cut))
+    kept = (int(cut[-1]) for cut in table_rows(numbered, layout))
+    return [rows[at] for at in kept if len(as_cut[at]) > 1 or width == 1 or as_cut[at][0].strip()]
 
 
 def _json(path: Path) -> Reference:

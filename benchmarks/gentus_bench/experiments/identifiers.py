@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from gentus.index.build import build
 from gentus.index.evaluate import evaluate_index
 from gentus.settings import Variant, preset_settings
+from gentus_bench.ablation import small_paper
 from gentus_bench.experiment import Request
 from gentus_bench.lakes.benchmarks import Benchmark
 from gentus_bench.plots import bars, figure
@@ -25,6 +27,7 @@ class Options:
     """Which kinds, and how long to train."""
 
     variants: tuple[Variant, ...] = VARIANTS
+    preset: Literal["trained", "paper"] = "trained"  # paper: its softmax and losses, at a size for a CPU
     minutes: float | None = None  # that training a generator may take
 
 
@@ -34,29 +37,41 @@ def run(request: Request, options: Options) -> Iterator[Document]:
         if benchmark.labels is None:
             continue
         rows = {
-            variant: [
-                _measured(request, benchmark, variant, seed, options.minutes) for seed in range(request.seeds)
-            ]
+            variant: [_measured(request, benchmark, variant, seed, options) for seed in range(request.seeds)]
             for variant in options.variants
         }
-        what = {"lake": benchmark.name, "k": benchmark.k, "minutes": options.minutes, "seeds": request.seeds}
-        yield request.results.combined(
-            f"identifiers-{benchmark.name}", what, {"k": benchmark.k, "rows": rows}
-        )
+        what = {
+            "lake": benchmark.name,
+            "k": benchmark.k,
+            "minutes": options.minutes,
+            "seeds": request.seeds,
+            "preset": options.preset,
+        }
+        name = f"identifiers-{_of(benchmark.name, options)}"
+        yield request.results.combined(name, what, {"k": benchmark.k, "rows": rows})
+
+
+def _of(lake: str, options: Options) -> str:
+    """A lake with the preset, where that is not the usual one."""
+    return lake if options.preset == "trained" else f"{lake}-{options.preset}"
 
 
 def _measured(
-    request: Request, benchmark: Benchmark, variant: Variant, seed: int, minutes: float | None
+    request: Request, benchmark: Benchmark, variant: Variant, seed: int, options: Options
 ) -> Document:
     truth, labels = benchmark.write(request.results.folder / "truth")
-    usual = preset_settings("trained", seed)
+    usual = small_paper(seed) if options.preset == "paper" else preset_settings("trained", seed)
     assert usual.generation is not None
     generation = replace(usual.generation, always=True)
     settings = replace(usual, identifiers=variant, names=False, generation=generation)
-    folder = index_folder(request.results, benchmark.name, variant, seed)
+    lake, minutes = _of(benchmark.name, options), options.minutes
+    folder = index_folder(request.results, lake, variant, seed)
+    first = index_folder(request.results, lake, options.variants[0], seed)
 
     def measure() -> Document:
         budget = None if minutes is None else 60 * minutes
+        if not folder.exists() and first.exists():
+            shutil.copytree(first, folder)  # with what was read of the lake, which is the same for all kinds
         with build(
             benchmark.lake, folder, labels, settings=settings, time_budget=budget, progress=request.progress
         ) as index:
@@ -64,8 +79,8 @@ def _measured(
             generator = index.info()["generator"]
         return {**report, "validation_map": generator["validation_map"], "chosen": generator["chosen"]}
 
-    what = {"variant": variant, "k": benchmark.k, "seed": seed, "minutes": minutes}
-    return request.results.measured(f"identifiers/{benchmark.name}/{variant}-{seed}", what, measure)
+    what = {"variant": variant, "k": benchmark.k, "seed": seed, "minutes": minutes, "preset": options.preset}
+    return request.results.measured(f"identifiers/{lake}/{variant}-{seed}", what, measure)
 
 
 def index_folder(results: Results, lake: str, variant: Variant = OURS, seed: int = 0) -> Path:
@@ -87,7 +102,9 @@ def tables(document: Document) -> list[Table]:
         gain = "" if ours is None or variant == OURS else f"{ours - mean:+.3f}"
         rows.append([variant, f"{mean:.4f}", f"{_mean(several, 'recall'):.3f}", gain, several[0]["chosen"]])
     columns = ["identifiers", f"MAP@{k}", f"R@{k}", f"{OURS} ones gain", "ranked by"]
-    return [Table(columns, rows, document["what"]["lake"])]
+    what = document["what"]
+    small = ", the paper's preset at a small size" if what.get("preset") == "paper" else ""
+    return [Table(columns, rows, what["lake"] + small)]
 
 
 def plot(document: Document, path: Path) -> None:

@@ -13,12 +13,14 @@ import numpy as np
 
 import gentus
 from gentus.arrays import F32
-from gentus.generator.decoding import DecodingSession, decode, query_inputs
-from gentus.index.feature_cache import stream_features
+from gentus.embed.closed_form import ClosedForm
+from gentus.embed.encoder import Encoder
+from gentus.generator.decoding import decode
 from gentus.index.index import Index
 from gentus.index.ranker import LEAST_BEAM, LEAST_PRIOR_BEAM
+from gentus.index.stages import chunks
 from gentus.metrics import load_groundtruth, score
-from gentus.search.generate import Decoding
+from gentus.retrieval.generate import Decoding
 from gentus.table import Table
 from gentus_bench import table
 from gentus_bench.experiment import Request
@@ -93,8 +95,9 @@ class _Ways:
     def __init__(self, index: Index, queries: Sequence[tuple[int, Table]], beam: int) -> None:
         self.index, self.beam = index, beam
         self.ids = [table for table, _ in queries]
-        self.queries = [(table, *index.encoder.read(table)) for _, table in queries]
-        self.tables, self.latents = _lake_latents(index)
+        encoder = index._current().encoder
+        self.queries = [(table, *encoder.read(table)) for _, table in queries]
+        self.tables, self.latents = _lake_latents(index, encoder)
         self.trie, self.codebooks = index.decoder.trie, index.decoder.codebooks
 
     def all(self) -> dict[str, Callable[[int], Answer]]:
@@ -129,8 +132,8 @@ class _Ways:
         how = Decoding(self.beam, weight, shipped.softmax)
 
         def way(at: int) -> Answer:
-            inputs = query_inputs(generator, *self.queries[at])
-            (found,) = decode(generator, inputs, self.trie, self.codebooks, how)
+            query = self.queries[at]
+            (found,) = decode(generator.session(*query), query[2][None], self.trie, self.codebooks, how)
             return self.trie.table(found.rows).tolist(), 0, len(found.rows)
 
         return way
@@ -138,7 +141,7 @@ class _Ways:
     def unconstrained(self, at: int) -> Answer:
         generator = self.index.generator
         assert generator is not None
-        session = DecodingSession(generator, generator.encode(query_inputs(generator, *self.queries[at])))
+        session = generator.session(*self.queries[at])
         (found,) = generate_unconstrained(session, self.trie, 1, self.beam, codes=self.codebooks.size)
         return self.trie.table(found.rows).tolist(), found.invalid, found.invalid + len(found.rows)
 
@@ -154,12 +157,22 @@ def _added(
     return float(np.mean([len(right(tree, query) - right(free, query)) for query in truth]))
 
 
-def _lake_latents(index: Index) -> tuple[np.ndarray[Any, Any], F32]:
-    """Catalogue ids and latents of all tables, from the cache of features."""
-    if index.config.settings.bert is not None:
-        raise ValueError("parts are measured of indexes with the hybrid encoder only")
-    tables = index.catalogue.chunks.slots()
-    latents = [index.encoder.encode(features) for features in stream_features(tables, index.layout)]
+def _lake_latents(index: Index, encoder: ClosedForm | Encoder) -> tuple[np.ndarray[Any, Any], F32]:
+    """Catalogue ids and latents of all tables, from the cache of features and of BERT's states."""
+    tables, settings = index.catalogue.chunks.slots(), index.config.settings
+    states = None
+    if settings.bert is not None:
+        from gentus.index.column_states import LakeStates  # needs torch
+
+        states = LakeStates(settings.bert, index.layout, index.catalogue, settings.limits, download=False)
+    latents = []
+    for chunk in chunks(tables, index.layout, states):
+        if chunk.columns is None:
+            latents.append(encoder.encode(chunk.features))
+        else:
+            assert isinstance(encoder, Encoder)
+            seen = encoder.inputs(chunk.columns, chunk.features)
+            latents.append(encoder.latents(seen, np.diff(chunk.features.tables)))
     return tables[:, 0], np.concatenate(latents)
 
 

@@ -1,7 +1,9 @@
 """Roofline of a search: FLOPs, bytes and time of every part, against the machine's best rates.
 
 A part can be no faster than its arithmetic at the machine's best rate, nor than its bytes at the best rate of
-memory. Both rates are measured here, on one thread. Bytes are counted once, whatever a cache saves or costs.
+memory. Both rates are measured here, on one thread, before and after the searches; the best counts. Where a
+part is faster, the machine was busy while its rates were measured, and they are measured again. Bytes are
+counted once, whatever a cache saves or costs.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -19,13 +21,14 @@ from gentus.features.extract import KINDS, Features, featurize
 from gentus.index.index import Index
 from gentus.index.ranker import LEAST_PRIOR_BEAM
 from gentus.lake import Source
-from gentus.search.beam import Decoder
+from gentus.retrieval.beam import Decoder
 from gentus.table import Table
 from gentus_bench import table
 from gentus_bench.experiment import Request
 from gentus_bench.results import Document
 
 R = TypeVar("R")
+TIMES = 10  # that the machine's rates are measured at most
 ROUNDS = 4  # every query is timed so often, and the least counts: others' work on the machine is not ours
 PARTS = ("read", "featurize", "sum rows", "encode", "decode", "name")
 
@@ -43,17 +46,17 @@ def run(request: Request, options: Options) -> Iterator[Document]:
     what = {"index": index.resolve().name, "queries": len(chosen), "k": k}
 
     def measure() -> Document:
-        flops, bytes_ = peak_flops(), peak_bytes()
+        before = Peaks.measured()
         with Index(index) as opened:
             if opened.generator is not None or opened.encoder.states is not None:
                 raise ValueError("give an index that was made without labels")
             looks = [_look(opened, source, k) for source in chosen]
-        parts = {part: _facts([look[part] for look in looks], flops, bytes_) for part in PARTS}
+        parts, peaks = _parts(looks, before)
         total = sum(part["ms"] for part in parts.values())
         least = sum(part["least_ms"] for part in parts.values())
         return {
-            "peak_gflops": round(flops / 1e9, 1),
-            "peak_gb_per_second": round(bytes_ / 1e9, 1),
+            "peak_gflops": round(peaks.flops / 1e9, 1),
+            "peak_gb_per_second": round(peaks.bytes / 1e9, 1),
             "parts": parts,
             "ms": round(total, 3),
             "least_ms": round(least, 3),
@@ -61,6 +64,22 @@ def run(request: Request, options: Options) -> Iterator[Document]:
         }
 
     yield request.results.measured(f"roofline-{index.resolve().name}", what, measure)
+
+
+class Peaks(NamedTuple):
+    """The machine's best rates, per second."""
+
+    flops: float
+    bytes: float
+
+    @classmethod
+    def measured(cls) -> Peaks:
+        """As they are now."""
+        return cls(peak_flops(), peak_bytes())
+
+    def again(self) -> Peaks:
+        """The better of what they were and what they are now."""
+        return Peaks(*map(max, self, Peaks.measured()))
 
 
 def peak_flops(size: int = 768) -> float:
@@ -100,11 +119,10 @@ def _look(index: Index, source: Source, k: int) -> dict[str, tuple[float, float,
     for _ in range(ROUNDS):
         table = timed("read", index.read, source)
         features = timed("featurize", featurize, table)
-        timed("sum rows", encoder.evidence.raw, features)
-        (latent,) = timed("encode", encoder.encode, features)
+        raw = timed("sum rows", encoder.evidence.raw, features)
+        (latent,) = timed("encode", encoder.encode_raw, raw, features)
         rows, _ = timed("decode", decoder.search_with_feedback, latent, LEAST_PRIOR_BEAM, weight)
         timed("name", index.catalogue.tables.names, set(decoder.trie.table(rows[:k]).tolist()))
-    taken["encode"] -= taken["sum rows"]  # which are a part of it
     costs = _costs(source, table, features, encoder, decoder, k)
     return {part: (taken[part], *costs[part]) for part in PARTS}
 
@@ -137,9 +155,21 @@ def _costs(
     }
 
 
-def _facts(looks: list[tuple[float, float, float]], peak_flops: float, peak_bytes: float) -> dict[str, float]:
+def _parts(
+    looks: list[dict[str, tuple[float, float, float]]], peaks: Peaks
+) -> tuple[dict[str, dict[str, float]], Peaks]:
+    """Facts of every part, and the machine's best rates, measured again until no part exceeds them."""
+    for _ in range(TIMES):
+        peaks = peaks.again()
+        parts = {part: _facts([look[part] for look in looks], peaks) for part in PARTS}
+        if all(part["share"] <= 1 for part in parts.values()):
+            break
+    return parts, peaks
+
+
+def _facts(looks: list[tuple[float, float, float]], peaks: Peaks) -> dict[str, float]:
     seconds, flops, bytes_ = np.median(np.array(looks), axis=0)
-    least = max(flops / peak_flops, bytes_ / peak_bytes)
+    least = max(flops / peaks.flops, bytes_ / peaks.bytes)
     return {
         "ms": round(1000 * seconds, 4),
         "mflops": round(flops / 1e6, 3),

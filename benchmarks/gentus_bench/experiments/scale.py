@@ -13,7 +13,7 @@ from gentus.arrays import U8
 from gentus.generator.supervision import SPARE_SUFFIXES
 from gentus.identifiers.codebooks import Codebooks
 from gentus.index.index import Index
-from gentus.search.trie import Trie
+from gentus.retrieval.trie import Trie
 from gentus.settings import QuantizerSettings
 from gentus_bench.experiment import Request
 from gentus_bench.experiments.scale_decoding import measure_decoding

@@ -11,13 +11,14 @@ import numpy as np
 import torch
 
 from gentus.arrays import F32
-from gentus.generator.decoding import DecodingSession, decode
+from gentus.generator.decoding import decode
 from gentus.generator.model import Generator, Inputs
+from gentus.generator.session import DecodingSession
 from gentus.generator.supervision import SHARPNESS
 from gentus.identifiers.codebooks import Codebooks
-from gentus.search import generate
-from gentus.search.beam import Decoder
-from gentus.search.trie import Tree, Trie
+from gentus.retrieval import generate
+from gentus.retrieval.beam import Decoder
+from gentus.retrieval.trie import Tree, Trie
 from gentus.settings import GeneratorSettings, Softmax
 from gentus_bench.timer import Facts, Function, Profile, conditions, in_turn, medians
 
@@ -60,7 +61,7 @@ def measure_decoding(
     decoding = generate.Decoding(beam, WEIGHT)
 
     def writing(tree: Trie, inputs_of: Sequence[Inputs]) -> Callable[[int], object]:
-        return lambda query: decode(generator, inputs_of[query], tree, codebooks, decoding)
+        return lambda query: torch_decode(generator, inputs_of[query], tree, codebooks, decoding)
 
     queries = range(len(latents))
     document: dict[str, Any] = {"timing": conditions(), "generator": {}, "queries": len(latents)}
@@ -146,5 +147,14 @@ def write_alone(
     generator: Generator, inputs: Inputs, tree: Trie, codebooks: Codebooks, beam: int, softmax: Softmax
 ) -> generate.Ranking:
     """What a generator writes without a prior."""
-    (found,) = decode(generator, inputs, tree, codebooks, generate.Decoding(beam, None, softmax))
+    (found,) = torch_decode(generator, inputs, tree, codebooks, generate.Decoding(beam, None, softmax))
     return found
+
+
+@torch.inference_mode()
+def torch_decode(
+    generator: Generator, inputs: Inputs, tree: Tree, codebooks: Codebooks, decoding: generate.Decoding
+) -> list[generate.Ranking]:
+    """Decode as validation does while a generator is trained: with torch, as transformers does."""
+    session = DecodingSession(generator, generator.encode(inputs))
+    return decode(session, inputs.latents.numpy(), tree, codebooks, decoding)

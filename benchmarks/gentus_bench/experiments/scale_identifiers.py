@@ -16,7 +16,7 @@ import numpy as np
 from gentus.arrays import F32, I64, U8
 from gentus.features.evidence import normalize
 from gentus.identifiers.codebooks import Codebooks
-from gentus.search.trie import Tree
+from gentus.retrieval.trie import Tree
 from gentus.table import evenly_spaced
 
 NEIGHBOURS = 8  # whose differences a table is moved by

@@ -24,9 +24,10 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from gentus.extras import install_extra
 from gentus.generator.model import Generator, Inputs
-from gentus.search.beam import Decoder
-from gentus.search.trie import Trie
+from gentus.retrieval.beam import Decoder
+from gentus.retrieval.trie import Trie
 from gentus.settings import Softmax
 from gentus_bench.experiments.roofline import peak_flops
 from gentus_bench.experiments.scale_decoding import (
@@ -92,7 +93,7 @@ class MarisaTrie:
         try:
             import marisa_trie
         except ImportError as error:
-            raise ImportError("this trie comes with: pip install 'gentus[bench]'") from error
+            raise ImportError(f"this trie comes with: {install_extra('bench')}") from error
         self.trie = marisa_trie.Trie("".join(map(_character, symbols)) for symbols in identifiers)
         self.first = sorted(
             {_symbol(key[0]) for key in self.trie.iterkeys()}
@@ -146,7 +147,7 @@ class TransformersSearch:
 
         self.generator, self.trie = generator, trie
         self.t5: Any = T5ForConditionalGeneration(generator.t5.config)
-        self.t5.eval()  # type: ignore[no-untyped-call]
+        self.t5.eval()
         self.t5.load_state_dict(generator.t5.state_dict(), strict=False)
         # What a target begins with is no symbol that can be said.
         self.t5.lm_head = nn.Linear(generator.t5.config.d_model, generator.symbols, bias=False)

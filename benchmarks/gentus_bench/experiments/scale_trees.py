@@ -22,8 +22,8 @@ from gentus.identifiers.codebooks import Codebooks
 from gentus.identifiers.semantic_ids import assign_suffixes
 from gentus.index.folder import digest
 from gentus.progress import Progress
-from gentus.search.beam import Decoder
-from gentus.search.trie import Trie, build_trie
+from gentus.retrieval.beam import Decoder
+from gentus.retrieval.trie import Trie, build_trie
 from gentus_bench.experiments.scale_identifiers import LakeModel, skew
 from gentus_bench.processes import in_process, mapped_bytes, peak_bytes
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from gentus.arrays import I64
-from gentus.search.generate import Ranking, Scorer, _best, _eos, _log_sum, _numpy, _split, _tensor
-from gentus.search.trie import Tree
+from gentus.retrieval.generate import Ranking, Scorer, _best, _eos, _log_sum, _split
+from gentus.retrieval.trie import Tree
 
 
 def generate_unconstrained(
@@ -34,8 +34,7 @@ def generate_unconstrained(
         owner, generator, extends = owner[parent], generator[parent], active[parent]
         symbols = np.full(len(parent), -1, np.int64)
         symbols[extends] = np.tile(np.arange(size), int(active.sum()))
-        table = _numpy(logits)
-        generator[extends] += (table - _log_sum(table)[:, None]).ravel()
+        generator[extends] += (logits - _log_sum(logits)[:, None]).ravel()
         keep = _best(generator, owner, queries, beam)
         parent, symbols, owner, generator = parent[keep], symbols[keep], owner[keep], generator[keep]
         written = written[parent]
@@ -44,7 +43,7 @@ def generate_unconstrained(
         active = extends[keep] & (symbols != eos)
         if not active.any() or position + 1 == depth:
             break
-        logits = scorer.step(_tensor(row[active], logits), _tensor(symbols[active], logits))  # (n, V)
+        logits = scorer.step(row[active], symbols[active])  # (n, V)
     rows = _lookup(trie, written, codes, eos)
     exists = rows >= 0
     invalid = np.bincount(owner[~exists], minlength=queries)

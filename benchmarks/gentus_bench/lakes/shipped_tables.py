@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from gentus.extras import install
 from gentus.lake import Source, Unreadable
 from gentus_bench.experiments.column_pairs import alike, can_be_cut, without_counters
 from gentus_bench.lakes.base_tables import BaseTable, read_whole
@@ -56,7 +57,7 @@ def _tables(package: str) -> Iterator[BaseTable]:
         raise ValueError(f"{package} is not known to ship tables; choose among {', '.join(PACKAGES)}")
     found = find_spec(package)
     if found is None or not found.submodule_search_locations:
-        raise ModuleNotFoundError(f"{package} is not installed: pip install {package.replace('_', '-')}")
+        raise ModuleNotFoundError(f"{package} is not installed: {install(package.replace('_', '-'))}")
     root = Path(next(iter(found.submodule_search_locations)))
     for pattern in PACKAGES[package]:
         for path in sorted(root.glob(pattern)):

@@ -12,16 +12,19 @@ Weights, calibration and threshold were learnt on slices of real tables by `gent
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 from gentus.align.alignment import Alignment, ColumnPair, ColumnRef
+from gentus.align.assignment import assign
+from gentus.align.column_blocks import column_blocks
+from gentus.align.column_notations import agree
 from gentus.align.context_features import CONTEXT_FEATURES, context_features
 from gentus.align.pair_features import NAME_FEATURES, PAIR_FEATURES, PairFeatures, pair_features
 from gentus.align.reasons import pair_reason
@@ -30,6 +33,8 @@ from gentus.arrays import F64
 from gentus.table import Table
 
 FILE = "weights.json"
+Outside: TypeAlias = Callable[[F64], tuple[F64, F64]]  # see `ColumnBlock.outside`
+MOST_PAIRS = 1 << 18  # of columns that are compared at once: what bounds time and memory
 _SAME_NAME_ONLY = 2.0  # log-odds of two columns of the same name if one is empty; no data to learn it from
 _NO_MATCH = -8.0  # log-odds of other pairs with an empty column
 _EQUAL = NAME_FEATURES.index("equal names")
@@ -75,16 +80,16 @@ def align(query: Table, table: Table, names: bool = True) -> Alignment:
 
 def align_profiles(query: TableProfile, table: TableProfile, names: bool = True) -> Alignment:
     """The same for tables that are profiled already."""
-    weights = shipped_weights()
-    features = pair_features(query, table, names)
-    scores = pair_scores(query, table, features, weights)
     ours, theirs = (_columns(side.table) for side in (query, table))
-    pairs = [
-        ColumnPair(
-            ours[i], theirs[j], round(float(scores[i, j]), 4), pair_reason(query, table, features, i, j)
+    found = _match(query, table, names)
+    agreed = agree(query.notations, table.notations, ((one.ours, one.theirs) for one in found))
+    if any(agreed):  # cells of one table say how those of the other are read
+        query, table = (
+            profile_table(side.table, of_side) if of_side else side
+            for side, of_side in zip((query, table), agreed, strict=True)
         )
-        for i, j in one_to_one(scores, weights.threshold)
-    ]
+        found = _match(query, table, names)
+    pairs = [ColumnPair(ours[one.ours], theirs[one.theirs], round(one.score, 4), one.reason) for one in found]
     matched, used = {pair.query.at for pair in pairs}, {pair.table.at for pair in pairs}
     return Alignment(
         query.table.name,
@@ -95,22 +100,73 @@ def align_profiles(query: TableProfile, table: TableProfile, names: bool = True)
     )
 
 
+class _Match(NamedTuple):
+    score: float
+    ours: int  # positions
+    theirs: int
+    reason: str
+
+
+def _match(query: TableProfile, table: TableProfile, names: bool) -> list[_Match]:
+    """Matched columns in the order of the query: of all pairs, or of those in blocks if there are too many.
+
+    Of two blocks that want the same column, the one with the better score gets it; what stays unmatched is
+    compared once more if it is not too much.
+    """
+    if len(query.numbers) * len(table.numbers) <= MOST_PAIRS:
+        return _match_all(query, table, names)
+    found: list[_Match] = []
+    for block in column_blocks(query, table, names):
+        some = _match_all(query.select(block.ours), table.select(block.theirs), names, block.outside)
+        found += [one._replace(ours=block.ours[one.ours], theirs=block.theirs[one.theirs]) for one in some]
+    best: dict[int, _Match] = {}
+    for one in sorted(found, key=lambda one: -one.score):
+        best.setdefault(one.theirs, one)
+    kept, matched = list(best.values()), {one.ours for one in best.values()}
+    left = [at for at in range(len(query.numbers)) if at not in matched]
+    right = [at for at in range(len(table.numbers)) if at not in best]
+    if 0 < len(left) * len(right) <= MOST_PAIRS:
+        more = _match_all(query.select(left), table.select(right), names)
+        kept += [one._replace(ours=left[one.ours], theirs=right[one.theirs]) for one in more]
+    return sorted(kept, key=lambda one: one.ours)
+
+
+def _match_all(
+    query: TableProfile, table: TableProfile, names: bool, outside: Outside | None = None
+) -> list[_Match]:
+    """Matched columns of two tables, or of a block of them, of which all pairs are compared."""
+    weights = shipped_weights()
+    features = pair_features(query, table, names)
+    scores = pair_scores(query, table, features, weights, outside)
+    return [
+        _Match(float(scores[i, j]), i, j, pair_reason(query, table, features, i, j))
+        for i, j in one_to_one(scores, weights.threshold)
+    ]
+
+
 def _columns(table: Table) -> list[ColumnRef]:
     return [ColumnRef(at, column.name) for at, column in enumerate(table.columns)]
 
 
 def one_to_one(scores: F64, threshold: float) -> list[tuple[int, int]]:
     """The one-to-one pairs with the largest sum of scores above the threshold, in the order of the rows."""
-    rows, columns = linear_sum_assignment(np.maximum(scores - threshold, 0), maximize=True)
+    rows, columns = assign(np.maximum(scores - threshold, 0))
     return [(i, j) for i, j in zip(rows.tolist(), columns.tolist(), strict=True) if scores[i, j] >= threshold]
 
 
-def pair_scores(query: TableProfile, table: TableProfile, features: PairFeatures, weights: Weights) -> F64:
-    """(q, t) the probability that two columns belong together."""
+def pair_scores(
+    query: TableProfile,
+    table: TableProfile,
+    features: PairFeatures,
+    weights: Weights,
+    outside: Outside | None = None,
+) -> F64:
+    """(q, t) the probability that two columns belong together, with the odds of columns outside, if any."""
     log_odds, allowed = pair_log_odds(features, weights)
-    context = context_features(query, table, features, log_odds, dual_softmax(log_odds, allowed))
+    matches = dual_softmax(log_odds, allowed, outside)
+    context = context_features(query, table, features, log_odds, matches)
     log_odds = context @ _array(weights.context) + weights.context_bias
-    return calibrated(dual_softmax(log_odds, allowed), weights) * allowed
+    return calibrated(dual_softmax(log_odds, allowed, outside), weights) * allowed
 
 
 def pair_log_odds(features: PairFeatures, weights: Weights) -> tuple[F64, NDArray[np.bool_]]:
@@ -122,10 +178,12 @@ def pair_log_odds(features: PairFeatures, weights: Weights) -> tuple[F64, NDArra
     return log_odds, features.nonempty | same_name
 
 
-def dual_softmax(log_odds: F64, allowed: NDArray[np.bool_]) -> F64:
+def dual_softmax(log_odds: F64, allowed: NDArray[np.bool_], outside: Outside | None = None) -> F64:
     """(q, t) the geometric mean of the softmaxes over rows and over columns; "no match" has log-odds 0."""
     odds = np.exp(np.clip(log_odds, -50, 50)) * allowed
-    return np.asarray(odds / np.sqrt((1 + odds.sum(1, keepdims=True)) * (1 + odds.sum(0))), np.float64)
+    rows, columns = (0.0, 0.0) if outside is None else outside(log_odds)
+    both = (1 + rows + odds.sum(1, keepdims=True)) * (1 + columns + odds.sum(0, keepdims=True))
+    return np.asarray(odds / np.sqrt(both), np.float64)
 
 
 def calibrated(matches: F64, weights: Weights) -> F64:

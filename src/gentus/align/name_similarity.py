@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from zlib import crc32
 
 import numpy as np
@@ -19,7 +18,7 @@ SIMILARITIES = ("equal names", "name n-gram cosine", "name embedding cosine")
 
 def compare_names(ours: Sequence[str], theirs: Sequence[str]) -> F64:
     """(q, t, 4) whether both columns have a name, and the similarities of the names, 0 to 1."""
-    left, right = [_parsed(name) for name in ours], [_parsed(name) for name in theirs]
+    left, right = _parsed(ours), _parsed(theirs)
     named = np.outer([one.given for one in left], [one.given for one in right])
     equal = np.array([one.plain for one in left], object)[:, None] == np.array(
         [one.plain for one in right], object
@@ -33,6 +32,12 @@ def compare_names(ours: Sequence[str], theirs: Sequence[str]) -> F64:
     return np.stack(similarities, 2).astype(np.float64)
 
 
+def name_grams(names: Sequence[str]) -> F64:
+    """(n, GRAMS) n-grams of names, of length one; zero for a column without a name."""
+    parsed = _parsed(names)
+    return _stacked([one.grams * one.given for one in parsed], GRAMS)
+
+
 @dataclass(frozen=True, slots=True)
 class _Name:
     given: bool  # not generated, such as column_3
@@ -41,11 +46,24 @@ class _Name:
     embedding: F64  # (TOKEN_WIDTH,)
 
 
-@lru_cache(maxsize=8192)  # a lake repeats few names
-def _parsed(name: str) -> _Name:
-    words = name_words(name)
-    plain = "".join(words)
-    return _Name(is_name(name), plain, _unit(_grams(plain)), _unit(_embedding(words)))
+_KNOWN: dict[str, _Name] = {}  # a lake repeats few names ...
+_MOST_KNOWN = 8192  # ... and a wide table has many
+
+
+def _parsed(names: Sequence[str]) -> list[_Name]:
+    """The names, of which those that are not known yet are parsed together."""
+    found = {name: known for name in names if (known := _KNOWN.get(name))}
+    if new := [name for name in dict.fromkeys(names) if name not in found]:
+        words = list(map(name_words, new))
+        texts = [" ".join(some) for some in words]
+        tokens = load_tokenizer().encode_batch_fast(texts, add_special_tokens=False)
+        for name, some, encoding in zip(new, words, tokens, strict=True):
+            plain = "".join(some)
+            found[name] = _Name(is_name(name), plain, _unit(_grams(plain)), _unit(_embedding(encoding.ids)))
+        if len(_KNOWN) + len(new) > _MOST_KNOWN:
+            _KNOWN.clear()
+        _KNOWN.update((name, found[name]) for name in new[:_MOST_KNOWN])
+    return [found[name] for name in names]
 
 
 def _grams(plain: str) -> F64:
@@ -55,9 +73,8 @@ def _grams(plain: str) -> F64:
     return np.sqrt(np.bincount([crc32(gram.encode()) % GRAMS for gram in grams], minlength=GRAMS))
 
 
-def _embedding(words: list[str]) -> F64:
+def _embedding(ids: list[int]) -> F64:
     """(TOKEN_WIDTH,) the mean static vector of the tokens of a name."""
-    ids = load_tokenizer().encode(" ".join(words), add_special_tokens=False).ids
     return load_vectors()[ids].astype(np.float64).mean(0) if ids else np.zeros(TOKEN_WIDTH)
 
 

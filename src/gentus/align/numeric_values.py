@@ -1,7 +1,7 @@
 """The values of a column as numbers: numbers in usual notations, dates and times; with their unit.
 
 This is for comparing columns, so it is fast and lenient. Package `union` converts values by stricter rules;
-from the cells of a column, both take the same decimal mark, and the same order of day and month.
+decimal mark and order of day and month are decided by the same rules (`notation`) for both.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Literal
 
 import numpy as np
 
+from gentus.align.notation import MONTH_FIRST
 from gentus.arrays import F64, I64
 
 ValueType = Literal["number", "date", "text"]
@@ -43,14 +44,10 @@ _AMOUNT = re.compile(
     r"(?P<number>[-+]?(?:\d[\d.,' \u00a0\u202f]*)?\d|[-+]?[.,]\d+)"
     r"(?P<power>[eE][-+]?\d{1,3})? ?(?P<after>%|[$€£¥]|[^\W\d_]{1,4}[²³]?(?:/[^\W\d_]{1,4}[²³]?)?)?\)?"
 )
+_PLAIN_MONEY = re.compile(r"(?:[$€£¥](?:\d[\d,]*)?\d(?:\.\d+)?(?:\n|$))+", re.ASCII)
+_PLAIN_NUMERIC = re.compile(r"(?:\d{1,2}([-/.])\d{1,2}\1[12]\d{3}(?:\n|$))+", re.ASCII)
+_DIGITS = re.compile(r"\d+")
 _BLANK = re.compile(r"[' \u00a0\u202f]")
-_MARKED = (  # a number with one reading: a fraction that is no thousand, groups before it, or several groups
-    r"[-+]?(?:(?![1-9]\d{{0,2}}{mark}\d{{3}}$)\d*{mark}\d+"
-    r"|\d{{1,3}}(?:(?:{other}\d{{3}})+|(?:[' \u00a0\u202f]\d{{3}})+){mark}\d*"
-    r"|\d{{1,3}}(?:{other}\d{{3}}){{2,}})"
-)
-_COMMA = re.compile(_MARKED.format(mark=",", other=r"\."))  # only a decimal comma
-_POINT = re.compile(_MARKED.format(mark=r"\.", other=","))  # only a decimal point
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,23 +59,35 @@ class NumericValues:
     unit: str = ""  # of numbers: kg, %, $; of dates: how they are written
 
 
-def parse_values(values: Sequence[str]) -> NumericValues:
-    """Parse the distinct values of a column by the notation that most of them have."""
+def parse_values(values: Sequence[str], decimal: str = ".", dates: str = MONTH_FIRST) -> NumericValues:
+    """Parse the distinct values of a column, given its decimal mark and the order of day and month."""
     try:
         plain = np.fromiter(map(float, values), np.float64, len(values))
     except ValueError:
         pass
     else:
+        if decimal == "," and any("." in value for value in values):  # between thousands
+            return _amounts(values, decimal)
         return _compact_days(values) or _numbers(plain)
     some = values[:: max(1, len(values) // _SAMPLE)][:_SAMPLE]
     for name, pattern in _DATES.items():
-        if sum(pattern.fullmatch(value) is not None for value in some) >= _MOSTLY * len(some):
-            days = _days(values, pattern)
+        if _mostly(pattern, some):
+            days = _days(values, pattern, dates)
             if np.isfinite(days).mean() >= _MOSTLY:
                 return NumericValues("date", days, name)
     if any(_AMOUNT.fullmatch(value) for value in some):
-        return _amounts(values)
+        return _amounts(values, decimal)
     return NumericValues("text", np.full(len(values), np.nan))
+
+
+def _mostly(pattern: re.Pattern[str], some: Sequence[str]) -> bool:
+    """Whether most values match; a few that do not are sufficient to deny it."""
+    left = len(some)
+    for value in some:
+        left -= pattern.fullmatch(value) is None
+        if left < _MOSTLY * len(some):
+            return False
+    return True
 
 
 def _compact_days(values: Sequence[str]) -> NumericValues | None:
@@ -86,19 +95,20 @@ def _compact_days(values: Sequence[str]) -> NumericValues | None:
     name, pattern = "dates such as 19991231", _DATES["dates such as 19991231"]
     if len(values) < 3 or len(values[0]) != 8 or not all(map(pattern.fullmatch, values)):
         return None
-    return NumericValues("date", _days(values, pattern), name)
+    return NumericValues("date", _days(values, pattern, MONTH_FIRST), name)
 
 
-def _amounts(values: Sequence[str]) -> NumericValues:
+def _amounts(values: Sequence[str], decimal: str) -> NumericValues:
     """Numbers with thousands separators, currency, percent or units; the unit is that of most values."""
+    if decimal == "." and _PLAIN_MONEY.fullmatch("\n".join(values)) and len({one[0] for one in values}) == 1:
+        plain_money = (float(value[1:].replace(",", "")) for value in values)
+        return _numbers(np.fromiter(plain_money, np.float64, len(values)), values[0][0])
     found = [_AMOUNT.fullmatch(value) for value in values]
     units = Counter(match["before"] + (match["after"] or "") for match in found if match)
     unit, times = units.most_common(1)[0]
     if times < max(_MOSTLY * units.total(), len(values) / 2):
         unit = ""
-    numbers = [match["number"] for match in found if match]
-    comma = sum(map(bool, map(_COMMA.fullmatch, numbers))) > sum(map(bool, map(_POINT.fullmatch, numbers)))
-    plain = str.maketrans(",.", ". ") if comma else str.maketrans(",", " ")
+    plain = str.maketrans(",.", ". ") if decimal == "," else str.maketrans(",", " ")
     read = np.full(len(values), np.nan)
     for at, match in enumerate(found):
         if match and match["before"] + (match["after"] or "") in ("", unit):
@@ -119,7 +129,7 @@ def _numbers(values: F64, unit: str = "") -> NumericValues:
     return NumericValues("number", np.where(small, values, np.nan), unit)
 
 
-def _days(values: Sequence[str], pattern: re.Pattern[str]) -> F64:
+def _days(values: Sequence[str], pattern: re.Pattern[str], dates: str) -> F64:
     """(n,) days since 1970, with the time of day as a fraction; NaN if a value is not a date."""
     if pattern is _DATES["ISO dates"]:
         try:
@@ -127,29 +137,28 @@ def _days(values: Sequence[str], pattern: re.Pattern[str]) -> F64:
             return seconds.astype(np.float64) / 86_400
         except ValueError:  # one of them is written otherwise
             pass
+    numeric = pattern is _DATES["dates such as 5/12/1999"]
+    if numeric and _PLAIN_NUMERIC.fullmatch(text := "\n".join(values)):  # without times
+        three = np.fromiter(map(int, _DIGITS.findall(text)), np.int64).reshape(-1, 3)
+        first, second, year = three.T
+        return _as_days(year, *((first, second) if dates == MONTH_FIRST else (second, first)))
     parts = [match.groupdict() if (match := pattern.fullmatch(value)) else {} for value in values]
     count = len(parts)
     year = np.fromiter((int(part.get("y") or 1970) for part in parts), np.int64, count)
     month = np.fromiter((_month(part) for part in parts), np.int64, count)
     day = np.fromiter((int(part.get("d") or 1) for part in parts), np.int64, count)
-    if pattern is _DATES["dates such as 5/12/1999"] and _month_first(values, day, month):
+    if numeric and dates == MONTH_FIRST:
         month, day = day, month
-    good = (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)
-    good &= np.fromiter(map(bool, parts), bool, count)
-    months = np.where(good, (year - 1970) * 12 + month - 1, 0).astype("datetime64[M]")
-    days = months.astype("datetime64[D]").astype(np.float64) + day - 1
     time = np.fromiter((_seconds(part.get("time")) for part in parts), np.float64, count)
-    return np.where(good, days + time / 86_400, np.nan)
+    days = _as_days(year, month, day) + time / 86_400
+    return np.where(np.fromiter(map(bool, parts), bool, count), days, np.nan)
 
 
-def _month_first(values: Sequence[str], first: I64, second: I64) -> bool:
-    """Whether the month comes first: a number above 12 is the day; else with points the day comes first."""
-    day_first, month_first = (first > 12).sum(), (second > 12).sum()
-    if day_first or month_first:
-        return bool(month_first >= day_first)
-    open_ones = [value for value, equal in zip(values, first == second, strict=True) if not equal]
-    dotted = sum(value.lstrip("0123456789").startswith(".") for value in open_ones)
-    return 2 * dotted <= len(open_ones)
+def _as_days(year: I64, month: I64, day: I64) -> F64:
+    """(n,) days since 1970; NaN if there is no such month or day."""
+    good = (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)
+    months = np.where(good, (year - 1970) * 12 + month - 1, 0).astype("datetime64[M]")
+    return np.where(good, months.astype("datetime64[D]").astype(np.float64) + day - 1, np.nan)
 
 
 def _month(part: dict[str, str | None]) -> int:

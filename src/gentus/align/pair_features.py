@@ -10,18 +10,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
-from scipy.spatial.distance import cdist
 
 from gentus.align.name_similarity import SIMILARITIES, compare_names
 from gentus.align.table_profile import STATISTICS, TableProfile
 from gentus.arrays import F64, I64
 from gentus.features.extract import KINDS, TOKEN
 from gentus.features.weights import TOKEN_WIDTH, load_vectors
+from gentus.sparse import SparseRows
 
 GRID = 2048  # points at which distributions are compared, at most
 _POINTS = 16  # of them from each column
 DENSE = 1 << 18  # entries up to which a dense matrix is faster than a sparse one
+PAIRS = 1 << 20  # of entries of sparse ones that are multiplied at once
 
 PAIR_FEATURES = (
     "value overlap",
@@ -72,7 +72,7 @@ def pair_features(query: TableProfile, table: TableProfile, names: bool = True) 
     largest, mean, scaled, distinct_scaled, within, spreads = _distributions(query, table)
     numbers, dates, text = (np.outer(query.type_shares[:, at], table.type_shares[:, at]) for at in range(3))
     characters = query.characters @ table.characters.T
-    lengths = cdist(query.length_cdf, table.length_cdf, "chebyshev")
+    lengths, _ = _distances(query.length_cdf, table.length_cdf)
     fewest = np.minimum(query.distinct_counts[:, None], table.distinct_counts[None])
     many = np.log1p(fewest) / 3
     constant = (query.distinct_counts == 1)[:, None] != (table.distinct_counts == 1)[None]
@@ -133,9 +133,35 @@ def _product(weights: F64, owner: I64, ids: I64, width: int, count: int) -> F64:
         dense = np.zeros((count, total))
         dense[owner, (np.cumsum(used) - 1)[ids]] = weights
         return np.asarray(dense[:width] @ dense[width:].T, np.float64)
-    starts = np.searchsorted(owner, np.arange(count + 1))
-    rows = csr_matrix((weights, ids, starts), (count, len(used)))
-    return np.asarray((rows[:width] @ rows[width:].T).toarray(), np.float64)
+    return _sparse_product(weights, owner, ids, width, count - width)
+
+
+def _sparse_product(weights: F64, owner: I64, ids: I64, width: int, others: int) -> F64:
+    """The same by pairs of entries with the same id, which are few in long columns of rare values."""
+    middle = int(np.searchsorted(owner, width))
+    order = middle + np.argsort(ids[middle:], kind="stable")
+    first, last = (np.searchsorted(ids[order], ids[:middle], side) for side in ("left", "right"))
+    pairs = np.concatenate([[0], np.cumsum(last - first)])
+    product = np.zeros(width * others)
+    begin = 0
+    while begin < middle:  # as many entries at once as have at most PAIRS pairs, and at least one
+        end = max(int(np.searchsorted(pairs, pairs[begin] + PAIRS, "right")) - 1, begin + 1)
+        own = np.repeat(np.arange(begin, end), (last - first)[begin:end])
+        its = order[np.arange(pairs[begin], pairs[end]) - pairs[own] + first[own]]
+        places = owner[own] * others + owner[its] - width
+        product += np.bincount(places, weights[own] * weights[its], len(product))
+        begin = end
+    return product.reshape(width, others)
+
+
+def _distances(ours: F64, theirs: F64) -> tuple[F64, F64]:
+    """(q, t) each: the largest and the mean difference of (q, n) and (t, n) rows."""
+    largest, mean = (np.zeros((len(ours), len(theirs))) for _ in range(2))
+    differences = np.empty_like(theirs)
+    for at, row in enumerate(ours):
+        np.abs(np.subtract(theirs, row, out=differences), out=differences)
+        largest[at], mean[at] = differences.max(1), differences.mean(1)
+    return largest, mean
 
 
 def _text_cosines(query: TableProfile, table: TableProfile) -> list[F64]:
@@ -171,7 +197,8 @@ def _embeddings(weight: F64, owner: I64, tokens: NDArray[np.integer[Any]], count
         seen, at = np.unique(tokens, return_inverse=True)
         starts = np.searchsorted(owner, np.arange(count + 1))
         total = np.bincount(owner, weight, count)
-        means = csr_matrix((weight, at, starts), (count, len(seen))) @ load_vectors()[seen].astype(np.float64)
+        rows = SparseRows(weight, at, starts, len(seen))
+        means = np.asarray(rows @ load_vectors()[seen].astype(np.float64), np.float64)
         means[total > 0] /= total[total > 0, None]
         means[total > 0] -= means[total > 0].mean(0)
     return np.asarray(means / np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-9), np.float64)
@@ -185,24 +212,19 @@ def _distributions(query: TableProfile, table: TableProfile) -> tuple[F64, F64, 
     """
     columns = [*query.numbers, *table.numbers]
     width = len(query.numbers)
-    some = [column[np.linspace(0, len(column) - 1, _POINTS).astype(int)] for column in columns if len(column)]
-    grid = np.unique(np.concatenate([np.zeros(1), *some]))
-    grid = grid[:: -(-len(grid) // GRID)]
-    cdf = np.stack(  # (C, grid) share of the numbers up to there; of equal ones the half
-        [np.zeros(len(grid))]
-        + [
-            (np.searchsorted(column, grid) + np.searchsorted(column, grid, "right")) / max(2 * len(column), 1)
-            for column in columns
-        ]
-    )[1:]
-    largest = cdist(cdf[:width], cdf[width:], "chebyshev")
-    mean = cdist(cdf[:width], cdf[width:], "cityblock") / len(grid)
-    sizes = np.array([_size(column) for column in columns], np.float64).reshape(-1, 2)
+    numbers = _Numbers.of(columns)
+    cdf = numbers.cdf()
+    # Columns without numbers are left at 0: what is made of these distances counts numbers only.
+    filled = numbers.lengths > 0
+    both = np.ix_(filled[:width], filled[width:])
+    largest, mean = np.zeros((2, width, len(columns) - width))
+    largest[both], mean[both] = _distances(cdf[:width][filled[:width]], cdf[width:][filled[width:]])
+    sizes = np.stack([numbers.lengths, numbers.distinct()], 1).astype(np.float64)
     mine, its = sizes[:width, None], sizes[None, width:]
     # (q, t, 2) root of the effective number of cells, and of distinct numbers
     effective = np.sqrt(mine * its / np.maximum(mine + its, 1))
     scaled = np.minimum(largest[:, :, None] * effective, (8, 4)) / 4
-    quartiles = np.array([_quartiles(column) for column in columns]).reshape(-1, 4)
+    quartiles = numbers.quartiles()
     within = np.minimum(
         _within(columns[:width], quartiles[width:]), _within(columns[width:], quartiles[:width]).T
     )
@@ -211,15 +233,53 @@ def _distributions(query: TableProfile, table: TableProfile) -> tuple[F64, F64, 
     return largest, mean, scaled[:, :, 0], scaled[:, :, 1] * 4, within, spreads
 
 
-def _size(column: F64) -> tuple[int, int]:
-    """How many numbers and how many distinct numbers a column has; they are sorted."""
-    return len(column), int(np.count_nonzero(np.diff(column))) + (len(column) > 0)
+@dataclass(frozen=True, slots=True)
+class _Numbers:
+    """The sorted numbers of C columns, one after another."""
 
+    flat: F64  # (n,)
+    lengths: I64  # (C,)
 
-def _quartiles(column: F64) -> F64:
-    """(4,) minimum, quartiles and maximum of sorted numbers."""
-    last = len(column) - 1
-    return column[[0, last // 4, 3 * last // 4, last]] if len(column) else np.array([np.inf, 0, 0, -np.inf])
+    @classmethod
+    def of(cls, columns: list[F64]) -> _Numbers:
+        return cls(
+            np.concatenate([np.zeros(0), *columns]), np.array([len(column) for column in columns], np.int64)
+        )
+
+    def at(self, places: I64) -> F64:
+        """(filled, p) the numbers at these places in each column that has any."""
+        lengths = self.lengths[self.lengths > 0]
+        return np.asarray(self.flat[(np.cumsum(lengths) - lengths)[:, None] + places], np.float64)
+
+    @property
+    def last(self) -> I64:
+        """(filled, 1) the last place in each column that has numbers."""
+        return self.lengths[self.lengths > 0, None] - 1
+
+    def cdf(self) -> F64:
+        """(C, grid) share of a column's numbers up to each point of a grid; of equal ones the half."""
+        evenly = np.linspace(0, self.last[:, 0], _POINTS, axis=1).astype(np.int64)
+        grid = np.unique(np.append(self.at(evenly), 0.0))
+        grid = grid[:: -(-len(grid) // GRID)]
+        count, width = len(self.lengths), len(grid) + 1
+        owner = np.repeat(np.arange(count) * width, self.lengths)
+        below, equal = (np.searchsorted(grid, self.flat, side) for side in ("right", "left"))
+        places = np.concatenate([owner + below, owner + equal])
+        up_to = np.bincount(places, minlength=count * width).reshape(count, width)[:, :-1].cumsum(1)
+        return np.asarray(up_to / np.maximum(2 * self.lengths, 1)[:, None], np.float64)
+
+    def distinct(self) -> I64:
+        """(C,) how many distinct numbers each column has."""
+        owner = np.repeat(np.arange(len(self.lengths)), self.lengths)
+        first = np.ones(len(self.flat), bool)
+        first[1:] = (self.flat[1:] != self.flat[:-1]) | (owner[1:] != owner[:-1])
+        return np.bincount(owner[first], minlength=len(self.lengths)).astype(np.int64)
+
+    def quartiles(self) -> F64:
+        """(C, 4) minimum, quartiles and maximum."""
+        quartiles: F64 = np.tile([np.inf, 0.0, 0.0, -np.inf], (len(self.lengths), 1))
+        quartiles[self.lengths > 0] = self.at(self.last * (0, 1, 3, 4) // 4)
+        return quartiles
 
 
 def _within(columns: list[F64], quartiles: F64) -> F64:

@@ -137,15 +137,16 @@ def _common_shape(ours: list[str], theirs: list[str]) -> str:
     """A cell of the format that nearly all cells of both columns have, if it is one of codes with digits."""
     if not (any(letter.isdigit() for letter in ours[0]) and any(letter.isdigit() for letter in theirs[0])):
         return ""
-    (shape, times), (other, others) = (
-        Counter(map(_shape, cells)).most_common(1)[0] for cells in (ours, theirs)
-    )
+    shapes = _shapes(ours)
+    (shape, times), (other, others) = (Counter(some).most_common(1)[0] for some in (shapes, _shapes(theirs)))
     usual = times >= 0.9 * len(ours) and others >= 0.9 * len(theirs)
-    return next(cell for cell in ours if _shape(cell) == shape) if shape == other and usual else ""
+    return ours[shapes.index(shape)] if shape == other and usual else ""
 
 
 _LETTERS, _DIGIT = re.compile(r"[^\W\d_]+"), re.compile(r"\d")
 
 
-def _shape(cell: str) -> str:
-    return _DIGIT.sub("0", _LETTERS.sub("A", cell))
+def _shapes(cells: list[str]) -> list[str]:
+    """The formats of cells, all at once; a line break within a cell is a space."""
+    text = "\n".join([cell.replace("\n", " ") for cell in cells])
+    return _DIGIT.sub("0", _LETTERS.sub("A", text)).split("\n")

@@ -89,6 +89,13 @@ class QueryColumns:
         short = [hashes.astype(np.uint16) for hashes in values[:MOST_COLUMNS]]
         return cls(names_of(table)[:MOST_COLUMNS], signatures[:MOST_COLUMNS], short)
 
+    @classmethod
+    def stored(cls, names: list[str], signatures: Signatures) -> QueryColumns:
+        """Of a table of the index: of its values, those are known that its signatures keep."""
+        some = signatures[:MOST_COLUMNS]
+        values = [row["values"][: min(int(row["distinct"]), VALUES)] for row in some]
+        return cls(names[:MOST_COLUMNS], some, values)
+
     def lookup(self) -> tuple[NDArray[np.int32], U8]:
         """(65536,) rows of hashes, 0 for those of no column, and (rows, q) 1 where a column has the hash."""
         hashes = np.concatenate([_NO_HASHES, *self.values])
@@ -114,12 +121,12 @@ def look(
 
     The last of the matches are those of a table with an empty column, so that there are always two.
     """
-    for some in _batches([len(table) for table in tables], len(query.signatures)):
+    for some in batches([len(table) for table in tables], len(query.signatures)):
         pairs = PairLook.of(query, [*(tables[at][:MOST_COLUMNS] for at in some), _EMPTY], names)
         yield some, pairs.matches(weights)
 
 
-def _batches(widths: Sequence[int], query: int) -> Iterator[list[int]]:
+def batches(widths: Sequence[int], query: int) -> Iterator[list[int]]:
     """Tables of like width together, as far as memory allows."""
     order = sorted(range(len(widths)), key=widths.__getitem__)
     batch: list[int] = []

@@ -7,13 +7,14 @@ closely: all sampled values with their frequencies, all numbers, and the rank co
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gentus.align.column_notations import Agreed, ColumnNotations
 from gentus.align.numeric_values import NumericValues, parse_values
 from gentus.arrays import F64, I64
 from gentus.features.extract import (
@@ -29,7 +30,8 @@ from gentus.features.extract import (
 )
 from gentus.table import Table, evenly_spaced
 
-MOST_CELLS = 512  # used of a column
+MOST_CELLS = 512  # used of a column ...
+_ALL_CELLS, _LEAST = 300_000, 64  # ... fewer of a wide table, but not less
 VALUES = 24  # distinct values whose characters are used
 LENGTHS = 64  # longer values count as this long
 CHARACTERS = 128
@@ -60,6 +62,7 @@ class TableProfile:
     """The C columns of a table. Of empty ones everything is zero."""
 
     table: Table
+    notations: ColumnNotations
     cell_counts: F64  # (C,) cells used
     distinct_counts: F64  # (C,) distinct values among them
     value_columns: I64  # (n,) the column of every distinct value ...
@@ -72,16 +75,68 @@ class TableProfile:
     length_cdf: F64  # (C, LENGTHS) share of values up to this length
     characters: F64  # (C, CHARACTERS) roots of the shares of characters
     statistics: F64  # (C, STATISTICS)
-    correlations: F64  # (C, C) rank correlation of complete columns; 0 for others
+    ranks: F64  # (C, rows) of the cells of complete columns, of length one and mean zero; 0 for others
     complete: NDArray[np.bool_]  # (C,) whether a column has a value in every row
     text_starts: I64  # (C + 1,) where the text of each column begins; columns of numbers have none ...
     text_ids: NDArray[np.uint32]  # (m,) ... its words, n-grams, shapes and tokens, as ids of `features` ...
     text_counts: F64  # (m,) ... and how often each occurs
 
+    @property
+    def correlations(self) -> F64:
+        """(C, C) rank correlations of complete columns; 0 for others."""
+        correlations = self.ranks @ self.ranks.T
+        np.fill_diagonal(correlations, 0)
+        return np.asarray(correlations, np.float64)
 
-def profile_table(table: Table) -> TableProfile:
-    """Profile a sampled table, to compare it with others."""
-    columns = [_profile_column(column.cells, table.rows) for column in table.columns]
+    def select(self, some: Sequence[int]) -> TableProfile:
+        """The profile of some of the columns."""
+        at = np.array(some, np.int64)
+        starts = np.searchsorted(self.value_columns, np.arange(len(self.cell_counts) + 1))
+        values, value_columns = _gathered(starts, at)
+        texts, text_columns = _gathered(self.text_starts, at)
+        return TableProfile(
+            replace(self.table, columns=[self.table.columns[one] for one in some]),
+            self.notations.select(some),
+            self.cell_counts[at],
+            self.distinct_counts[at],
+            value_columns,
+            self.value_keys[values],
+            self.value_counts[values],
+            [self.numbers[one] for one in some],
+            [self.units[one] for one in some],
+            self.type_shares[at],
+            self.decimal_places[at],
+            self.length_cdf[at],
+            self.characters[at],
+            self.statistics[at],
+            self.ranks[at],
+            self.complete[at],
+            np.searchsorted(text_columns, np.arange(len(at) + 1)),
+            self.text_ids[texts],
+            self.text_counts[texts],
+        )
+
+
+def _gathered(starts: I64, columns: I64) -> tuple[I64, I64]:
+    """Positions of what some columns have, column by column, and the number of the column of each."""
+    lengths = (starts[1:] - starts[:-1])[columns]
+    owner = np.repeat(np.arange(len(columns)), lengths)
+    before = np.cumsum(lengths) - lengths
+    return np.arange(int(lengths.sum())) + (starts[columns] - before)[owner], owner
+
+
+def profile_table(table: Table, agreed: Agreed | None = None) -> TableProfile:
+    """Profile a sampled table, to compare it with others.
+
+    Its cells are read as it decides itself (`notation`), or for some columns as was agreed with others.
+    """
+    most = max(_LEAST, min(MOST_CELLS, _ALL_CELLS // max(1, len(table.columns))))
+    distinct = [_distinct(column.cells, table.rows, most) for column in table.columns]
+    notations = ColumnNotations.of(table, [(one.values, one.occurrences) for one in distinct])
+    columns = [
+        _profile_column(one, parse_values(one.values, *notations.reading(at, agreed or {})))
+        for at, one in enumerate(distinct)
+    ]
     some = [[column.values[at] for at in evenly_spaced(len(column.values), VALUES)] for column in columns]
     type_shares = np.array([column.type_shares for column in columns]).reshape(len(columns), 3)
     distinct_counts = np.array([len(column.keys) for column in columns], np.int64)
@@ -90,13 +145,14 @@ def profile_table(table: Table) -> TableProfile:
     cell_counts = np.bincount(value_columns, value_counts, len(columns)).astype(np.float64)
     characters, length_cdf, decimals, classes = _characters(some)
     statistics = [
-        *_repetition(cell_counts, distinct_counts, value_columns, value_counts, table.rows),
+        *_repetition(cell_counts, distinct_counts, value_columns, value_counts, min(table.rows, most)),
         *_ascending(columns),
         *_number_statistics(columns),
     ]
     complete = np.array([column.ranks is not None for column in columns], bool)
     return TableProfile(
         table,
+        notations,
         cell_counts,
         distinct_counts.astype(np.float64),
         value_columns,
@@ -109,7 +165,7 @@ def profile_table(table: Table) -> TableProfile:
         length_cdf,
         characters,
         np.stack([*statistics, *classes], 1),
-        _correlations(columns, min(table.rows, MOST_CELLS)),
+        _stacked_ranks(columns, min(table.rows, most)),
         complete,
         *_text(some, type_shares[:, 2] > 0.3),
     )
@@ -139,10 +195,20 @@ class _Column:
     ranks: F64 | None  # (rows,) of length one and mean zero; None if cells are missing or all are equal
 
 
-def _profile_column(cells: list[str], rows: int) -> _Column:
+@dataclass(frozen=True, slots=True)
+class _Distinct:
+    """The distinct values of a column."""
+
+    values: list[str]
+    occurrences: F64  # of each
+    value_of: I64  # the value of every cell
+    complete: bool  # every cell is in its row
+
+
+def _distinct(cells: list[str], rows: int, most: int) -> _Distinct:
     complete = len(cells) == rows  # then every cell is in its row
-    if len(cells) > MOST_CELLS:
-        cells = [cells[at] for at in evenly_spaced(len(cells), MOST_CELLS)]
+    if len(cells) > most:
+        cells = [cells[at] for at in evenly_spaced(len(cells), most)]
     values = list(dict.fromkeys(cells))
     unknown = set(PLACEHOLDERS).intersection(values)
     if unknown:
@@ -150,10 +216,13 @@ def _profile_column(cells: list[str], rows: int) -> _Column:
         values = [value for value in values if value not in unknown]
     value_of = _value_indices(values, cells)
     occurrences = np.bincount(value_of, minlength=len(values)).astype(np.float64)
-    parsed = parse_values(values)
+    return _Distinct(values, occurrences, value_of, complete)
+
+
+def _profile_column(one: _Distinct, parsed: NumericValues) -> _Column:
     if parsed.type == "text":
-        return _profile_text(values, occurrences, value_of, complete)
-    return _profile_numbers(values, occurrences, value_of, parsed, complete)
+        return _profile_text(one.values, one.occurrences, one.value_of, one.complete)
+    return _profile_numbers(one.values, one.occurrences, one.value_of, parsed, one.complete)
 
 
 def _profile_text(values: list[str], occurrences: F64, value_of: I64, complete: bool) -> _Column:
@@ -217,21 +286,19 @@ def _ranks(order: I64, occurrences: F64, value_of: I64) -> F64 | None:
 # --- all columns at once -----------------------------------------------------------------------------
 
 
-def _correlations(columns: Sequence[_Column], rows: int) -> F64:
-    """(C, C) rank correlations."""
+def _stacked_ranks(columns: Sequence[_Column], rows: int) -> F64:
+    """(C, rows) ranks of complete columns; 0 for others."""
     ranks = np.zeros((len(columns), rows))
     for at, column in enumerate(columns):
         if column.ranks is not None:
             ranks[at] = column.ranks
-    correlations = ranks @ ranks.T
-    np.fill_diagonal(correlations, 0)
-    return np.asarray(correlations, np.float64)
+    return ranks
 
 
 def _repetition(sizes: F64, distinct: I64, owner: I64, counts: F64, rows: int) -> list[F64]:
     """(C,) each: share of empty cells, root of the chance of two equal cells, share of distinct values."""
     pairs = np.bincount(owner, counts * (counts - 1), len(sizes))
-    empty = np.where(sizes > 0, 1 - np.minimum(sizes / max(min(rows, MOST_CELLS), 1), 1), 0)
+    empty = np.where(sizes > 0, 1 - np.minimum(sizes / max(rows, 1), 1), 0)
     equal = np.sqrt(pairs / np.maximum(sizes * (sizes - 1), 1))
     return [empty, equal, distinct / np.maximum(sizes, 1)]
 

@@ -72,7 +72,8 @@ def shipped_verdict() -> VerdictWeights:
 
 
 @lru_cache(maxsize=1)
-def _shipped_look() -> LookWeights:
+def look_weights() -> LookWeights:
+    """The weights of the second look that come with the package."""
     return shipped_verdict().look_weights()
 
 
@@ -94,7 +95,7 @@ class Verdict:
 
 def judge(query: QueryColumns, tables: Sequence[Signatures], names: bool) -> list[Verdict]:
     """A verdict on each table; column names count with `names`."""
-    weights = _shipped_look()
+    weights = look_weights()
     verdicts: list[Verdict | None] = [None] * len(tables)
     for some, matches in look(query, tables, weights, names):
         features = table_features(matches)

@@ -14,7 +14,7 @@ eigenvalues. It is deterministic, and a new table is encoded like those of the f
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,12 +25,10 @@ from gentus.embed.smoothing import smooth_new
 from gentus.features.evidence import WIDTHS, Blocks, Evidence, normalize, products
 from gentus.features.extract import Features, featurize
 from gentus.settings import SpaceSettings
+from gentus.sparse import SparseRows
 from gentus.table import Table
-from gentus.threads import one_blas_thread
 
 if TYPE_CHECKING:
-    import scipy.sparse as sp
-
     from gentus.neighbours.graph import Neighbours
 
 
@@ -55,14 +53,18 @@ class ClosedForm:
         """How far names of columns count, 0 to 1; None where they are not read."""
         return self.blocks.name_trust if self.evidence.named else None
 
-    def read(self, table: Table) -> tuple[F32, F32]:
-        """The (C, d) columns of a table as vectors, and its latent (latent,)."""
-        encoded = self.blocks.encode(featurize(table))
+    def read(self, table: Table, features: Features | None = None) -> tuple[F32, F32]:
+        """The (C, d) columns of a table as vectors, and its latent (latent,); its features may be known."""
+        encoded = self.blocks.encode(featurize(table) if features is None else features)
         return encoded.columns, self.latents(encoded.vectors(self.order))[0]
 
     def encode(self, features: Features) -> F32:
         """(T, latent) unit latents; a table without columns gets the zero vector."""
-        return self.latents(self.blocks.encode(features).vectors(self.order))
+        return self.encode_raw(self.evidence.raw(features), features)
+
+    def encode_raw(self, raw: F32, features: Features) -> F32:
+        """The same, given the (C, WIDTH) evidence of their columns, which is scaled in place."""
+        return self.latents(self.blocks.encode_raw(raw, features).vectors(self.order))
 
     def latents(self, vectors: F32) -> F32:
         """(T, latent) of tables with (T, D) vectors."""
@@ -114,36 +116,41 @@ def learn_space(
     if graph is None:
         directions = np.linalg.svd(vectors, full_matrices=False)[2].T  # (D, T) keeps all similarities
         return ClosedForm(blocks, np.zeros(vectors.shape[1], np.float32), half(directions))
-    from scipy.linalg import eigh
-
     centre = vectors.mean(0, dtype=np.float64).astype(np.float32)
     near, spread = _moments(vectors - centre, normalized_affinity(graph.weights))
     spread[np.diag_indices(len(spread))] += settings.ridge * max(np.trace(spread), 1e-9)
-    count, total = min(settings.latent, len(spread)), len(spread)
-    with one_blas_thread():  # SciPy's BLAS may have been loaded just now
-        values, directions = eigh((near + near.T) / 2, spread, subset_by_index=[total - count, total - 1])
-    projection = directions[:, ::-1] * np.sqrt(np.maximum(values[::-1], 1e-9))
+    count = min(settings.latent, len(spread))
+    values, directions = _leading_directions(near, spread, count)
+    projection = directions * np.sqrt(np.maximum(values, 1e-9))
     # Signs are arbitrary: the largest entry of every direction is made positive.
     largest = np.abs(projection).argmax(0)
     projection *= np.sign(projection[largest, np.arange(count)])
     return ClosedForm(blocks, centre, half(projection / np.abs(projection).max()), graph.order)
 
 
-def _moments(centred: F32, affinity: sp.csr_matrix, block: int = 4096) -> tuple[F64, F64]:
+def _leading_directions(near: F64, spread: F64, count: int) -> tuple[F64, F64]:
+    """(count,) the largest eigenvalues of `near` by the metric `spread`, and (D, count) their vectors."""
+    inverse = np.linalg.inv(np.linalg.cholesky(spread))
+    reduced = inverse @ near @ inverse.T
+    values, vectors = np.linalg.eigh((reduced + reduced.T) / 2)
+    return values[::-1][:count], inverse.T @ vectors[:, ::-1][:, :count]
+
+
+def _moments(centred: F32, affinity: SparseRows, block: int = 4096) -> tuple[F64, F64]:
     """(D, D) X'AX and X'X in double precision, by blocks of rows: X is large."""
     near, spread = np.zeros((2, centred.shape[1], centred.shape[1]))
     for begin in range(0, len(centred), block):
         some = centred[begin : begin + block].astype(np.float64)
-        near += some.T @ (affinity[begin : begin + block] @ centred)
+        near += some.T @ (affinity.some(begin, begin + len(some)) @ centred)
         spread += some.T @ some
     return near, spread
 
 
-def normalized_affinity(graph: sp.csr_matrix) -> sp.csr_matrix:
+def normalized_affinity(graph: SparseRows) -> SparseRows:
     """(T, T) symmetric affinity: rows of sum one, averaged with the transpose, over root degrees."""
-    import scipy.sparse as sp
-
-    rows = sp.diags(1 / np.maximum(np.asarray(graph.sum(1), np.float64).ravel(), 1e-12)) @ graph
-    both = (rows + rows.T) / 2
-    scale = sp.diags(1 / np.sqrt(np.maximum(np.asarray(both.sum(1)).ravel(), 1e-12)))
-    return sp.csr_matrix(scale @ both @ scale)
+    owners, columns = graph.owners(), graph.columns
+    halves = graph.scaled(0.5 / np.maximum(graph.sums(), 1e-12)).values
+    places = np.concatenate([owners, columns]), np.concatenate([columns, owners])
+    both = SparseRows.of_entries(np.concatenate([halves, halves]), *places, (len(graph), graph.width))
+    scale = 1 / np.sqrt(np.maximum(both.sums(), 1e-12))
+    return replace(both, values=both.values * scale[both.owners()] * scale[both.columns])

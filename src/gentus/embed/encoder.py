@@ -65,9 +65,9 @@ class Encoder:
         """1 where positions of columns count: their weight is learnt; else 0."""
         return 1.0 if self.settings.positions else 0.0
 
-    def read(self, table: Table) -> tuple[F32, F32]:
-        """The (C, hidden) column states of a table, and its latent (latent,)."""
-        features = featurize(table)
+    def read(self, table: Table, features: Features | None = None) -> tuple[F32, F32]:
+        """The (C, hidden) column states of a table, and its latent (latent,); its features may be known."""
+        features = featurize(table) if features is None else features
         hidden = self.hidden(self.inputs(self.columns(table, features), features))
         return hidden, self.pool(hidden, np.diff(features.tables))[0]
 

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from gentus.arrays import F32, half
 from gentus.features.evidence import normalize
-
-if TYPE_CHECKING:
-    import scipy.sparse as sp
-
+from gentus.sparse import SparseRows
 
 ANCHORS = 8192  # at most so many tables of the fit are kept to smooth new ones ...
 NEAREST, POWER = 15, 4  # ... with the nearest of them, weighted by a power of their similarity
 
 
-def smooth(latents: F32, neighbours: sp.csr_matrix, weight: float) -> F32:
+def smooth(latents: F32, neighbours: SparseRows, weight: float) -> F32:
     """(T, d) unit latents moved towards the mean of their k-reciprocal neighbours (T, T)."""
     return normalize(latents + weight * np.asarray(neighbours @ latents, np.float32))
 

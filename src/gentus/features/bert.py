@@ -13,6 +13,8 @@ import numpy as np
 import torch
 
 from gentus.arrays import F32
+from gentus.errors import CheckpointError
+from gentus.extras import install_extra
 from gentus.features.serialize import COLUMN, Serial, Serializer, SerialSettings
 from gentus.features.weights import minilm_folder
 from gentus.progress import Tick
@@ -25,10 +27,6 @@ if TYPE_CHECKING:
 MINILM = "minilm"
 # Measured: on a CPU, larger batches exceed the cache of a core. A GPU needs larger ones.
 BATCH_TOKENS = {"cpu": 1024, "mps": 8192, "cuda": 32768}
-
-
-class CheckpointError(RuntimeError):
-    """A language model cannot be loaded; the message says what to do."""
 
 
 class BertColumns:
@@ -46,7 +44,7 @@ class BertColumns:
         settings = settings or SerialSettings()
         positions = getattr(model.config, "max_position_embeddings", settings.tokens)
         longest = min(tokenizer.model_max_length, positions)
-        self.serializer = Serializer(tokenizer, replace(settings, tokens=min(settings.tokens, longest)))
+        self.serializer = Serializer.of(tokenizer, replace(settings, tokens=min(settings.tokens, longest)))
         _add_tokens(model, tokenizer, self.serializer.added)
         self._device = best_device()
         self._bfloat16 = precision == "bfloat16" or (precision == "auto" and fast_bfloat16(self._device))
@@ -129,7 +127,7 @@ def _load(checkpoint: str, download: bool) -> tuple[Any, PreTrainedTokenizerBase
     try:
         from transformers import AutoModel, AutoTokenizer
     except ImportError as error:
-        raise ImportError("BERT column states need transformers: pip install transformers") from error
+        raise ImportError(f"BERT column states need transformers: {install_extra('train')}") from error
     source = str(minilm_folder()) if checkpoint == MINILM else checkpoint
     try:
         # Code that comes with a model is never run; without this, transformers asks on a terminal.
@@ -163,8 +161,8 @@ def quiet_transformers() -> Iterator[None]:
     from transformers.utils import logging
 
     verbosity = logging.get_verbosity()
-    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
     try:
         yield
     finally:

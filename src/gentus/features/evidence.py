@@ -30,6 +30,7 @@ from gentus.features.vocabulary import (
 )
 from gentus.features.weights import TOKEN_WIDTH, TOKENS, load_vectors
 from gentus.settings import SpaceSettings
+from gentus.sparse import SparseRows
 
 NAMES = ("name words", "name grams")
 WIDTHS = {
@@ -44,7 +45,6 @@ BLOCKS: dict[str, slice] = {  # the part of a column's vector that each kind has
 WIDTH = sum(WIDTHS.values())
 _WIDTHS = list(WIDTHS.values())
 _BEGINS = [block.start for block in BLOCKS.values()]
-FEW = 8192  # ids up to which a loop over columns is faster than sparse products
 FEWEST, MOST = 1 << 14, 1 << 16  # sizes of a vocabulary: for the smallest lakes, for the largest
 TABLE = {"words": 0.3, "grams": 0.3, "tokens": 0.3, "profile": 0.1}  # weights of a table's blocks
 IN_COLUMN = 0.2  # weight of every kind in a column's vector
@@ -136,8 +136,7 @@ class Evidence:
         weights = (1 + _LOGARITHMS[counts]) * lexicon.weights[at]
         starts = np.concatenate([[0], np.cumsum(known)])[features.starts]
         vectors = np.zeros((len(starts) - 1, WIDTH), np.float32)
-        # For one table a loop is faster than setting up sparse products.
-        (add_few if len(at) < FEW else add_many)(vectors, lexicon, weights, at, starts)
+        add_rows(vectors, lexicon, weights, at, starts)
         tokens = np.flatnonzero(lexicon.of_kind("tokens", at))
         owners = np.searchsorted(starts, tokens, "right") - 1
         mass = np.bincount(owners, weights[tokens], len(vectors)).astype(np.float32)
@@ -207,9 +206,12 @@ class Blocks:
 
     def encode(self, features: Features) -> Encoded:
         """Blocks and columns of some tables. One without columns has blocks of zeros."""
+        return self.encode_raw(self.evidence.raw(features), features)
+
+    def encode_raw(self, raw: F32, features: Features) -> Encoded:
+        """The same, given the (C, WIDTH) evidence of their columns, which is scaled in place."""
         starts = features.tables.astype(np.int64)
         filled = np.flatnonzero(np.diff(starts) > 0)
-        raw = self.evidence.raw(features)
         blocks = np.zeros((len(starts) - 1, self.width), np.float32)
         ordered = np.zeros((len(blocks), self.basis.shape[1]), np.float32)
         if not len(filled):
@@ -329,30 +331,12 @@ def _correlation(left: F32, right: F32) -> float:
 _LOGARITHMS = np.log(np.maximum(np.arange(256), 1)).astype(np.float32)  # of counts, which are bytes
 
 
-def add_few(vectors: F32, lexicon: Lexicon, weights: F32, at: I64, starts: I64) -> None:
-    """Set every column's blocks (C, WIDTH) to the weighted sums of the rows of its ids, in a loop."""
-    borders = [begin for begin, _, _ in lexicon.kinds.values()] + [len(lexicon.ids)]
-    for column, (begin, end) in enumerate(pairwise(starts.tolist())):
-        # Ids are sorted, so those of a kind are together in every column.
-        ends = pairwise((begin + np.searchsorted(at[begin:end], borders)).tolist())
-        for (kind, (first, _, rows)), (low, high) in zip(lexicon.kinds.items(), ends, strict=True):
-            if low < high:
-                some = rows.take(at[low:high] - first, axis=0)
-                vectors[column, BLOCKS[kind]] = np.einsum("n,nd->d", weights[low:high], some)
-
-
-def add_many(vectors: F32, lexicon: Lexicon, weights: F32, at: I64, starts: I64) -> None:
-    """The same for many columns, by one sparse product per kind."""
-    import scipy.sparse as sp
-
+def add_rows(vectors: F32, lexicon: Lexicon, weights: F32, at: I64, starts: I64) -> None:
+    """Set every column's blocks (C, WIDTH) to the weighted sums of the rows of its ids."""
     for kind, (first, last, rows) in lexicon.kinds.items():
         some = np.flatnonzero(lexicon.of_kind(kind, at))
-        present = np.zeros(last - first, bool)
-        present[at[some] - first] = True
-        used = (np.cumsum(present) - 1)[at[some] - first]
-        entries = weights[some], used, np.searchsorted(some, starts)
-        matrix = sp.csr_matrix(entries, (len(vectors), int(present.sum())))
-        vectors[:, BLOCKS[kind]] = matrix @ rows[np.flatnonzero(present)].astype(np.float32)
+        entries = SparseRows(weights[some], at[some] - first, np.searchsorted(some, starts), last - first)
+        vectors[:, BLOCKS[kind]] = entries @ rows
 
 
 def unit_blocks(vectors: F32) -> F32:

@@ -64,9 +64,10 @@ class Features:
         """The features of some of the tables, in the given order."""
         return concatenate([self.one(int(table)) for table in tables])
 
-    def one(self, table: int) -> Features:
-        """The features of one of the tables, as views."""
-        first, last = self.tables[table], self.tables[table + 1]
+    def one(self, table: int, columns: int = 1 << 30) -> Features:
+        """The features of one of the tables, or of its first columns, as views."""
+        first = self.tables[table]
+        last = min(self.tables[table + 1], first + columns)
         begin, end = self.starts[first], self.starts[last]
         return Features(
             np.array([0, last - first], np.int32),

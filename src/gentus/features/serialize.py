@@ -46,29 +46,38 @@ class Serial:
 
 
 class Serializer:
-    """Tables in, token ids out, for one Hugging Face fast tokenizer.
+    """Tables in, token ids out, for one tokenizer that knows `[COL]` and `[VAL]`.
 
-    `[COL]` and `[VAL]` are added to that tokenizer if it lacks them; `added` are their ids, for which a model
-    needs new embeddings.
+    `ends` are the tokens before the columns and after them. `of` makes one from a tokenizer of transformers.
     """
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, settings: SerialSettings | None = None) -> None:
-        self.settings = settings or SerialSettings()
+    def __init__(
+        self, pieces: Tokenizer, ends: tuple[Tokens, Tokens], settings: SerialSettings | None = None
+    ) -> None:
+        self.settings, self.ends = settings or SerialSettings(), ends
+        column, value = (pieces.token_to_id(token) for token in (COLUMN, VALUE))
+        if column is None or value is None:
+            raise ValueError(f"the tokenizer does not know {COLUMN} and {VALUE}")
+        self._column, self._value = column, value
+        self.added: Tokens = []  # ids that were new to the tokenizer: a model needs embeddings for them
+        self._room = self.settings.tokens - sum(map(len, ends))
+        self._pieces = pieces
+        pieces.no_padding()
+        pieces.no_truncation()
+        pieces.encode_special_tokens = True  # so that a cell "[COL]" is ordinary text
+
+    @classmethod
+    def of(cls, tokenizer: PreTrainedTokenizerBase, settings: SerialSettings | None = None) -> Serializer:
+        """For a fast tokenizer of transformers, to which `[COL]` and `[VAL]` are added if it lacks them."""
         backend = getattr(tokenizer, "backend_tokenizer", None)
         if not isinstance(backend, Tokenizer):
             raise TypeError(f"{type(tokenizer).__name__} is not a fast tokenizer (one with a tokenizer.json)")
         new = [token for token in (COLUMN, VALUE) if backend.token_to_id(token) is None]
         tokenizer.add_tokens([AddedToken(token, special=True, normalized=False) for token in new])
-        ids = backend.get_vocab()
-        self._column, self._value = ids[COLUMN], ids[VALUE]
-        self.added = [ids[token] for token in new]
-        self._head, self._tail = _ends(tokenizer)
-        self._room = self.settings.tokens - len(self._head) - len(self._tail)
-        # A copy, so that padding and truncation of the given one stay, and a cell "[COL]" is ordinary text.
-        self._pieces = Tokenizer.from_str(backend.to_str())
-        self._pieces.no_padding()
-        self._pieces.no_truncation()
-        self._pieces.encode_special_tokens = True
+        # A copy, so that padding and truncation of the given one stay.
+        made = cls(Tokenizer.from_str(backend.to_str()), _ends(tokenizer), settings)
+        made.added = [backend.get_vocab()[token] for token in new]
+        return made
 
     def one(self, table: Table) -> Serial:
         """All columns of a table in one input.
@@ -108,11 +117,11 @@ class Serializer:
         for done, i in enumerate(sorted(range(len(columns)), key=needed.__getitem__)):
             shares[i] = self._column_tokens(columns[i], room // (len(columns) - done))
             room -= len(shares[i])
-        ids, positions = list(self._head), []
+        ids, positions = list(self.ends[0]), []
         for tokens in shares:
             positions.append(len(ids))
             ids += tokens
-        return Serial(ids + self._tail, positions)
+        return Serial(ids + self.ends[1], positions)
 
     def _column_tokens(self, values: list[Tokens], share: int) -> Tokens:
         """As many whole values as fit; the first one is cut if needed."""

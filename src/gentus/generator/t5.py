@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from gentus.features.bert import CheckpointError, quiet_transformers
+from gentus.errors import CheckpointError
+from gentus.extras import install_extra
+from gentus.features.bert import quiet_transformers
 from gentus.features.serialize import Serializer
-from gentus.settings import GeneratorSettings
+from gentus.features.weights import TOKENIZER, WORDLLAMA, open_tokenizer
+from gentus.settings import SCRATCH, GeneratorSettings
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -29,23 +32,16 @@ class SymbolT5:
 
 
 def create_t5(settings: GeneratorSettings, symbols: int, download: bool) -> SymbolT5:
-    """An untrained T5, or with a checkpoint that one with rows for the symbols."""
+    """An untrained T5, or that of a checkpoint, with rows for the symbols."""
     if settings.checkpoint is None:
-        return SymbolT5(_fresh(settings, symbols), 0, symbols)
-    t5, tokenizer = _load(settings.checkpoint, settings.dropout, download)
+        return SymbolT5(_fresh(settings, symbols + 1), 0, symbols)
+    if settings.checkpoint == SCRATCH:
+        tokenizer = _word_pieces()
+        t5 = _fresh(settings, len(tokenizer))
+    else:
+        t5, tokenizer = _load(settings.checkpoint, settings.dropout, download)
     first = _add_symbols(t5, tokenizer, symbols)
     start = getattr(t5.config, "decoder_start_token_id", t5.config.pad_token_id)
-    return SymbolT5(t5, first, start, tokenizer)
-
-
-def restore_t5(folder: Path, first: int, start: int, text: bool) -> SymbolT5:
-    """The T5 that was saved into a folder; its weights are not read here."""
-    transformers = _transformers()
-    t5 = transformers.T5Model(transformers.T5Config.from_json_file(folder / "config.json"))
-    tokenizer = None
-    if text:
-        options = {"local_files_only": True, "trust_remote_code": False}
-        tokenizer = transformers.AutoTokenizer.from_pretrained(str(folder), **options)
     return SymbolT5(t5, first, start, tokenizer)
 
 
@@ -53,16 +49,16 @@ def _transformers() -> Any:
     try:
         import transformers
     except ImportError as error:
-        raise ImportError("a generator needs transformers: pip install transformers") from error
+        raise ImportError(f"a generator needs transformers: {install_extra('train')}") from error
     return transformers
 
 
-def _fresh(settings: GeneratorSettings, symbols: int) -> Any:
-    """An untrained T5 whose embedding has the symbols, and the row that a target begins with."""
+def _fresh(settings: GeneratorSettings, rows: int) -> Any:
+    """An untrained T5 with so many rows of its embedding."""
     transformers = _transformers()
     return transformers.T5Model(
         transformers.T5Config(
-            vocab_size=symbols + 1,
+            vocab_size=rows,
             d_model=settings.width,
             d_kv=settings.width // settings.heads,
             d_ff=settings.feedforward,
@@ -71,6 +67,15 @@ def _fresh(settings: GeneratorSettings, symbols: int) -> Any:
             dropout_rate=settings.dropout,
         )
     )
+
+
+def _word_pieces() -> PreTrainedTokenizerBase:
+    """The tokenizer of the static vectors, which every install has."""
+    pieces = open_tokenizer(WORDLLAMA.file(TOKENIZER))
+    made: PreTrainedTokenizerBase = _transformers().PreTrainedTokenizerFast(
+        tokenizer_object=pieces, eos_token="</s>", unk_token="<unk>", pad_token="<unk>"
+    )
+    return made
 
 
 def _load(checkpoint: str, dropout: float, download: bool) -> tuple[Any, PreTrainedTokenizerBase]:
@@ -104,7 +109,7 @@ def _load(checkpoint: str, dropout: float, download: bool) -> tuple[Any, PreTrai
 @torch.no_grad()
 def _add_symbols(t5: Any, tokenizer: PreTrainedTokenizerBase, symbols: int) -> int:
     """Add rows for `[COL]`, `[VAL]` and all symbols, drawn like the others; returns the row of symbol 0."""
-    added = Serializer(tokenizer).added
+    added = Serializer.of(tokenizer).added
     known = t5.shared.weight
     spread, mean = torch.std_mean(known, 0)
     first = max(len(known), len(tokenizer))  # T5 has more rows than tokens; `[COL]` and `[VAL]` may take some

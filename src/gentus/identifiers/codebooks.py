@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from gentus.arrays import F32, I64, U8, half
 from gentus.progress import Tick
+from gentus.sparse import SparseRows
 
 SAMPLE = 128  # tables per codeword in the fit; more change nothing
 ENOUGH = 50  # tables needed to estimate the error of new ones
@@ -103,15 +104,14 @@ def residual_kmeans(
 
 def kmeans(points: F32, centres: F32, rounds: int) -> F32:
     """(K, d) centres after some rounds; a dead centre is reset to the point farthest from its own."""
-    import scipy.sparse as sp  # not at the top: a search imports no SciPy, which takes a tenth of a second
-
     centres = centres.copy()
     for _ in range(rounds):
         nearest, distance = assign(points, centres)
         counts = np.bincount(nearest, minlength=len(centres))
         ones = np.ones(len(points), np.float32)
-        member = sp.csr_matrix((ones, (nearest, np.arange(len(points)))), (len(centres), len(points)))
-        centres = np.asarray(member @ points / np.maximum(counts, 1)[:, None], np.float32)
+        order, starts = np.argsort(nearest, kind="stable"), np.concatenate([[0], np.cumsum(counts)])
+        sums = SparseRows(ones, order, starts, len(points)) @ points
+        centres = np.asarray(sums / np.maximum(counts, 1)[:, None], np.float32)
         dead = np.flatnonzero(counts == 0)
         if len(dead):
             farthest = np.argsort(-distance, kind="stable")[: len(dead)]

@@ -1,24 +1,25 @@
 """Building an index: `fit` is the order of the stages, from the tables of a lake to a published index.
 
-ingest -> vectorise -> neighbours -> embed -> quantise -> assign identifiers -> publish. With labels a network
-learns the middle ones, and a generator is trained in the end. The stages are in `gentus.index.stages`.
+ingest -> vectorise -> neighbours -> embed -> quantise -> assign identifiers -> publish. With labels a ranking
+is learnt in the end; or a network learns the middle ones, and a generator is trained. The stages are in
+`gentus.index.stages`.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TypedDict, Unpack
 
 import numpy as np
 
+from gentus.extras import require_training
 from gentus.identifiers.semantic_ids import NON_SEMANTIC
 from gentus.index.engine import EngineName, LocalEngine, open_engine
-from gentus.index.folder import IndexFolderError, Layout, indexed_lake
+from gentus.index.folder import IndexFolderError, Layout, indexed_lake, is_ours, new_folder
 from gentus.index.index import Index
 from gentus.index.ingest import Ingest, lake_tables
 from gentus.index.stages import (
@@ -34,12 +35,13 @@ from gentus.index.stages import (
     quantise,
     vectorise,
 )
+from gentus.index.stages_ranked import learn_ranking
 from gentus.index.writer import writer
-from gentus.lake import Location, Remote, Source, as_location, exists
-from gentus.lake.rules import LakeRules
+from gentus.lake import LakeNotFoundError, Location, Remote, Source, as_location, exists
+from gentus.lake.rules import load_rules
 from gentus.metrics import load_groundtruth
 from gentus.progress import Progress
-from gentus.settings import BuildSettings, GenerationSettings, Preset, preset_settings
+from gentus.settings import BuildSettings, Preset, needs_network, preset_settings, refuse_unknown
 from gentus.shell import command
 from gentus.table import Header, checked_header
 
@@ -55,8 +57,9 @@ class RefitOptions(TypedDict, total=False):
 class BuildOptions(RefitOptions, total=False):
     """Options of `build`."""
 
-    preset: Preset | None  # by default `fast`, with labels `trained`
+    preset: Preset | None  # by default `fast`
     settings: BuildSettings | None  # instead of a preset
+    exclude: Sequence[str]  # patterns of files that are left out, besides those of the lake's .gentusignore
     header: Header | None  # of delimited text that no rule of the lake names; default: auto
     names: bool | None  # whether names of columns count, as far as they agree with cells
     seed: int | None
@@ -76,24 +79,24 @@ def build(
     Interrupted, it goes on where it stopped when called again; files that did not change are not read again.
     Of several processes that were launched together, the first builds and the others help to train.
     """
-    _refuse_unknown(options, BuildOptions)
+    refuse_unknown(options, BuildOptions)
+    settings = _settings(labels is not None, options)
     if labels is not None:
-        require_training()
+        require_packages(settings)
     if assisted():
         return Index(Path(index))
-    settings = _settings(labels is not None, options)
     location, layout = _checked(lake, index, options.get("force", False))
-    given = None
+    rules, given = load_rules(location, settings.header, settings.exclude), None
     if labels is not None:
-        names = (item.name for item in lake_tables(location, layout, LakeRules()) if isinstance(item, Source))
+        names = (item.name for item in lake_tables(location, layout, rules) if isinstance(item, Source))
         given = _read_labels(labels, names, location)
     progress = options.get("progress") or Progress()
     with (
-        _training(given, options.get("time_budget")) as training,
+        _training(settings, options.get("time_budget")) as training,
         writer(layout, create=True) as catalogue,
         open_engine(options.get("engine", "local"), options.get("address"), options.get("workers")) as engine,
     ):
-        Ingest(layout, catalogue, settings.limits, engine, progress).read_lake(location, settings.header)
+        Ingest(layout, catalogue, settings.limits, engine, progress).read_lake(location, rules)
         fit(Run(location, layout, catalogue, settings, engine, progress), given, training)
     return Index(layout.root)
 
@@ -102,7 +105,8 @@ def fit(run: Run, labels: LabelFile | None, training: Training) -> None:
     """The stages of a build once the tables are read; each takes what those before it returned."""
     random = np.random.default_rng(run.settings.seed)
     sample = draw_sample(run)
-    if labels is None:
+    supervised = None
+    if labels is None or not needs_network(run.settings):
         tables = vectorise(sample, run)
         graph = link_neighbours(tables, run)
         vectors = join_blocks(tables, graph)
@@ -111,7 +115,8 @@ def fit(run: Run, labels: LabelFile | None, training: Training) -> None:
         del vectors
         model = quantise(embedding, sample, run)
         assigned = assign_identifiers(model, sample, run, random)
-        supervised = None
+        if labels is not None:
+            supervised = learn_ranking(labels, model, assigned, run, random)
     else:
         from gentus.index import stages_labelled as labelled
 
@@ -132,9 +137,7 @@ def refit(
 
     Labels are those of the build unless others are given. Files are only read where the cache has lost them.
     """
-    _refuse_unknown(options, RefitOptions)
-    if labels is not None:
-        require_training()
+    refuse_unknown(options, RefitOptions)
     if assisted():
         return Index(Path(index))
     layout, workers = Layout(Path(index)), options.get("workers")
@@ -146,27 +149,23 @@ def refit(
         settings = replace(config.settings, encoder=replace(config.settings.encoder, positions=0, inputs=0))
         location = as_location(config.lake)
         given = None
+        if labels is not None or config.report.labels:
+            require_packages(settings)
         if labels is not None:
             given = _read_labels(labels, catalogue.tables.ids(), location)
         elif config.report.labels:
-            require_training()
             given = LabelFile(config.report.labels.file, catalogue.labels())
-        if given is not None and settings.generation is None:
-            settings = replace(settings, generation=GenerationSettings())
         engine = LocalEngine() if workers is None else LocalEngine(workers)
         Ingest(layout, catalogue, settings.limits, engine, progress).restore_features()
-        with _training(given, options.get("time_budget")) as training:
+        with _training(settings, options.get("time_budget")) as training:
             fit(Run(location, layout, catalogue, settings, engine, progress), given, training)
     return Index(layout.root)
 
 
-def require_training() -> None:
-    """Refuse labels where what learns from them is not installed."""
-    missing = [package for package in ("torch", "transformers") if find_spec(package) is None]
-    if missing:
-        raise ModuleNotFoundError(
-            f"Learning from labels needs {' and '.join(missing)}: pip install 'gentus[train]'"
-        )
+def require_packages(settings: BuildSettings) -> None:
+    """Refuse settings that need what is not installed."""
+    if needs_network(settings):
+        require_training("Training a network")
 
 
 def assisted() -> bool:
@@ -179,9 +178,9 @@ def assisted() -> bool:
 
 
 @contextmanager
-def _training(labels: LabelFile | None, time_budget: float | None) -> Iterator[Training]:
+def _training(settings: BuildSettings, time_budget: float | None) -> Iterator[Training]:
     """How a generator is trained, with the other processes that were launched together with this one."""
-    if os.environ.get("WORLD_SIZE", "1") == "1" and labels is None:
+    if os.environ.get("WORLD_SIZE", "1") == "1" and not needs_network(settings):
         yield Training()
         return
     from gentus.generator.distributed import launched_workers
@@ -190,29 +189,23 @@ def _training(labels: LabelFile | None, time_budget: float | None) -> Iterator[T
         yield Training(time_budget, workers)
 
 
-def _refuse_unknown(options: Mapping[str, object], known: type) -> None:
-    unknown = options.keys() - known.__annotations__.keys()
-    if unknown:
-        raise TypeError(f"unknown option {min(unknown)}; there are {', '.join(known.__annotations__)}")
-
-
 def _settings(labelled: bool, options: BuildOptions) -> BuildSettings:
     """The settings that options come to. Only the closed form learns from a lake alone."""
-    preset = options.get("preset") or ("trained" if labelled else "fast")
-    settings = options.get("settings") or preset_settings(preset)
+    settings = options.get("settings") or preset_settings(options.get("preset") or "fast")
     names, seed = options.get("names"), options.get("seed")
     settings = replace(
         settings,
         seed=settings.seed if seed is None else seed,
         names=settings.names if names is None else names,
         header=checked_header(options.get("header") or settings.header),
+        exclude=tuple(options.get("exclude") or settings.exclude),
     )
-    if not labelled and settings.identifiers in NON_SEMANTIC:
+    if settings.identifiers in NON_SEMANTIC and not (labelled and settings.generation):
         raise ValueError(
             f"{settings.identifiers} identifiers say nothing of a table, so only a generator finds them: "
             "give labels."
         )
-    if not labelled and (settings.generation or settings.bert or not settings.teacher_weight):
+    if not labelled and needs_network(settings):
         raise ValueError("BERT, T5 and the presets trained and paper learn from labels: give labels.")
     return settings
 
@@ -222,14 +215,31 @@ def _checked(
 ) -> tuple[Location, Layout]:
     location, layout = as_location(lake), Layout(Path(index))
     if not exists(location):
-        raise FileNotFoundError(
+        raise LakeNotFoundError(
             f"There is no lake at {location}. Give a folder of tables, or a database file."
         )
-    if layout.root.resolve() == location.resolve():
-        raise IndexFolderError(f"{layout.root} is the lake itself. Give the index a folder of its own.")
+    if isinstance(location, Path) and is_ours(Layout(location)):
+        raise IndexFolderError(
+            f"{location} is an index, not a lake. To follow its lake: {command('sync', location)}"
+        )
+    if _holds_data(layout, location):
+        same = layout.root.resolve() == location.resolve()
+        raise IndexFolderError(
+            f"{layout.root} is {'the lake itself' if same else 'a folder of other files'}. Give the index a "
+            f"folder of its own: {command('index', location, '-o', new_folder(layout.root))}"
+        )
     if not force:
         _refuse_other_lake(layout, str(location.resolve()))
     return location, layout
+
+
+def _holds_data(layout: Layout, lake: Location) -> bool:
+    """Whether a folder has files of somebody else, among which an index does not belong; but for the lake."""
+    if not layout.root.is_dir() or is_ours(layout):
+        return False
+    entries = (path for path in layout.root.resolve().iterdir())
+    others = (path for path in entries if not path.name.startswith((".", "write.lock")))
+    return any(not lake.resolve().is_relative_to(path) for path in others)
 
 
 def _refuse_other_lake(layout: Layout, lake: str) -> None:

@@ -31,8 +31,8 @@ from gentus.index.ingest import Ingest, name_at
 from gentus.index.writer import writer
 from gentus.lake import Location, as_location
 from gentus.progress import Progress
-from gentus.search.trie import Trie, build_trie
-from gentus.shell import command
+from gentus.retrieval.trie import Trie, build_trie
+from gentus.shell import command, quoted
 
 
 @dataclass(slots=True)
@@ -54,15 +54,15 @@ def check(
 ) -> list[Problem]:
     """Verify every file of an index; with `repair`, rebuild what can be. No problem: an empty list."""
     layout, progress = Layout(Path(path)), progress or Progress()
-    refuse_foreign(layout)
-    if not layout.root.is_dir() or not layout.catalogue.is_file():
+    if not layout.catalogue.is_file():
         read_config(layout)  # which says what is wrong
         raise IndexFolderError(
             f"{layout.catalogue} is missing; nothing can be rebuilt without it. "
             f"Build the index again: {command('index', 'LAKE', '-o', layout.root)}"
         )
+    refuse_foreign(layout)
     problems = list(_problems(layout))
-    if repair and any(problem.cure == _REPAIR for problem in problems):
+    if repair and any(problem.cure == _repairing(layout) for problem in problems):
         _repair(layout, problems, progress)
         remaining = {(problem.file, problem.what) for problem in _problems(layout)}
         for problem in problems:
@@ -70,11 +70,12 @@ def check(
     return problems
 
 
-_REPAIR = "gentus check --repair"
+def _repairing(layout: Layout) -> str:
+    return command("check", layout.root, "--repair")
 
 
 def _problems(layout: Layout) -> Iterator[Problem]:
-    rebuild = f"delete {layout.root}, then {command('index', 'LAKE', '-o', layout.root)}"
+    rebuild = f"delete {quoted(layout.root)}, then {command('index', 'LAKE', '-o', layout.root)}"
     try:
         with closing(Catalogue(layout.catalogue)) as catalogue:
             for (message,) in catalogue.db.execute("PRAGMA integrity_check(5)"):
@@ -96,9 +97,9 @@ def _problems(layout: Layout) -> Iterator[Problem]:
             for chunk in damaged_chunks(layout, catalogue):
                 if layout.chunk(chunk).exists():  # a cache may be deleted; what is there has to be right
                     name = layout.chunk(chunk).relative_to(layout.root).as_posix()
-                    yield Problem(name, "its features cannot be read", _REPAIR)
+                    yield Problem(name, "its features cannot be read", _repairing(layout))
             for path in superseded(layout, config.generation, config.tree):
-                yield Problem(path.name, "a writer that was stopped left it behind", _REPAIR)
+                yield Problem(path.name, "a writer that was stopped left it behind", _repairing(layout))
     except sqlite3.Error as error:
         yield Problem(layout.catalogue.name, f"it cannot be read: {error}", rebuild)
 
@@ -108,7 +109,9 @@ def _file_problems(layout: Layout, config: IndexConfig) -> Iterator[Problem]:
     for name, expected in config.files.items():
         reason = verify(layout, name, expected)
         if reason:
-            yield Problem(name, reason, _REPAIR if name.startswith("trie") else command("refit", layout.root))
+            yield Problem(
+                name, reason, _repairing(layout) if name.startswith("trie") else command("refit", layout.root)
+            )
 
 
 def _config_problems(layout: Layout, config: IndexConfig) -> Iterator[Problem]:
@@ -116,12 +119,12 @@ def _config_problems(layout: Layout, config: IndexConfig) -> Iterator[Problem]:
     try:
         written = read_config(layout)
         if written.config_version != config.config_version:
-            yield Problem(name, "it is not the same version as that of the catalogue", _REPAIR)
+            yield Problem(name, "it is not the same version as that of the catalogue", _repairing(layout))
         elif written != config:  # it has a checksum of its own
             rebuild = command("index", written.lake, "-o", layout.root)
             yield Problem(layout.catalogue.name, f"its configuration is not that of {name}", rebuild)
     except IndexFolderError as error:
-        yield Problem(name, str(error).split(". ")[0], _REPAIR)
+        yield Problem(name, str(error).split(". ")[0], _repairing(layout))
 
 
 def _name_problems(layout: Layout, catalogue: Catalogue, lake: Location) -> Iterator[Problem]:
@@ -160,14 +163,14 @@ def _tree_problems(
     )
     if not alike or not np.array_equal(tree.tables[known], expected.tables[known]):
         folder = layout.trie(config.tree).name
-        yield Problem(folder, "it does not hold the identifiers that the catalogue has", _REPAIR)
+        yield Problem(folder, "it does not hold the identifiers that the catalogue has", _repairing(layout))
 
 
 def _repair(layout: Layout, problems: list[Problem], progress: Progress) -> None:
     with closing(Catalogue(layout.catalogue)) as catalogue:
         config = catalogue.config()
     assert config is not None  # else there would be nothing to repair
-    broken = {problem.file for problem in problems if problem.cure == _REPAIR}
+    broken = {problem.file for problem in problems if problem.cure == _repairing(layout)}
     if layout.config.name in broken:
         write_config(layout, config)  # a writer opens an index by it
     with writer(layout) as catalogue:  # which deletes what others left behind

@@ -11,7 +11,7 @@ from gentus.index.config import IndexConfig
 from gentus.index.feature_cache import CHUNK, delete_other_chunks, stream_features, write_chunk
 from gentus.index.folder import IndexFolderError, Layout, next_generation
 from gentus.index.writer import finalise, publish, writer
-from gentus.search.trie import build_trie
+from gentus.retrieval.trie import build_trie
 
 log = logging.getLogger("gentus")
 EXTENSIBLE = ("semantic", "ordinary")  # kinds of identifiers that a new table can be assigned

@@ -13,9 +13,9 @@ from typing import Any, Literal
 import msgspec
 
 from gentus.identifiers.codebooks import CodebookStatistics
-from gentus.settings import BuildSettings, Softmax
+from gentus.settings import BuildSettings, Softmax, needs_network
 
-FORMAT = 11
+FORMAT = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,16 @@ class FileChecksum:
 
 
 @dataclass(frozen=True, slots=True)
+class RankingReport:
+    """Which ranking of candidates was chosen."""
+
+    chosen: str  # the parts of the features that it uses; `prior`: none was better than that
+    standard_error: float  # of the gain over the prior
+    training_queries: int
+    unreadable: list[str]  # labelled queries that could not be read, with reasons; they taught nothing
+
+
+@dataclass(frozen=True, slots=True)
 class LabelReport:
     """How the labels were used."""
 
@@ -35,6 +45,7 @@ class LabelReport:
     pairs_outside_the_lake: int
     validation_queries: list[str]  # left out of training, to choose by
     validation_map: dict[str, float]  # MAP on them of each alternative
+    ranking: RankingReport | None = None  # where a ranking was learnt
     scorer: dict[str, Any] | None = None  # how the learned pair scorer weighs its views, where it was chosen
     latents_by: Literal["labels", "neighbours"] | None = None
 
@@ -101,6 +112,17 @@ class IndexConfig:
     generator: ShippedGenerator | None
     files: dict[str, FileChecksum]
     report: FitReport
+    ranking: tuple[str, ...] | None = None  # parts of the features of a ranking learnt from labels
+
+    @property
+    def ordered_by_labels(self) -> bool:
+        """Whether the order of tables was learnt from labels."""
+        return self.network or self.ranking is not None
+
+    @property
+    def network(self) -> bool:
+        """Whether a network encodes tables: it was learnt from labels."""
+        return self.report.labels is not None and needs_network(self.settings)
 
 
 def to_document(config: IndexConfig) -> dict[str, Any]:

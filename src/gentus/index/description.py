@@ -40,7 +40,8 @@ class TableDescription:
     columns: list[ColumnDescription]  # none if the file cannot be read
     missing: str | None = None  # why the file cannot be read
     header: Header = "auto"  # of delimited text: how it was read
-    doubt: str = ""  # why its header looks like data; empty: it does not
+    doubt: str = ""  # why its first row looks like data; empty: it does not
+    reading: str = ""  # what is not usual in how it is read; empty: nothing
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""

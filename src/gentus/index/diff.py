@@ -16,7 +16,7 @@ from typing import Any
 
 from gentus.index.catalogue import Catalogue, Entry
 from gentus.index.folder import Layout
-from gentus.lake import Skipped, Source, Unreadable, as_location, fingerprint, is_outside_lake
+from gentus.lake import Excluded, Skipped, Source, Unreadable, as_location, fingerprint, is_outside_lake
 from gentus.progress import Progress
 from gentus.scratch import Scratch
 
@@ -35,11 +35,12 @@ class Status(IntEnum):
     RETRIED = 6  # could not be read before, and is read again
     WITHDRAWN = 7  # in the index until now, and unreadable
     REREAD = 8  # the same content, to be read with another header
+    STILL_UNREADABLE = 9  # as before, for the same reason
 
 
 _SOURCE_FIELDS = ("part", "size", "mtime_ns", "version", "header", "pinned")
 DELETED = (Status.DELETED, Status.DELETED_UNREADABLE)
-NOT_READABLE = (Status.UNREADABLE, Status.WITHDRAWN)
+NOT_READABLE = (Status.UNREADABLE, Status.WITHDRAWN, Status.STILL_UNREADABLE)
 _TO_READ = (Status.NEW, Status.CHANGED, Status.RETRIED, Status.REREAD)
 
 
@@ -74,6 +75,7 @@ class LakeDiff:
 
     def __init__(self) -> None:
         self.unchanged = 0  # in content
+        self.excluded = 0  # files, or whole folders
         self.doubts: dict[str, str] = {}  # of tables that were read: why their header looks like data
         columns = ("name", "status", "path", *_SOURCE_FIELDS, "reason")
         self._rows = Scratch(*columns, key="name")
@@ -123,9 +125,10 @@ class LakeDiff:
 
     def mark_unreadable(self, name: str, reason: str) -> None:
         """Note that a table could not be read; one that was in the index is no longer."""
-        statement = "UPDATE rows SET status = CASE status WHEN ? THEN ? ELSE ? END, reason = ? WHERE name = ?"
-        statuses = Status.CHANGED, Status.WITHDRAWN, Status.UNREADABLE
-        tuple(self._rows.run(statement, *statuses, reason, name))
+        known = f"status = {int(Status.RETRIED)} AND reason = ?1 THEN {int(Status.STILL_UNREADABLE)}"
+        gone = f"status = {int(Status.CHANGED)} THEN {int(Status.WITHDRAWN)}"
+        status = f"CASE WHEN {known} WHEN {gone} ELSE {int(Status.UNREADABLE)} END"
+        tuple(self._rows.run(f"UPDATE rows SET status = {status}, reason = ?1 WHERE name = ?2", reason, name))
 
     def _sources(self, *statuses: Status) -> Iterator[Source]:
         condition = _is_among(statuses)
@@ -159,9 +162,11 @@ def compare(
     items = iter(found)
     with (progress or Progress()).stage("Scanning the lake", None) as tick:
         while some := list(islice(items, _BATCH)):
-            known = catalogue.tables.known(item.name for item in some)
+            read = [item for item in some if not isinstance(item, Excluded)]
+            diff.excluded += len(some) - len(read)
+            known = catalogue.tables.known(item.name for item in read)
             rows = []
-            for item in some:
+            for item in read:
                 number, entry = known.get(item.name, (0, None))  # no table has the id 0
                 if not seen[number]:
                     seen[number] = number > 0
@@ -202,7 +207,10 @@ def _with_pinned_header(item: Source | Skipped, entry: Entry) -> Source | Skippe
 def _decide(item: Source | Skipped, entry: Entry | None, cached: Callable[[int], bool]) -> Status | None:
     """How a table differs from its entry; None: it does not."""
     if isinstance(item, Skipped):
-        return Status.UNREADABLE if entry is None or entry.skipped is not None else Status.WITHDRAWN
+        if entry is not None and entry.skipped is None:
+            return Status.WITHDRAWN
+        known = entry is not None and entry.skipped == item.reason
+        return Status.STILL_UNREADABLE if known else Status.UNREADABLE
     if entry is None:
         return Status.NEW
     if entry.skipped is not None:

@@ -14,6 +14,7 @@ from itertools import chain, islice
 from typing import Literal, Protocol, TypeVar, get_args
 
 from gentus.lake import Limits, Location, Skipped, Source, each, scan
+from gentus.lake.exclude import Exclude
 from gentus.lake.formats.detect import is_plain
 from gentus.lake.sandbox.pool import Work
 from gentus.threads import parallel
@@ -28,8 +29,8 @@ FEW = 200  # tables per worker at least: one takes a second to start
 class Engine(Protocol):
     """What a build needs. Work, its input and its output have to be picklable."""
 
-    def scan(self, lake: Location) -> Iterator[Source | Skipped]:
-        """Yield the tables of a lake sorted by name, and what of it cannot be read."""
+    def scan(self, lake: Location, exclude: Exclude) -> Iterator[Source | Skipped]:
+        """Yield the tables of a lake sorted by name, and what of it cannot be read or is excluded."""
 
     def each(
         self, sources: Iterable[Source], work: Work[R], limits: Limits
@@ -63,11 +64,10 @@ class LocalEngine:
     """Processes of this machine."""
 
     workers: int = os.cpu_count() or 1  # 0: none, and a file that crashes its parser ends this process
-    trusting: bool = False  # a few tables are read in this process in any format: the user named them
 
-    def scan(self, lake: Location) -> Iterator[Source | Skipped]:
+    def scan(self, lake: Location, exclude: Exclude) -> Iterator[Source | Skipped]:
         """List the lake in this process."""
-        return scan(lake)
+        return scan(lake, exclude)
 
     def each(
         self, sources: Iterable[Source], work: Work[R], limits: Limits
@@ -75,7 +75,7 @@ class LocalEngine:
         """Read in other processes, unless there are only a few tables, and Python alone reads them."""
         left = iter(sources)
         first = list(islice(left, FEW * self.workers))
-        here = len(first) < FEW and (self.trusting or all(map(is_plain, first)))
+        here = len(first) < FEW and all(map(is_plain, first))
         return each(chain(first, left), work, 0 if here else min(self.workers, 1 + len(first) // FEW), limits)
 
     def map(self, work: Callable[[A], R], items: Iterable[A]) -> Iterator[R]:

@@ -20,9 +20,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gentus import __version__
+from gentus.extras import install_extra
 from gentus.features.extract import VERSION as FEATURES
 from gentus.lake import Limits, Location, Remote, Skipped, Source, exists, scan
 from gentus.lake.base import failure_reason
+from gentus.lake.exclude import Exclude
 from gentus.lake.listing_tasks import ListingResult, ListingTask, run_listing
 from gentus.lake.sandbox.pool import Work, batches, read_all
 from gentus.lake.sandbox.process import bounded_memory, bounded_time, portable
@@ -82,7 +84,7 @@ def _import_ray(alone: bool = False) -> Any:
     try:
         import ray
     except ImportError as error:
-        raise ModuleNotFoundError("The engine ray needs Ray: pip install 'gentus[ray]'") from error
+        raise ModuleNotFoundError(f"The engine ray needs Ray: {install_extra('ray')}") from error
     return ray
 
 
@@ -109,14 +111,14 @@ class RayEngine:
         # No retries by Ray: it would do a whole batch again, and one that runs out of memory without end.
         self._run = self._ray.remote(num_cpus=1, max_retries=0)(_run)
 
-    def scan(self, lake: Location) -> Iterator[Source | Skipped]:
+    def scan(self, lake: Location, exclude: Exclude) -> Iterator[Source | Skipped]:
         """List the folders of a lake by tasks; what is no folder, or far away, is listed here."""
         if isinstance(lake, Remote) or not lake.is_dir():
-            yield from scan(lake)
+            yield from scan(lake, exclude)
             return
         root = lake.resolve()
         self._check_nodes(root)
-        work = self._ray.put(partial(run_listing, root))
+        work = self._ray.put(partial(run_listing, root, exclude))
         line: deque[Source | Skipped | _Listing] = deque([_Listing(ListingTask(root))])  # in order
         later = deque(item for item in line if isinstance(item, _Listing))  # of these, not yet begun
         ahead = 0

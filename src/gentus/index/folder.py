@@ -12,22 +12,54 @@ import hashlib
 import io
 import json
 import os
+import re
 import shutil
 import sqlite3
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
+from gentus.errors import GentusError
 from gentus.files import write_file
 from gentus.index.config import FORMAT, FileChecksum, IndexConfig, from_document, to_document
 from gentus.shell import command
 
 
-class IndexFolderError(RuntimeError):
-    """An index folder that cannot be used; the message says why and what to do."""
+class IndexFolderError(GentusError, RuntimeError):
+    """An index folder that cannot be used; the message says why and what to do.
+
+    Example:
+        >>> try:
+        ...     gentus.build("lake", "lake")
+        ... except gentus.IndexFolderError as error:
+        ...     print(error)
+        lake is the lake itself. Give the index a folder of its own: gentus index lake -o lake.index
+    """
+
+
+class IndexNotFoundError(IndexFolderError, FileNotFoundError):
+    """There is no index at a path, or its build was not finished.
+
+    Example:
+        >>> try:
+        ...     gentus.open("nowhere.index")
+        ... except FileNotFoundError as error:
+        ...     print(error)
+        There is no index at nowhere.index. Make one: gentus index LAKE -o nowhere.index
+    """
+
+
+class IndexLockedError(IndexFolderError, BlockingIOError):
+    """Another process is changing the index; it can be searched meanwhile.
+
+    Example:
+        >>> issubclass(gentus.IndexLockedError, BlockingIOError)
+        True
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +147,7 @@ def write_lock(layout: Layout, wait: float = 0.0) -> Iterator[None]:
         except sqlite3.OperationalError as error:
             if "locked" not in str(error):
                 raise
-            raise IndexFolderError(
+            raise IndexLockedError(
                 f"{layout.root} is being changed by another process. It can be searched meanwhile; "
                 "to change it, wait for the other, or stop it."
             ) from error
@@ -193,20 +225,21 @@ def damaged(layout: Layout, path: Path, reason: object) -> IndexFolderError:
 def read_config(layout: Layout) -> IndexConfig:
     """Read `config.json`, or say what is wrong with it."""
     try:
-        there = layout.root.is_dir()
-        refuse_foreign(layout)
+        if layout.root.is_dir():
+            os.listdir(layout.root)  # the error names the folder, not one of its files
+        ours = is_ours(layout)
+        if ours:
+            refuse_foreign(layout)
     except PermissionError as error:
         raise IndexFolderError(
             f"{error.filename} cannot be read: {error.strerror}. Ask its owner for the permission."
         ) from error
-    if not there:
-        raise IndexFolderError(
-            f"There is no index at {layout.root}. Make one: {command('index', 'LAKE', '-o', layout.root)}"
-        )
+    if not ours:
+        raise IndexNotFoundError(_why_no_index(layout.root))
     if not layout.config.is_file():
-        hint = "Its build was not finished; run" if layout.catalogue.is_file() else "Make an index with"
-        raise IndexFolderError(
-            f"{layout.root} is not a finished index. {hint}: {command('index', 'LAKE', '-o', layout.root)}"
+        raise IndexNotFoundError(
+            f"{layout.root} is not a finished index. Its build was not finished; run: "
+            f"{command('index', 'LAKE', '-o', layout.root)}"
         )
     repair = f"Mend it: {command('check', layout.root, '--repair')}"
     try:
@@ -225,6 +258,41 @@ def read_config(layout: Layout) -> IndexConfig:
             f"{layout.config} is not of this version of gentus ({error}). "
             f"Build the index again: {command('index', lake or 'LAKE', '-o', layout.root)}"
         ) from error
+
+
+def is_ours(layout: Layout) -> bool:
+    """Whether a folder is an index, whatever is missing from it; else it is somebody's data."""
+    return layout.catalogue.is_file() or indexed_lake(layout) is not None
+
+
+def _why_no_index(path: Path) -> str:
+    """What is at a path instead of an index, and how to make one; never in a folder of other files."""
+    from gentus.lake.formats.detect import SEVERAL_TABLES, format_of  # only this message needs it
+
+    if re.match(r"[a-z][a-z0-9+]+:/", str(path)):
+        return f"{path}: an index is a folder on this machine, not a URL."
+    if path.is_file():
+        lake = path if format_of(path.name) in SEVERAL_TABLES else None
+        make = command("index", lake or "LAKE", "-o", new_folder(path) if lake else "INDEX")
+        return f"{path} is a file, not an index. Make an index: {make}"
+    if not path.exists() or not any(path.iterdir()):
+        out = path if format_of(path.name) is None else "INDEX"
+        return f"There is no index at {path}. Make one: {command('index', 'LAKE', '-o', out)}"
+    made = Path(f"{path.resolve().name}.index")
+    if indexed_lake(Layout(made)) == str(path.resolve()):
+        return f"{path} is not an index; {made} is an index of it."
+    return f"{path} is not an index. Make one of its tables: {command('index', path, '-o', new_folder(path))}"
+
+
+def new_folder(data: Path) -> Path:
+    """A name for an index that nothing has yet, in the current folder, or beside data that it lies in."""
+    full = data.resolve()
+    if full.parent == full:
+        return Path("INDEX")  # of all files of a machine: a person has to choose
+    folder = full.parent if Path.cwd().is_relative_to(full) else Path()
+    name = full.stem if full.is_file() else full.name
+    numbered = (folder / f"{name}{'' if at == 1 else f'-{at}'}.index" for at in count(1))
+    return next(path for path in numbered if not path.exists())
 
 
 def indexed_lake(layout: Layout) -> str | None:

@@ -1,38 +1,34 @@
-"""Hits: rows of the prefix tree resolved to tables with names; the query itself is left out."""
+"""Hits: the answers to a query, as a sequence, as Arrow, and as people see them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, overload
 
 from gentus.align.alignment import Alignment
 from gentus.align.matched_columns import MatchedColumns
 from gentus.align.verdict import FITS, Fit
-from gentus.arrays import I64
 from gentus.arrow_export import ArrowExport
-from gentus.identifiers.semantic_ids import format_sids
-from gentus.index.catalogue import AlteredError, Catalogue, TableName
-from gentus.index.queries import Query
-from gentus.index.ranker import rank
+from gentus.display import html_block, html_table, pill, text_table
 from gentus.index.row_overlap import SameRows
-from gentus.index.second_look import AtLeast, ChosenOptions, Judged, look_at
-from gentus.index.snapshot import Snapshot
-from gentus.search.trie import Tree
+from gentus.index.second_look import AtLeast
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from gentus.generator.model import Generator
 
-MOST_NAMES = 50_000  # that are kept in memory: a few hundred bytes each
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Hit:
-    """One answer."""
+    """One answer: a table of the lake, how far it fits, and why.
+
+    Example:
+        >>> hit = index.search("orders.csv", k=1)[0]
+        >>> hit.rank, hit.fit, str(hit.columns)
+        (1, 'full', '4 of 4')
+        >>> hit.why
+        'all 4 columns match'
+    """
 
     rank: int
     table: str  # its name in the lake
@@ -63,13 +59,58 @@ class Hit:
                 document["why"] = self.why
         return document
 
+    def __repr__(self) -> str:
+        """One line: rank, table, fit, columns and score."""
+        return f"<Hit {self.rank}: {self.table}, {self.fit}, {self.columns} columns, {self.score:.3f}>"
 
-class Hits(list[Hit], ArrowExport):
-    """The answers to one query, best first; as Arrow, a row each."""
+
+class Hits(Sequence[Hit], ArrowExport):
+    """The answers to one query, best first: a sequence of `Hit`, and as Arrow a row each.
+
+    Example:
+        >>> hits = index.search("orders.csv", k=3)
+        >>> [hit.table for hit in hits[:2]]
+        ['orders-2024-01.csv', 'orders-2024-02.csv']
+        >>> hits.verdict
+        '3 of 3 tables fit yours, 2 of them fully.'
+        >>> hits.to_polars().columns[:4]
+        ['rank', 'table', 'score', 'fit']
+    """
+
+    __slots__ = ("_hits", "doubt")
 
     def __init__(self, hits: Iterable[Hit] = (), doubt: str = "") -> None:
-        super().__init__(hits)
+        self._hits = tuple(hits)
         self.doubt = doubt  # why the header of the query looks like data; empty: it does not
+
+    @overload
+    def __getitem__(self, at: int) -> Hit: ...
+    @overload
+    def __getitem__(self, at: slice) -> Hits: ...
+    def __getitem__(self, at: int | slice) -> Hit | Hits:
+        """One hit; for a slice, some of them."""
+        return Hits(self._hits[at], self.doubt) if isinstance(at, slice) else self._hits[at]
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._hits)
+
+    def __iter__(self) -> Iterator[Hit]:
+        """Best first."""
+        return iter(self._hits)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the others are the same hits, in whatever sequence."""
+        return self._hits == tuple(other) if isinstance(other, Sequence) else NotImplemented
+
+    def __hash__(self) -> int:
+        """Equal hits have equal names."""
+        return hash(tuple(hit.table for hit in self._hits))
+
+    @property
+    def verdict(self) -> str:
+        """How many of them fit, in words."""
+        return verdict(self)
 
     def to_reader(self) -> pa.RecordBatchReader:
         """Without identifiers and alignments."""
@@ -85,6 +126,24 @@ class Hits(list[Hit], ArrowExport):
         table = pa.Table.from_pylist([_flat(hit) for hit in self], pa.schema(types.items()))
         return table.to_reader()
 
+    def __repr__(self) -> str:
+        """The verdict, and a small table."""
+        if not self:
+            return f"<Hits: {self.verdict}>"
+        rows = [(hit.rank, hit.table, hit.fit, str(hit.columns), hit.score) for hit in self]
+        return f"{self.verdict}\n{text_table(('#', 'table', 'fit', 'columns', 'score'), rows)}"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (hit.rank, hit.table, pill(hit.fit), str(hit.columns), hit.score, _remark(hit)) for hit in self
+        ]
+        table = html_table(("#", "table", "fit", "columns", "score", "why"), rows) if rows else ""
+        return html_block(self.verdict, table)
+
+
+def _remark(hit: Hit) -> str:
+    return hit.why if hit.same_rows is None else f"{hit.why}; {hit.same_rows}"
+
 
 def _flat(hit: Hit) -> dict[str, Any]:
     """A hit as a row of a table."""
@@ -98,111 +157,6 @@ def _flat(hit: Hit) -> dict[str, Any]:
         "missing": columns.missing,
         "same_rows": None if hit.same_rows is None else str(hit.same_rows),
     }
-
-
-@dataclass(slots=True)
-class NameCache:
-    """Names of tables, kept in memory until the catalogue changes."""
-
-    catalogue: Catalogue
-    _names: dict[int, TableName] = field(default_factory=dict)
-
-    def clear(self) -> None:
-        """Discard all names."""
-        self._names = {}
-
-    def find(self, tables: set[int]) -> dict[int, TableName]:
-        """Names by id; a table that was removed just now has none."""
-        known = self._names
-        # Not `tables - known.keys()`, which walks through all that are kept.
-        names = self.catalogue.tables.names(table for table in tables if table not in known)
-        if len(known) < MOST_NAMES:
-            known.update(names)
-        return names | {table: known[table] for table in tables if table in known}
-
-
-def answer(
-    snapshot: Snapshot,
-    generator: Generator | None,
-    queries: Sequence[Query],
-    options: ChosenOptions,
-    cache: NameCache,
-) -> list[list[Hit]]:
-    """The whole search of some queries: rank, look at the first tables once more, and name them."""
-    ranked = rank(snapshot, generator, queries, options.looked_at, options.beam)
-    judged = [
-        look_at(snapshot, cache.catalogue, query, rows, options)
-        for query, rows in zip(queries, ranked, strict=True)
-    ]
-    return resolve(snapshot, queries, judged, cache)
-
-
-def resolve(
-    snapshot: Snapshot,
-    queries: Sequence[Query],
-    found: Sequence[Sequence[Judged]],
-    cache: NameCache,
-) -> list[list[Hit]]:
-    """The tables of every query as hits."""
-    rows = np.array([one.ranked.row for some in found for one in some], np.int64)
-    sids = iter(sids_of(snapshot.decoder.trie, rows))
-    owners = [[one.table for one in some] for some in found]
-    names = cache.find({table for some in owners for table in some})
-    _verify_names(names, owners, queries, snapshot.change_sequence, cache.catalogue)
-    return [_hits((one, names.get(one.table), next(sids)) for one in some) for some in found]
-
-
-def sids_of(trie: Tree, rows: I64) -> list[str]:
-    """The identifiers of some rows, as people see them."""
-    return format_sids(trie.codes_of(rows), trie.suffix(rows))
-
-
-def _verify_names(
-    names: dict[int, TableName],
-    owners: Sequence[Sequence[int]],
-    queries: Sequence[Query],
-    change_sequence: int,
-    catalogue: Catalogue,
-) -> None:
-    """Refuse a catalogue that has lost rows of tables, or entries of its index of paths."""
-    missing = {table for some in owners for table in some if table not in names}
-    if missing and catalogue.change_sequence() == change_sequence:
-        raise AlteredError(f"it lacks the table {min(missing)}, which was not removed")
-    for query, some in zip(queries, owners, strict=True):
-        if query.location is None:
-            continue
-        real_path, part = query.location
-        for table in some:
-            name = names.get(table)
-            if name is None or name.real_path != real_path or part not in (None, name.part):
-                continue
-            if table not in catalogue.tables.ids_at(real_path, part):  # else it was added just now
-                raise AlteredError(f"its list of files does not lead to {name.name}")
-
-
-def _hits(found: Iterable[tuple[Judged, TableName | None, str]]) -> list[Hit]:
-    """Hits with ranks; a table without a name was removed just now."""
-    named = [(one, name, sid) for one, name, sid in found if name is not None]
-    return [_hit(rank, one, name, sid) for rank, (one, name, sid) in enumerate(named, 1)]
-
-
-def _hit(rank: int, one: Judged, name: TableName, sid: str) -> Hit:
-    prior, generator = (
-        None if part is None else round(part, 6) for part in (one.ranked.prior, one.ranked.generator)
-    )
-    return Hit(
-        rank,
-        name.name,
-        one.score,
-        one.fit,
-        one.columns,
-        sid,
-        name.path,
-        round(one.ranked.score, 6),
-        prior,
-        generator,
-        one.same_rows,
-    )
 
 
 def best_fit(hits: Sequence[Hit]) -> Fit:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -34,12 +34,15 @@ def index_facts(layout: Layout, config: IndexConfig, catalogue: Catalogue, table
         "tables": tables,
         "columns": columns,
         "skipped": len(skipped),
+        "excluded": catalogue.excluded(),
+        "exclude": list(config.settings.exclude),
         "doubtful_headers": len(catalogue.tables.doubtful()),
+        "unusual": len(catalogue.tables.unusual()),
         "levels": config.levels,
         "codebook_size": config.codebook_size,
         "labels": None if report.labels is None else asdict(report.labels),
         "generator": None if report.generator is None else asdict(report.generator),
-        "encoder": config.settings.bert or ("hybrid" if report.labels else "closed form"),
+        "encoder": config.settings.bert or ("hybrid" if config.network else "closed form"),
         "names": report.names,
         "order": report.order,
         "identifiers": config.settings.identifiers,
@@ -51,6 +54,7 @@ def index_facts(layout: Layout, config: IndexConfig, catalogue: Catalogue, table
         },
         "drift": drifted,
         "bytes": {
+            "total": _size(layout.root),
             "trie": trie,
             "model": model,
             "generator": generator,
@@ -67,7 +71,12 @@ def index_facts(layout: Layout, config: IndexConfig, catalogue: Catalogue, table
 
 
 def _size(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.iterdir()) if folder.is_dir() else 0
+    """The bytes of all files below a folder; others may be deleting some of them."""
+    total = 0
+    for path in folder.rglob("*"):
+        with suppress(FileNotFoundError):
+            total += path.stat().st_size if path.is_file() else 0
+    return total
 
 
 def drift(config: IndexConfig, catalogue: Catalogue) -> dict[str, Any]:

@@ -23,14 +23,15 @@ from gentus.index.engine import Engine
 from gentus.index.feature_cache import CHUNK, damaged_chunks, write_chunk
 from gentus.index.folder import Layout
 from gentus.lake import Limits, Location, Remote, Skipped, Source, Unreadable, fingerprint, scan, table_name
+from gentus.lake.exclude import Exclude
 from gentus.lake.formats.detect import look_up
-from gentus.lake.rules import LakeRules, load_rules
+from gentus.lake.rules import LakeRules
 from gentus.progress import Progress
-from gentus.table import Header, RowSketch, Table
+from gentus.table import RowSketch, Table
 
 SECONDS = 10.0  # after which features are written even if they are few: what a crash can cost
 
-Scan = Callable[[Location], Iterator[Source | Skipped]]
+Scan = Callable[[Location, Exclude], Iterator[Source | Skipped]]
 OnStored = Callable[[list[Entry], Features], None]  # called in the transaction that stores what was read
 
 
@@ -44,7 +45,8 @@ class Examined:
     row_sketch: RowSketch | None  # None: it has too little content
     signed: SignedColumns
     hash: str | None  # of the file; None if it has changed meanwhile, so that it is read again next time
-    doubt: str  # why its header looks like data; empty: it does not
+    doubt: str  # why its first row looks like data; empty: it does not
+    reading: str  # what is not usual in how it is read; empty: nothing
 
 
 _Result: TypeAlias = tuple[Source, Examined | Skipped]
@@ -60,9 +62,8 @@ class Ingest:
     engine: Engine
     progress: Progress
 
-    def read_lake(self, root: Location, header: Header = "auto") -> None:
+    def read_lake(self, root: Location, rules: LakeRules) -> None:
         """Bring catalogue and cache up to date with the lake; unchanged tables are not read again."""
-        rules = load_rules(root, header)
         self._check_cache()
         found = lake_tables(root, self.layout, rules, self.engine.scan)
         with compare(found, self.catalogue, self.layout, True, self.progress) as diff:
@@ -71,6 +72,7 @@ class Ingest:
                 self.catalogue.tables.put(skipped_entries(skipped))
                 self.catalogue.tables.touch(touched)
                 self.catalogue.tables.retire(deleted)
+                self.catalogue.put_excluded(diff.excluded)
             self.read_sources(diff.to_read(), diff.workload())
 
     def read_sources(
@@ -135,6 +137,7 @@ class Ingest:
             else:
                 known = replace(entry, hash=result.hash, rows=result.rows, columns=result.columns)
                 known = replace(known, chunk=number, slot=len(features), doubt=result.doubt)
+                known = replace(known, reading=result.reading)
                 entries.append(known)
                 features.append(result.features)
                 read[source.name] = result
@@ -164,6 +167,7 @@ def examine(found: Sequence[tuple[Source, Table]]) -> list[Examined]:
             SignedColumns.of(names_of(table), signatures[at]),
             _hash_or_none(source),
             table.doubt,
+            table.reading,
         )
         for at, (source, table) in enumerate(found)
     ]
@@ -197,7 +201,7 @@ def lake_tables(
         folders = takewhile(lambda above: above != top, (folder, *folder.parents))
         return inside and any(map(is_index, folders))
 
-    for item in scan(root):
+    for item in scan(root, rules.exclude):
         if isinstance(item.path, Remote) or not in_index(item.path.parent):
             yield rules.applied(item)
     yield from _uploaded_tables(layout)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -57,6 +58,11 @@ class TableList:
         if not wanted:
             return range(len(self))
         return [at for at, name in enumerate(self.folded) if all(word in name for word in wanted)]
+
+    def position(self, name: str) -> int | None:
+        """The position of a table by its name."""
+        at = bisect_left(self.names, name)
+        return at if at < len(self) and self.names[at] == name else None
 
     def entries(self, positions: Sequence[int]) -> list[TableEntry]:
         """Some of the tables."""

@@ -16,19 +16,21 @@ from gentus.index.catalogue import AlteredError, Catalogue, explain_errors
 from gentus.index.folder import Layout
 from gentus.index.hits import Hit, Hits
 from gentus.index.ingest import name_at
-from gentus.index.queries import NamedQuery, QueryInput, read_query
+from gentus.index.queries import NamedQuery, QueryInput, is_named, read_query
 from gentus.index.second_look import AtLeast
 from gentus.lake import (
+    Frame,
     Limits,
     Location,
     Remote,
     Source,
+    TableNotFoundError,
     Unreadable,
     as_location,
     file_at,
     is_outside_lake,
     name_in_errors,
-    only_table,
+    only_named,
 )
 from gentus.lake.formats.detect import folder_format
 from gentus.lake.location import identity
@@ -59,10 +61,9 @@ class Lookup:
         """The sample of a query."""
         return read_query(self.resolve(query), self.limits)
 
-    def resolve(self, query: QueryInput, header: Header | None = None) -> QueryInput:
+    def resolve(self, query: QueryInput, header: Header | None = None) -> Source | Table | Frame:
         """A query with its file, if it is a name; data frames and sampled tables as they are."""
-        named = isinstance(query, str | os.PathLike | Remote | Source)
-        return self.find(query, header=header) if named else query
+        return self.find(query, header=header) if is_named(query) else query
 
     def find(self, query: NamedQuery, suggest: bool = True, header: Header | None = None) -> Source:
         """The table that a query names: a file, or else a table of the index.
@@ -91,14 +92,14 @@ class Lookup:
     def _named(self, query: str | os.PathLike[str] | Remote, suggest: bool) -> Source:
         location = as_location(query)
         if not isinstance(query, str) or isinstance(location, Remote):
-            return only_table(location, self.limits)
+            return only_named(location, self.limits)
         known = self.source(query)
         try:
             found = _table_file(location)
-        except (OSError, ValueError):  # a file, perhaps; `only_table` says why it cannot be read
-            return only_table(location, self.limits)
+        except (OSError, ValueError):  # a file, perhaps; `only_named` says why it cannot be read
+            return only_named(location, self.limits)
         if found is None and known is None and not location.exists():
-            raise Unreadable(self.unknown(query, suggest))
+            raise TableNotFoundError(self.unknown(query, suggest))
         if known is None or (found is not None and identity(found) != identity(known.path)):
             if known is not None:
                 log.warning(
@@ -106,7 +107,7 @@ class Lookup:
                     query,
                     known.path,
                 )
-            return only_table(location, self.limits)
+            return only_named(location, self.limits)
         self._verify_file(known)
         return known
 
@@ -154,7 +155,9 @@ class Lookup:
 
         source = self.source(name)
         if source is None:
-            raise ValueError(f"{name}: there is no table of this name in the index.{self._suggestion(name)}")
+            raise TableNotFoundError(
+                f"{name}: there is no table of this name in the index.{self._suggestion(name)}"
+            )
         with explain_errors(self.layout):
             known = self.catalogue.tables.entries([name])[name]
         table, missing = None, None
@@ -177,12 +180,13 @@ class Lookup:
             missing,
             known.header,
             known.doubt,
+            known.reading,
         )
 
     def align(
         self,
         query: QueryInput,
-        table: str | Hit | QueryInput,
+        table: Hit | QueryInput,
         names: bool = True,
         header: Header | None = None,
     ) -> Alignment:
@@ -198,7 +202,7 @@ class Lookup:
         with name_in_errors(other):
             source = self.source(other) if isinstance(other, str) else None
             found = self.read(self.resolve(other, header) if source is None else source)
-        tell_doubts((one.name, one.doubt) for one in (own, found) if one not in (query, table))
+        tell_doubts((one.name, one.doubt) for one in (own, found) if one is not query and one is not table)
         return align_tables(own, found, names and self.names)
 
     def explain(self, query: Table, hits: Hits, least: AtLeast) -> Hits:

@@ -1,4 +1,4 @@
-"""The model file of an index: encoder and codebooks, as one safetensors file."""
+"""The model file of an index: encoder, codebooks and learnt ranking, as one safetensors file."""
 
 from __future__ import annotations
 
@@ -15,12 +15,21 @@ from gentus.embed.encoder import Encoder
 from gentus.features.weights import map_tensors
 from gentus.files import write_file
 from gentus.identifiers.codebooks import Codebooks
+from gentus.neighbours.listwise import Listwise
+from gentus.retrieval.walk import AnnotatedGraph
 from gentus.settings import EncoderSettings
 
 
-def save_model(path: Path, encoder: ClosedForm | Encoder, codebooks: Codebooks) -> None:
-    """Write encoder and codebooks; the fit has rounded them already."""
+def save_model(
+    path: Path,
+    encoder: ClosedForm | Encoder,
+    codebooks: Codebooks,
+    ranking: tuple[AnnotatedGraph, Listwise] | None = None,
+) -> None:
+    """Write encoder, codebooks and a ranking learnt from labels; the fit has rounded them already."""
     arrays = {**encoder.arrays(), "codebooks": codebooks.codewords.astype(np.float16)}
+    for part in ranking or ():
+        arrays |= part.arrays()
     write_file(path, save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
 
 
@@ -29,6 +38,12 @@ def load_model(path: Path, settings: EncoderSettings) -> tuple[ClosedForm | Enco
     arrays = map_tensors(path)
     encoder = restore_encoder(arrays, settings)
     return encoder, Codebooks(arrays["codebooks"].astype(np.float32))
+
+
+def load_ranking(path: Path, features: int) -> tuple[AnnotatedGraph, Listwise]:
+    """The ranking that `save_model` wrote, for so many features."""
+    arrays = map_tensors(path)
+    return AnnotatedGraph.restore(arrays), Listwise.restore(arrays, features)
 
 
 def restore_encoder(

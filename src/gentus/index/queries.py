@@ -5,21 +5,22 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from numpy.typing import NDArray
 
-from gentus.align.second_look import QueryColumns
+from gentus.align.second_look import MOST_COLUMNS, QueryColumns
 from gentus.align.signatures import hash_values, sign_tables
 from gentus.arrays import F32
 from gentus.embed.closed_form import ClosedForm
 from gentus.embed.encoder import Encoder
-from gentus.features.extract import Features, featurize_all
+from gentus.features.extract import Features, concatenate, featurize_all
 from gentus.index.catalogue import Catalogue
 from gentus.index.engine import LocalEngine
 from gentus.index.model_file import restore_encoder
 from gentus.lake import (
+    Frame,
     Limits,
     Remote,
     Skipped,
@@ -27,20 +28,40 @@ from gentus.lake import (
     Unreadable,
     as_location,
     from_frame,
-    read,
+    read_named,
 )
 from gentus.settings import EncoderSettings
 from gentus.table import RowSketch, Table
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
 NamedQuery: TypeAlias = str | os.PathLike[str] | Remote | Source  # a path, a URL, or a name in the index
-QueryInput: TypeAlias = Any  # one that is named, a Table, or a polars, pandas or Arrow table
+QueryInput: TypeAlias = NamedQuery | Table | Frame
+
+
+def is_named(query: object) -> TypeIs[NamedQuery]:
+    """Tell a query that names a table from a table or a data frame."""
+    return isinstance(query, str | os.PathLike | Remote | Source)
+
+
+def is_one_query(query: QueryInput | Sequence[QueryInput]) -> TypeIs[QueryInput]:
+    """Tell one query from several; text is a sequence, too, and so may be a data frame."""
+    return isinstance(query, str) or not isinstance(query, Sequence) or hasattr(query, "__arrow_c_stream__")
+
+
+class Cells(NamedTuple):
+    """A table with its features, for a generator or a language model, which read cells."""
+
+    table: Table
+    features: Features
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
     """What a search needs of a query."""
 
-    identity: Table | F32  # what it is ranked by: its latent (d,), or for a generator its sample
+    identity: Cells | F32  # what it is ranked by: its latent (d,), or for a generator its sample
     columns: QueryColumns  # what it is aligned by
     row_sketch: RowSketch | None  # what tells copies of it
     doubt: str  # why its header looks like data; empty: it does not
@@ -55,12 +76,12 @@ class Query:
     self_ids: set[int]  # tables of the index that were read from there; they are never hits
 
 
-def read_query(query: Source | Table | Any, limits: Limits) -> Table:
+def read_query(query: Source | Table | Frame, limits: Limits) -> Table:
     """The sample of a query whose file is known, or which needs none."""
     if isinstance(query, Table):
         return query
     if isinstance(query, Source):
-        return read(query, limits)
+        return read_named(query, limits)
     return from_frame(query, "query", limits)
 
 
@@ -99,7 +120,7 @@ def read_many(
             yield source
 
     work = _sampled if encoder is None else Latents.by(encoder)
-    engine = LocalEngine(0 if workers == 1 else workers, trusting=True)
+    engine = LocalEngine(workers)
     for source, content in engine.each(sources(), work, limits):
         yield from _skipped_first(waiting)
         name, _ = waiting.popleft()
@@ -116,7 +137,9 @@ def _skipped_first(waiting: deque[tuple[str, Skipped | None]]) -> Iterator[tuple
 
 def sampled(tables: Sequence[Table]) -> list[Content]:
     """Queries for a generator, which reads cells."""
-    return _contents(tables, tables, featurize_all(tables))
+    features = featurize_all(tables)
+    cells = [Cells(table, features.one(at)) for at, table in enumerate(tables)]
+    return _contents(tables, cells, features)
 
 
 def _sampled(found: Sequence[tuple[Source, Table]]) -> list[Content]:
@@ -134,7 +157,7 @@ def encoded(tables: Sequence[Table], encoder: ClosedForm | Encoder) -> list[Cont
 
 
 def _contents(
-    tables: Sequence[Table], identities: Sequence[Table | F32], features: Features
+    tables: Sequence[Table], identities: Sequence[Cells | F32], features: Features
 ) -> list[Content]:
     columns = _columns(tables, features)
     return [
@@ -144,12 +167,20 @@ def _contents(
 
 
 def columns_of(table: Table) -> QueryColumns:
-    """What a table is aligned by."""
-    (columns,) = _columns([table], featurize_all([table]))
+    """What a table is judged by."""
+    some = _first_filled(table)
+    (columns,) = _columns([some], featurize_all([some]))
     return columns
 
 
+def _first_filled(table: Table) -> Table:
+    return replace(table, columns=[column for column in table.columns if column.cells][:MOST_COLUMNS])
+
+
 def _columns(tables: Sequence[Table], features: Features) -> Iterator[QueryColumns]:
+    if any(len(table.columns) > MOST_COLUMNS for table in tables):  # others are not looked at
+        features = concatenate([features.one(at, MOST_COLUMNS) for at in range(len(tables))])
+        tables = list(map(_first_filled, tables))
     values = list(map(hash_values, tables))
     return map(QueryColumns.of, tables, sign_tables(tables, features, values), values)
 

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gentus.index.queries import Query
+from gentus.index.queries import Cells, Query
 from gentus.index.snapshot import Snapshot
-from gentus.table import Table
 
 if TYPE_CHECKING:
-    from gentus.generator.model import Generator
+    from gentus.generator.saved import SavedGenerator
 
 LEAST_BEAM = 100  # with a generator; the prior alone is cheap ...
 LEAST_PRIOR_BEAM = 200  # ... and can look wider
@@ -28,7 +27,7 @@ class RankedRow:
 
 
 def rank(
-    snapshot: Snapshot, generator: Generator | None, queries: Sequence[Query], k: int, beam: int | None
+    snapshot: Snapshot, generator: SavedGenerator | None, queries: Sequence[Query], k: int, beam: int | None
 ) -> list[list[RankedRow]]:
     """For every query the `k` best rows, best first, and as many more as are the query itself."""
     if generator is None:
@@ -40,7 +39,7 @@ def rank(
 
 def _by_prior(snapshot: Snapshot, query: Query, k: int, beam: int | None) -> list[RankedRow]:
     found = query.content.identity
-    latent = snapshot.encoder.read(found)[1] if isinstance(found, Table) else found
+    latent = snapshot.encoder.read(*found)[1] if isinstance(found, Cells) else found
     width, best = beam or max(2 * k, LEAST_PRIOR_BEAM), slice(k + len(query.self_ids))
     rows, distances = snapshot.decoder.search_with_feedback(
         latent, width, snapshot.config.feedback, query.self_ids
@@ -49,18 +48,19 @@ def _by_prior(snapshot: Snapshot, query: Query, k: int, beam: int | None) -> lis
 
 
 def _by_generator(
-    snapshot: Snapshot, generator: Generator, query: Query, k: int, beam: int | None
+    snapshot: Snapshot, generator: SavedGenerator, query: Query, k: int, beam: int | None
 ) -> list[RankedRow]:
-    from gentus.generator.decoding import decode, query_inputs
-    from gentus.search.generate import Decoding
+    from gentus.generator.decoding import decode
+    from gentus.retrieval.generate import Decoding
 
-    table, shipped, decoder = query.content.identity, snapshot.config.generator, snapshot.decoder
-    assert isinstance(table, Table), "a generator reads cells, not latents"
+    cells, shipped, decoder = query.content.identity, snapshot.config.generator, snapshot.decoder
+    assert isinstance(cells, Cells), "a generator reads cells, not latents"
     assert shipped is not None
-    inputs = query_inputs(generator, table, *snapshot.encoder.read(table))
+    hidden, latent = snapshot.encoder.read(*cells)
+    session = generator.session(cells.table, hidden, latent)
     weight, width = shipped.weight, beam or max(2 * k, LEAST_BEAM)
     decoding = Decoding(width, weight, shipped.softmax)
-    (found,) = decode(generator, inputs, decoder.trie, decoder.codebooks, decoding)
+    (found,) = decode(session, latent[None], decoder.trie, decoder.codebooks, decoding)
     rows, scores = found.rows.tolist(), found.scores.tolist()
     if weight is None:
         return [RankedRow(row, score, None, score) for row, score in zip(rows, scores, strict=True)]

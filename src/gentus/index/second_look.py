@@ -20,6 +20,7 @@ from gentus.index.queries import Query
 from gentus.index.ranker import RankedRow
 from gentus.index.row_overlap import SameRows, tell_duplicates
 from gentus.index.snapshot import Snapshot
+from gentus.settings import refuse_unknown
 from gentus.table import Header
 
 Order: TypeAlias = Literal["aligned", "generated"]
@@ -28,11 +29,23 @@ LOOKED_AT = 30  # tables that are put in order by the second look; with 60 the o
 WEIGHT = 0.25  # of the match of columns beside the generated score, both standardised
 
 
-class SearchOptions(TypedDict, total=False):
-    """What can be chosen of a search."""
+class RankingOptions(TypedDict, total=False):
+    """What can be chosen of a search, and rarely is."""
 
     beam: int | None  # its width; default: max(2k, 200), with a generator max(2k, 100)
     order: Order | None  # default: aligned, and generated where labels were learnt from
+
+
+class LakeSearchOptions(RankingOptions, total=False):
+    """What else can be chosen when a lake is searched."""
+
+    explain: bool
+    header: Header | None  # of a query that is delimited text
+
+
+class SearchOptions(RankingOptions, total=False):
+    """What can be chosen of a search."""
+
     fit: AtLeast  # only tables that fit at least so far; default: any
     min_score: float  # only tables with this score at least; default: 0
     header: Header | None  # of a query that is delimited text; default: as in the index, or auto
@@ -51,6 +64,7 @@ class ChosenOptions:
     @classmethod
     def of(cls, k: int, options: SearchOptions, labelled: bool) -> ChosenOptions:
         """Checked options; `labelled` indexes keep the order that they have learnt."""
+        refuse_unknown(options, SearchOptions)
         order = options.get("order") or ("generated" if labelled else "aligned")
         fit, min_score = options.get("fit", "any"), options.get("min_score", 0.0)
         if k < 1:

@@ -4,19 +4,32 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gentus.arrays import I64
 from gentus.embed.closed_form import ClosedForm
 from gentus.embed.encoder import Encoder
 from gentus.identifiers.codebooks import Codebooks
+from gentus.index.candidates import FEATURES, rows_of
 from gentus.index.catalogue import Catalogue, Identified
 from gentus.index.config import IndexConfig
 from gentus.index.folder import IndexFolderError, Layout, check_format, damaged, verify_files
-from gentus.index.model_file import load_model
-from gentus.search.beam import Decoder
-from gentus.search.overlay import apply_delta
-from gentus.search.trie import Trie, build_trie
+from gentus.index.model_file import load_model, load_ranking
+from gentus.neighbours.listwise import Listwise
+from gentus.retrieval.beam import Decoder
+from gentus.retrieval.overlay import apply_delta
+from gentus.retrieval.trie import Tree, Trie, build_trie
+from gentus.retrieval.walk import AnnotatedGraph
 from gentus.shell import command
 
 ATTEMPTS = 6  # to load files that a writer may replace meanwhile
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """A ranking learnt from labels."""
+
+    graph: AnnotatedGraph
+    listwise: Listwise
+    rows: I64  # (N,) of the graph's tables in the prefix tree; -1: removed
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +42,7 @@ class Snapshot:
     changes: int  # identifiers added and deleted since that was written
     change_sequence: int  # the last change that is in it
     decoder: Decoder  # over the prefix tree with these changes applied
+    ranking: Ranking | None = None  # learnt from labels
 
     @classmethod
     def load(cls, layout: Layout, catalogue: Catalogue, known: Snapshot | None = None) -> Snapshot:
@@ -50,7 +64,9 @@ class Snapshot:
         if whole and len(tree) != current.count:
             reason = f"it leads to {len(tree):,} tables, and {current.count:,} were written"
             raise damaged(layout, layout.catalogue, reason)
-        return cls(current.config, encoder, base, changes, current.change_sequence, Decoder(tree, codebooks))
+        decoder = Decoder(tree, codebooks)
+        ranking = _load_ranking(layout, current.config, tree, known)
+        return cls(current.config, encoder, base, changes, current.change_sequence, decoder, ranking)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +98,21 @@ def _read_current(layout: Layout, catalogue: Catalogue) -> _Current:
             identifiers.select(config.levels, since=config.change_sequence),
             identifiers.deleted(config.levels, since=config.change_sequence),
         )
+
+
+def _load_ranking(layout: Layout, config: IndexConfig, tree: Tree, known: Snapshot | None) -> Ranking | None:
+    """The ranking learnt from labels, with its tables found in the prefix tree; the file is verified."""
+    if config.ranking is None:
+        return None
+    path = layout.model(config.generation)
+    if known is not None and known.ranking is not None and known.config.generation == config.generation:
+        graph, listwise = known.ranking.graph, known.ranking.listwise
+    else:
+        try:
+            graph, listwise = load_ranking(path, len(FEATURES))
+        except Exception as error:
+            raise damaged(layout, path, error) from error
+    return Ranking(graph, listwise, rows_of(tree, graph.tables))
 
 
 def _load_files(

@@ -40,8 +40,10 @@ from gentus.index.model_file import save_model
 from gentus.index.writer import finalise, publish
 from gentus.lake import Location
 from gentus.neighbours.graph import Neighbours, find_neighbours, mutual_neighbours
+from gentus.neighbours.listwise import Listwise
 from gentus.progress import Progress
-from gentus.search.trie import Trie, build_trie
+from gentus.retrieval.trie import Trie, build_trie
+from gentus.retrieval.walk import AnnotatedGraph
 from gentus.settings import BuildSettings
 from gentus.shell import command
 from gentus.table import evenly_spaced
@@ -140,6 +142,15 @@ class Assigned:
 
 
 @dataclass(frozen=True, slots=True)
+class LearntRanking:
+    """A ranking of candidates that is better than the prior's."""
+
+    graph: AnnotatedGraph
+    listwise: Listwise
+    parts: tuple[str, ...]  # of the features, that it uses
+
+
+@dataclass(frozen=True, slots=True)
 class Supervised:
     """What a build with labels has besides."""
 
@@ -147,6 +158,7 @@ class Supervised:
     labels: LabelReport
     generator: GeneratorReport | None
     save_generator: Callable[[Path], None]
+    ranking: LearntRanking | None = None
 
 
 def draw_sample(run: Run) -> Sample:
@@ -283,7 +295,9 @@ def publish_index(
     """Write the next generation beside the current one, then switch to it."""
     layout, catalogue, named = run.layout, run.catalogue, assigned.identifiers
     number = next_generation(layout)
-    save_model(layout.model(number), model.encoder, named.codebooks)
+    ranking = supervised.ranking if supervised else None
+    learnt = (ranking.graph, ranking.listwise) if ranking else None
+    save_model(layout.model(number), model.encoder, named.codebooks, learnt)
     assigned.trie.save(layout.trie(number))
     generator = _shipped(supervised, run.settings)
     if supervised is not None and generator is not None:
@@ -305,10 +319,11 @@ def publish_index(
             settings=_fitted_settings(run.settings, model),
             levels=named.codebooks.levels,
             codebook_size=named.codebooks.size,
-            feedback=0.0 if supervised else run.settings.feedback,
+            feedback=0.0 if isinstance(model.encoder, Encoder) else run.settings.feedback,
             generator=generator,
             files={},
             report=_report(sample, model, assigned, supervised),
+            ranking=ranking.parts if ranking else None,
         )
         config = publish(layout, catalogue, config)
     finalise(layout, config)

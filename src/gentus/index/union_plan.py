@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 from gentus.align.alignment import Alignment
 from gentus.align.matched_columns import MatchedColumns
 from gentus.align.verdict import Fit
+from gentus.index.explain import align_tables
 from gentus.index.hits import Hit
 from gentus.index.lookup import Lookup
-from gentus.index.queries import QueryInput
+from gentus.index.queries import QueryInput, is_named
 from gentus.index.row_overlap import rows_in_words, tell_duplicates
 from gentus.index.second_look import AtLeast, fits_at_least
-from gentus.lake import Remote, Source, Unreadable, name_in_errors
+from gentus.lake import Limits, Source, Unreadable, arrow_of, name_in_errors, read
 from gentus.lake.location import absolute, identity
 from gentus.lake.rules import is_delimited
 from gentus.progress import Progress
+from gentus.settings import refuse_unknown
 from gentus.table import Header, Table
 from gentus.union.choices import apply_choices
 from gentus.union.draft import draft_plan
@@ -27,7 +29,23 @@ from gentus.union.errors import PlanError
 from gentus.union.plan import LeftOut, PlannedTable, UnionPlan
 from gentus.union.resolve import resolve_plan
 from gentus.union.session import open_session
-from gentus.union.sources import SourceTable, TableError, header_doubts, open_table
+from gentus.union.sources import (
+    SourceTable,
+    TableError,
+    header_doubts,
+    open_table,
+    reading_notes,
+    tell_reading,
+)
+from gentus.union.worker import (
+    CrashedTableError,
+    EmittedProgress,
+    in_worker,
+    naming_tables,
+    opened_frame,
+    runs_here,
+    shared_frame,
+)
 
 if TYPE_CHECKING:
     import duckdb
@@ -47,6 +65,7 @@ class UnionOptions(TypedDict, total=False):
     dates: str | Sequence[str]
     null_values: str | Sequence[str]  # cells that are null in every column
     strict: bool  # what only a default decides, and values that do not convert, are errors; default false
+    sample: Table  # of the query, if it was read before
     progress: Progress | None
 
 
@@ -66,18 +85,59 @@ def plan_union(
     **options: Unpack[UnionOptions],
 ) -> UnionPlan:
     """Align tables with a query and plan their union. Types are inferred from the first rows."""
-    progress = options.get("progress") or Progress()
-    sample, own, frame = _query(lookup, query, options.get("header"))
+    refuse_unknown(options, UnionOptions)
+    progress = options.pop("progress", None) or Progress()
+    sample, own, frame = _query(lookup, query, options)
     notes: list[str] = []
     left_out: list[LeftOut] = []
     candidates = list(_candidates(lookup, own, tables, options, (notes, left_out)))
+    options["names"] = options.get("names", True) and lookup.names
+    planned = [own, *(_planned(one.source) for one in candidates)]
+    with shared_frame(frame) as shared:
+        while True:
+            job = _PlanJob(sample, own, shared, candidates, options, lookup.limits, notes, left_out)
+            if runs_here(planned):
+                return _plan(job, progress)
+            try:
+                return in_worker(_plan_there, job, progress=progress)
+            except CrashedTableError as error:
+                if not any(one.is_hit and one.source.name == error.table for one in candidates):
+                    raise
+                left_out.append(LeftOut(str(error.table), error.reason))
+                candidates = [one for one in candidates if one.source.name != error.table]
+
+
+@dataclass(frozen=True, slots=True)
+class _PlanJob:
+    """What a plan needs in another process."""
+
+    sample: Table  # of the query
+    query: PlannedTable
+    frame: Any  # of the query, if it is no file
+    candidates: list[Candidate]
+    options: UnionOptions
+    limits: Limits
+    notes: list[str]
+    left_out: list[LeftOut]
+
+
+def _plan_there(job: _PlanJob, emit: Callable[[Any], None]) -> UnionPlan:
+    with naming_tables(emit):
+        return _plan(job, EmittedProgress(emit))
+
+
+def _plan(job: _PlanJob, progress: Progress) -> UnionPlan:
+    own, options, candidates = job.query, job.options, job.candidates
+    notes, left_out = list(job.notes), list(job.left_out)
     with _reading_session() as duck, progress.stage("looking at columns", 2 * len(candidates) + 1) as tick:
+        tell_reading(own.name)
         with name_in_errors(own.name):
-            opened_query = open_table(own, duck, frame, lookup.limits)
+            opened_query = open_table(own, duck, opened_frame(job.frame), job.limits)
         opened: list[_Opened] = []
         for one in candidates:
+            tell_reading(one.source.name)
             try:
-                opened.append(_opened(lookup, sample, one, options, duck))
+                opened.append(_opened(job, one, duck))
             except Unreadable as error:
                 if not one.is_hit:
                     raise PlanError(f"{one.source.name}: {error.reason}") from error
@@ -101,7 +161,7 @@ def plan_union(
                     raise
                 left_out.append(LeftOut(error.table.name, error.reason))
                 opened = [one for one in opened if one.source.planned.name != error.table.name]
-    notes += [*_copies(sample, opened), *header_doubts(sources)]
+    notes += [*_copies(job.sample, opened), *header_doubts(sources), *reading_notes(sources)]
     return replace(plan, notes=tuple(notes), left_out=tuple(left_out))
 
 
@@ -137,18 +197,17 @@ def _reading_session() -> Iterator[duckdb.DuckDBPyConnection]:
         yield duck
 
 
-def _query(lookup: Lookup, query: QueryInput, header: Header | None) -> tuple[Table, PlannedTable, Any]:
+def _query(lookup: Lookup, query: QueryInput, options: UnionOptions) -> tuple[Table, PlannedTable, Any]:
     """A query as it is searched with, as a plan names it, and the frame if it is one."""
     if isinstance(query, Table):
         raise ValueError("a sampled table has not all of its rows; give the file, or a data frame")
-    if isinstance(query, str | os.PathLike | Remote | Source):
-        with name_in_errors(query):
-            query = lookup.find(query, header=header)
-    if isinstance(query, Source):
-        with name_in_errors(query.name):
-            sample = lookup.read(query)
-        return sample, _planned(query), None
-    return lookup.read(query), PlannedTable("query", None), query
+    if not is_named(query):
+        frame = arrow_of(query)  # a stream can be read once
+        return lookup.read(frame), PlannedTable("query", None), frame
+    with name_in_errors(query):
+        source = lookup.find(query, header=options.get("header"))
+    with name_in_errors(source.name):
+        return options.pop("sample", None) or lookup.read(source), _planned(source), None
 
 
 def _candidates(
@@ -195,20 +254,18 @@ class _Opened:
     sample: Table
 
 
-def _opened(
-    lookup: Lookup, query: Table, one: Candidate, options: UnionOptions, duck: duckdb.DuckDBPyConnection
-) -> _Opened:
+def _opened(job: _PlanJob, one: Candidate, duck: duckdb.DuckDBPyConnection) -> _Opened:
     """Open and align a table; one without a column under the query's, or a hit that is no fit, is refused."""
-    sample = lookup.read(one.source)
+    sample = read(one.source, job.limits)
     alignment = one.alignment
     if alignment is None or alignment.missing is not None:
-        alignment = lookup.align(query, sample, options.get("names", True))
+        alignment = align_tables(job.sample, sample, job.options.get("names", True))
     if not alignment.pairs:
         raise Unreadable("none of its columns belongs under one of the query's")
     if one.is_hit and alignment.fit is not None and alignment.columns is not None:
-        _check_fit(alignment.fit, alignment.score or 0.0, alignment.columns, options)
+        _check_fit(alignment.fit, alignment.score or 0.0, alignment.columns, job.options)
     planned = replace(_planned(one.source), found=one.is_hit)
-    source = open_table(planned, duck, None, lookup.limits)
+    source = open_table(planned, duck, None, job.limits)
     return _Opened(source, alignment, sample)
 
 

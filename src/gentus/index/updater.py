@@ -11,11 +11,12 @@ import os
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Literal
 
 import numpy as np
 
+from gentus.extras import require_training
 from gentus.features.extract import Features
 from gentus.index.catalogue import Catalogue, Entry
 from gentus.index.compactor import EXTENSIBLE
@@ -28,9 +29,22 @@ from gentus.index.id_assigner import IdAssigner
 from gentus.index.ingest import Ingest, lake_tables, skipped_entries
 from gentus.index.snapshot import Snapshot
 from gentus.index.writer import finalise, publish, writer
-from gentus.lake import Location, Remote, Skipped, Source, as_location, exists, is_outside_lake, locate
-from gentus.lake.rules import LakeRules, is_delimited, load_rules
+from gentus.lake import (
+    LakeNotFoundError,
+    Location,
+    Remote,
+    Skipped,
+    Source,
+    TableNotFoundError,
+    as_location,
+    exists,
+    is_outside_lake,
+    locate,
+)
+from gentus.lake.exclude import Exclude, keeping, latest
+from gentus.lake.rules import LakeRules, excluded_name, is_delimited, load_rules
 from gentus.progress import Progress
+from gentus.settings import BuildSettings
 from gentus.table import Header, checked_header
 
 MOST_NAMES = 10_000  # of tables in the report, for each kind of change; the others are only counted
@@ -42,11 +56,12 @@ _KINDS: dict[Kind, tuple[Status, ...]] = {
     "removed": (Status.DELETED, Status.WITHDRAWN),
     "unreadable": NOT_READABLE,
 }
+_KNOWN_UNREADABLE = (Status.STILL_UNREADABLE, Status.RETRIED)
 # Whether a table can be read now that could not be before, only reading shows.
 _DRY_KINDS = _KINDS | {"added": (Status.NEW,), "unreadable": (*NOT_READABLE, Status.RETRIED)}
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Changes:
     """What an update did, or would do; tables by name.
 
@@ -57,8 +72,11 @@ class Changes:
     replaced: list[str] = field(default_factory=list)
     reread: list[str] = field(default_factory=list)  # with another header
     removed: list[str] = field(default_factory=list)
-    unreadable: dict[str, str] = field(default_factory=dict)  # and why
+    unreadable: dict[str, str] = field(default_factory=dict)  # and why; new ones first
+    still_unreadable: int = 0  # of these, how many could not be read before for the same reason
     unchanged: int = 0
+    excluded: int = 0  # files and whole folders that are not read because a person excluded them
+    taken_back: list[str] = field(default_factory=list)  # excluded, and added by name: kept from now on
     doubts: dict[str, str] = field(default_factory=dict)  # tables read whose header looks like data, and why
     unnamed: dict[Kind, int] = field(default_factory=dict)  # how many more there are, where the list is cut
     returning: list[str] = field(default_factory=list)  # removed by name; the next sync adds them again
@@ -76,6 +94,12 @@ class Changes:
         """How many tables are not as they were."""
         return sum(self.count(kind) for kind in ("added", "replaced", "reread", "removed"))
 
+    def __repr__(self) -> str:
+        """The counts, in one line."""
+        counts = {kind: self.count(kind) for kind in _KINDS} | {"unchanged": self.unchanged}
+        told = [f"{count:,} {kind}" for kind, count in counts.items() if count]
+        return f"<Changes: {', '.join(told) or 'none'}>"
+
 
 @dataclass(slots=True)
 class Updater:
@@ -88,17 +112,31 @@ class Updater:
     def add(self, paths: Iterable[str | os.PathLike[str] | Remote], header: Header | None = None) -> Changes:
         """Add files, or whole folders of them; one that is there already and has changed is replaced.
 
-        A header is chosen for these tables alone; without one, files of the lake are read by its rules.
+        A header is chosen for these tables alone; without one, files of the lake are read by its rules. A
+        file or folder that is named is added even if it is excluded, and not excluded any more.
         """
-        config = self.snapshot.config
-        rules = load_rules(as_location(config.lake), config.settings.header)
+        config, given = self.snapshot.config, list(paths)
+        lake, settings = as_location(config.lake), config.settings
+        rules = load_rules(lake, settings.header, settings.exclude)
+        named = [name for path in given if (name := excluded_name(path, lake, rules.exclude))]
+        exclude = Exclude((*rules.exclude.patterns, *map(keeping, named)))
 
         def chosen(item: Source | Skipped) -> Source | Skipped:
+            inside = not is_outside_lake(item.name)
+            if inside and (left_out := exclude.excluded(item.name, item.path)):
+                return left_out
             if header is None or isinstance(item, Skipped) or not is_delimited(item):
-                return item if is_outside_lake(item.name) else rules.applied(item)
+                return rules.applied(item) if inside else item
             return replace(item, header=checked_header(header), pinned=True)
 
-        return self.add_tables(chosen(item) for path in paths for item in locate(path, config.lake))
+        changes = self.add_tables(chosen(item) for path in given for item in locate(path, config.lake))
+        if named:
+            changes.taken_back = named
+            with writer(self.layout) as catalogue:
+                config = self._current_config(catalogue)
+                kept = latest(config.settings.exclude, (keeping(name).text for name in named))
+                self._publish(catalogue, config, replace(config.settings, exclude=kept))
+        return changes
 
     def add_tables(self, found: Iterable[Source | Skipped]) -> Changes:
         """Add tables that were found somewhere, by the names they have."""
@@ -107,6 +145,16 @@ class Updater:
             with compare(found, catalogue, self.layout, progress=self.progress) as diff:
                 self._apply(diff, catalogue, config)
                 return _summary(diff)
+
+    def _publish(
+        self, catalogue: Catalogue, config: IndexConfig, settings: BuildSettings, lake: str | None = None
+    ) -> None:
+        """Switch over to other settings or another lake, if they are others."""
+        changed = replace(config, lake=lake or config.lake, settings=settings)
+        if changed != config:
+            with catalogue.transaction():
+                changed = publish(self.layout, catalogue, changed)
+            finalise(self.layout, changed)
 
     def remove(self, names: Sequence[str]) -> Changes:
         """Remove tables by name: all of them, or none if one is not there.
@@ -117,14 +165,18 @@ class Updater:
             known = catalogue.tables.entries(names)
             missing = [name for name in names if name not in known]
             if missing:
-                raise ValueError(_unknown(missing, catalogue))
+                raise TableNotFoundError(_unknown(missing, catalogue))
             with catalogue.transaction():
                 catalogue.identifiers.remove_tables(known)
         removed = [entry for entry in known.values() if entry.skipped is None]
+        config = self.snapshot.config
+        exclude = load_rules(as_location(config.lake), exclude=config.settings.exclude).exclude
         return Changes(
             removed=[entry.name for entry in removed],
             unreadable={name: entry.skipped for name, entry in known.items() if entry.skipped is not None},
-            returning=[entry.name for entry in removed if self._returns(entry)],
+            returning=[
+                entry.name for entry in removed if not exclude.by(entry.name) and self._returns(entry)
+            ],
         )
 
     def _returns(self, entry: Entry) -> bool:
@@ -136,21 +188,29 @@ class Updater:
             return exists(path)
         return any(item.name == entry.name for item in locate(path, self.snapshot.config.lake))
 
-    def foresee(self, lake: Location, header: Header | None = None) -> Changes:
+    def foresee(self, lake: Location, header: Header | None = None, exclude: Iterable[str] = ()) -> Changes:
         """What `sync` would do, as far as it can be told before new and changed files are read."""
-        rules = self._rules(lake, header)
+        rules = load_rules(_existing(lake), *self._choices(header, exclude))
         with (
             closing(Catalogue(self.layout.catalogue)) as catalogue,
             self._compared(lake, rules, catalogue) as diff,
         ):
             return _summary(diff, _DRY_KINDS, needs_force=_removes_most(diff, catalogue))
 
-    def sync(self, lake: Location, header: Header | None = None, force: bool = False) -> Changes:
+    def sync(
+        self,
+        lake: Location,
+        header: Header | None = None,
+        exclude: Iterable[str] = (),
+        force: bool = False,
+    ) -> Changes:
         """Follow a lake: add what is new, replace what has changed, remove what was deleted.
 
-        A header is that of all delimited text that no rule names, from now on.
+        A header is that of all delimited text that no rule names, from now on; patterns to exclude are added
+        to those of before.
         """
-        rules = self._rules(lake, header)
+        chosen_header, patterns = self._choices(header, exclude)
+        rules = load_rules(_existing(lake), chosen_header, patterns)
         with writer(self.layout) as catalogue:
             config = self._current_config(catalogue)
             with self._compared(lake, rules, catalogue) as diff:
@@ -164,24 +224,20 @@ class Updater:
                 with catalogue.transaction():
                     catalogue.tables.put(skipped_entries(diff.unreadable()))
                     catalogue.identifiers.withdraw(diff.names(*NOT_READABLE))
+                    catalogue.put_excluded(diff.excluded)
                 self._apply(diff, catalogue, config)
                 if diff.count(*DELETED):
                     with catalogue.transaction():
                         catalogue.identifiers.remove_tables(diff.names(*DELETED))
                 changes = _summary(diff)
-            settings = replace(config.settings, header=rules.header)
-            if (str(lake.resolve()), settings) != (config.lake, config.settings):
-                with catalogue.transaction():
-                    config = replace(config, lake=str(lake.resolve()), settings=settings)
-                    config = publish(self.layout, catalogue, config)
-                finalise(self.layout, config)
+            settings = replace(config.settings, header=chosen_header, exclude=patterns)
+            self._publish(catalogue, config, settings, str(lake.resolve()))
         return changes
 
-    def _rules(self, lake: Location, header: Header | None) -> LakeRules:
-        """The rules of a lake that exists; for what they do not name, the header of before unless given."""
-        if not exists(lake):
-            raise FileNotFoundError(f"There is no lake at {lake}. Is it mounted?")
-        return load_rules(lake, checked_header(header or self.snapshot.config.settings.header))
+    def _choices(self, header: Header | None, exclude: Iterable[str]) -> tuple[Header, tuple[str, ...]]:
+        """The header unless one is given, and all patterns."""
+        settings = self.snapshot.config.settings
+        return checked_header(header or settings.header), latest(settings.exclude, exclude)
 
     def _compared(self, lake: Location, rules: LakeRules, catalogue: Catalogue) -> LakeDiff:
         return compare(lake_tables(lake, self.layout, rules), catalogue, self.layout, True, self.progress)
@@ -201,6 +257,7 @@ class Updater:
         assigner = IdAssigner(self.snapshot.encoder, self.snapshot.decoder.codebooks)
         limits, states = config.settings.limits, None
         if config.settings.bert is not None:
+            require_training(f"An index whose columns BERT ({config.settings.bert}) reads")
             from gentus.index.column_states import LakeStates
 
             states = LakeStates(config.settings.bert, self.layout, catalogue, limits, download=False)
@@ -232,6 +289,12 @@ class Updater:
                 assigner.add(pending[begin : begin + CHUNK].tolist(), features, catalogue, states)
 
 
+def _existing(lake: Location) -> Location:
+    if not exists(lake):
+        raise LakeNotFoundError(f"There is no lake at {lake}. Is it mounted?")
+    return lake
+
+
 def _removes_most(diff: LakeDiff, catalogue: Catalogue) -> bool:
     """Whether so much is missing from the lake that it may not be mounted."""
     return diff.count(Status.DELETED) > max(10, catalogue.identifier_count() // 2)
@@ -240,14 +303,19 @@ def _removes_most(diff: LakeDiff, catalogue: Catalogue) -> bool:
 def _summary(
     diff: LakeDiff, kinds: dict[Kind, tuple[Status, ...]] = _KINDS, needs_force: bool = False
 ) -> Changes:
+    still = [status for status in kinds["unreadable"] if status in _KNOWN_UNREADABLE]
+    new = [status for status in kinds["unreadable"] if status not in _KNOWN_UNREADABLE]
+    unreadable = chain(diff.unreadable(*new, most=MOST_NAMES), diff.unreadable(*still, most=MOST_NAMES))
     changes = Changes(
         list(diff.names(*kinds["added"], most=MOST_NAMES)),
         list(diff.names(*kinds["replaced"], most=MOST_NAMES)),
         list(diff.names(*kinds["reread"], most=MOST_NAMES)),
         list(diff.names(*kinds["removed"], most=MOST_NAMES)),
-        {item.name: item.reason for item in diff.unreadable(*kinds["unreadable"], most=MOST_NAMES)},
+        {item.name: item.reason for item in islice(unreadable, MOST_NAMES)},
+        diff.count(*still),
         diff.unchanged,
-        dict(islice(diff.doubts.items(), MOST_NAMES)),
+        excluded=diff.excluded,
+        doubts=dict(islice(diff.doubts.items(), MOST_NAMES)),
         needs_force=needs_force,
     )
     for kind, statuses in kinds.items():

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 
+from gentus.errors import GentusError
 from gentus.index.catalogue import Catalogue
 from gentus.index.config import IndexConfig
 from gentus.index.folder import (
@@ -42,6 +43,8 @@ def writer(layout: Layout, create: bool = False) -> Iterator[Catalogue]:
             opened = True
             _recover(layout, catalogue)
             yield catalogue
+    except GentusError:  # some of them are errors of the system, too
+        raise
     except sqlite3.OperationalError as error:
         if "user-defined function" in str(error):  # ours cannot fail: this is how SQLite reports Ctrl-C in it
             raise KeyboardInterrupt from error

@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
+from gentus.errors import GentusError
 from gentus.lake.location import Location, Remote, State, as_location, is_url
 from gentus.table import EMPTY, Column, Head, Header, Limits, Rows, Table
 
@@ -56,12 +57,55 @@ class Skipped:
     reason: str  # plain words: what happened, and what to do
 
 
-class Unreadable(Exception):  # noqa: N818 - the name says it of the table
-    """A table that cannot be read; `reason` says why in plain words."""
+@dataclass(frozen=True, slots=True)
+class Excluded(Skipped):
+    """A file or folder that is not read because a person excluded it."""
+
+
+class Unreadable(GentusError, ValueError):  # noqa: N818 - the name says it of the table
+    """A table that cannot be read; `reason` says why in plain words.
+
+    Example:
+        >>> try:
+        ...     index.search("lake/empty.csv")
+        ... except gentus.Unreadable as error:
+        ...     print(error.reason)
+        it is empty
+    """
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
+
+    def __str__(self) -> str:
+        """The reason."""
+        return self.reason
+
+
+class TableNotFoundError(Unreadable, FileNotFoundError, KeyError):
+    """A table that is neither a file nor in the index.
+
+    People who think of files catch `FileNotFoundError`, those who think of names `KeyError`; it is both.
+
+    Example:
+        >>> try:
+        ...     index.describe("film-1.csv")
+        ... except KeyError as error:
+        ...     print(error)
+        film-1.csv: there is no table of this name in the index. Did you mean films-1.csv or ...?
+    """
+
+
+class LakeNotFoundError(GentusError, FileNotFoundError):
+    """There is nothing where a lake should be.
+
+    Example:
+        >>> try:
+        ...     gentus.build("nowhere/", "nowhere.index")
+        ... except gentus.LakeNotFoundError as error:
+        ...     print(error)
+        There is no lake at nowhere. Give a folder of tables, or a database file.
+    """
 
 
 class SeveralTables(Unreadable):
@@ -82,7 +126,8 @@ def name_in_errors(table: object) -> Iterator[None]:
         if not isinstance(table, str | os.PathLike | Remote):
             raise
         shown = as_location(table) if is_url(str(table)) else table  # without a password
-        raise Unreadable(f"{shown}: {error.reason}") from error
+        kind = TableNotFoundError if isinstance(error, TableNotFoundError) else Unreadable
+        raise kind(f"{shown}: {error.reason}") from error
 
 
 def failure_reason(error: BaseException) -> str:
@@ -133,11 +178,17 @@ def clean_names(names: Iterable[str], limits: Limits) -> list[str]:
 
 
 def table_from_rows(
-    name: str, header: Sequence[str], rows: Rows, limits: Limits, head: Head | None = None
+    name: str,
+    header: Sequence[str],
+    rows: Rows,
+    limits: Limits,
+    head: Head | None = None,
+    typed: Collection[int] = (),
 ) -> Table:
     """Turn sampled rows of text into a table; refuses rows without a single cell.
 
-    The head is for the row sketch; without one, the sampled rows are all there are.
+    The head is for the row sketch; without one, the sampled rows are all there are. The columns at the
+    positions in `typed` are no text in their file.
     """
     from gentus.lake.row_sketch import sketch_rows  # NumPy is not needed to list a lake
 
@@ -155,7 +206,7 @@ def table_from_rows(
     names = clean_names(header, limits)
     # zip_longest pads ragged rows; the cells of rows longer than the header fall off its end.
     by_column = zip_longest(*rows, fillvalue="") if rows else iter(())
-    for raw, column, values in zip(header, names, by_column, strict=False):
+    for at, (raw, column, values) in enumerate(zip(header, names, by_column, strict=False)):
         cells: list[str] = []
         for value in values:
             if value is None:
@@ -168,7 +219,7 @@ def table_from_rows(
         filled = filled or bool(cells)
         cells = _all_without_surrogates(cells)
         if cells or raw.strip():  # a trailing delimiter makes a column with neither name nor cells
-            columns.append(Column(column, cells))
+            columns.append(Column(column, cells, at in typed))
     columns += [Column(column, []) for raw, column in _beyond(header, names, rows) if raw.strip()]
     if not filled:
         raise Unreadable("all of its cells are empty")

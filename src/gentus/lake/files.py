@@ -8,17 +8,19 @@ import os
 import re
 import stat
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import BinaryIO, cast
 
 from gentus.lake.base import Unreadable
+from gentus.lake.encoding import ONE_BYTE, WESTERN, guess_encoding
 from gentus.lake.location import Location, Remote
 
 GZIP = b"\x1f\x8b"
 ZSTD = b"\x28\xb5\x2f\xfd"
 SQLITE = b"SQLite format 3\0"
+OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"  # how .xls begins, and whatever Office encrypts
 _WHOLE = 1 << 20  # files up to this are read whole
 _HEAD = 256 << 10  # of larger ones, this much of the start ...
 _BLOCK = 64 << 10  # ... and this much at each of so many offsets
@@ -36,7 +38,7 @@ _BINARY = (
     (b"GIF89a", "a GIF picture"),
     (b"%PDF-", "a PDF document"),
     (b"PK\x03\x04", "a zip archive or an office document"),
-    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old Office document; save it as .xlsx or .csv"),
+    (OLE, "an old Office document; if it is a workbook, name it .xls"),
     (b"\x7fELF", "a program"),
     (b"BZh91AY&SY", "bzip2 data; unpack it first"),
     (b"\xfd7zXZ", "xz data; unpack it first"),
@@ -47,6 +49,7 @@ _CONTROL_BYTES = bytes(code for code in range(128) if _CONTROL.match(chr(code)))
 _ESCAPED = re.compile("[\udc80-\udcff]")  # how `surrogateescape` writes invalid bytes
 _FOREIGN = re.compile(r"[^\x00-\x7f]")
 _LOOK = 64 << 10  # bytes that tell the encoding
+_CUT = re.compile(rb"^[\x80-\xbf]{1,3}")  # the rest of a sequence that was cut off where a block begins
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,49 +226,52 @@ def _detect_encoding(head: bytes) -> tuple[str, int]:
         # A few broken sequences among good ones are damage; when most are broken it is an 8-bit encoding.
         text = decoder("replace").decode(head)
         if text.count("\ufffd") * 5 > len(_FOREIGN.findall(text)):
-            return "cp1252", 0
+            return guess_encoding(head), 0
     return "utf-8", 0
 
 
 def decode(data: bytes, encoding: str) -> str:
     """Decode what can be decoded; broken sequences become U+FFFD."""
-    if encoding == "cp1252":
+    if encoding == WESTERN:
         try:
-            return data.decode("cp1252")
+            return data.decode(WESTERN)
         except UnicodeDecodeError:
             return data.decode("latin-1")  # five bytes are invalid in cp1252
     return data.decode(encoding, "replace")
 
 
-def to_text(head: bytes) -> tuple[str, str]:
-    """Decode the start of a file; returns the text and the encoding."""
+def to_text(head: bytes, blocks: Sequence[bytes] = ()) -> tuple[str, str]:
+    """Decode the start of a file; returns the text and the encoding, which blocks further on may tell."""
     encoding, mark = _detect_encoding(head)
+    if blocks and encoding == "utf-8" and head.isascii():
+        telling = (block for block in blocks if not block.isascii())
+        encoding = next((_detect_encoding(_CUT.sub(b"", block))[0] for block in telling), encoding)
     text = decode(head[mark:], encoding)
     look = text[:_LOOK]
     odd = len(_CONTROL.findall(look))
     if encoding.startswith("utf-16"):
         odd += look.count("\ufffd")
-    if odd * 100 > len(look):
+    if odd > 1 and odd * 100 > len(look):
         raise Unreadable("it is not text: it holds binary data under the name of a text file")
     return (_CONTROL.sub("", text) if odd or "\0" in text else text), encoding
 
 
 def stream_text(
-    pieces: Iterable[bytes], head: bytes, undecoded: Callable[[int], None] = lambda count: None
+    pieces: Iterable[bytes], head: bytes, encoding: str, undecoded: Callable[[int], None] = lambda count: None
 ) -> Iterator[str]:
     """Decode a whole file that starts with `head`, piece by piece, and count invalid bytes.
 
     If all of the head is ASCII it does not tell the encoding: bytes further on that are no UTF-8 are taken as
     Windows-1252. Otherwise they become U+FFFD.
     """
-    encoding, mark = _detect_encoding(head)
-    wide = encoding.startswith(("utf-16", "utf-32"))
-    guessed = encoding == "cp1252" or head.isascii()
+    _, mark = _detect_encoding(head)
+    wide = encoding != "utf-8" and encoding not in ONE_BYTE
+    guessed = encoding != "utf-8" or head.isascii()
 
     def mend(broken: re.Match[str]) -> str:
         undecoded(1)
         byte = bytes([ord(broken[0]) - 0xDC00])
-        return decode(byte, "cp1252") if guessed else "\ufffd"
+        return decode(byte, WESTERN) if guessed else "\ufffd"
 
     decoder = codecs.getincrementaldecoder(encoding)("replace" if wide else "surrogateescape")
     for piece in pieces:

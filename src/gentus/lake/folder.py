@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gentus.lake.base import Skipped, Source, Unreadable, failure_reason
-from gentus.lake.files import SQLITE, magic
+from gentus.lake.exclude import NOTHING, Exclude
+from gentus.lake.files import magic
 from gentus.lake.formats.detect import (
     SEVERAL_TABLES,
     Format,
@@ -92,7 +93,7 @@ def unicode_name(name: str) -> str:
         return name.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def walk(root: Path) -> Iterator[Source | Skipped]:
+def walk(root: Path, exclude: Exclude = NOTHING) -> Iterator[Source | Skipped]:
     """Yield the tables of folders of any depth, holding the listings of one branch only."""
     branch = [(root, "", listing(root))]
     while branch:
@@ -102,25 +103,34 @@ def walk(root: Path) -> Iterator[Source | Skipped]:
             branch.pop()
             continue
         if entry.link or not entry.folder:
-            yield from tables_at(entry, folder, prefix, root)
+            yield from tables_at(entry, folder, prefix, root, exclude)
             continue
         path, name = folder / entry.file, prefix + entry.name
+        if left_out := exclude.excluded(name, path, folder=True):
+            yield left_out
+            continue
         try:
             branch.append((path, f"{name}/", listing(path)))
         except OSError as error:
             yield Skipped(name, path, failure_reason(error))
 
 
-def tables_at(entry: FolderEntry, folder: Path, prefix: str, root: Path) -> Iterator[Source | Skipped]:
+def tables_at(
+    entry: FolderEntry, folder: Path, prefix: str, root: Path, exclude: Exclude
+) -> Iterator[Source | Skipped]:
     """Yield the tables of an entry that is a file, a link or one table."""
     path, name = folder / entry.file, prefix + entry.name
+    if left_out := exclude.excluded(name, path):
+        yield left_out
+        return
     try:
         if entry.link:
             yield from tables_of_link(path, root, name)
         elif entry.table:
             yield from folder_table(path, name)
         elif known := format_of(entry.file):
-            yield from tables_of_file(path, name, known)
+            found = tables_of_file(path, name, known)
+            yield from exclude.applied(found) if known in SEVERAL_TABLES else found
     except OSError as error:
         yield Skipped(name, path, failure_reason(error))
 
@@ -170,7 +180,7 @@ def tables_in(path: Location, name: str, known: Format, state: State) -> Iterato
         start = magic(path)
         if known is Format.DATABASE and path.suffix.lower() == ".db" and not is_database(start):
             return  # many programs use this name for other files
-        parts = [str(part) for part in _parts_of(path, detect_format(path, start), start)]
+        parts = [str(part) for part in _parts_of(path, detect_format(path, start))]
     except Exception as error:  # DuckDB, SQLite and zip files may raise anything
         yield Skipped(name or path.name, path, failure_reason(error))
         return
@@ -181,10 +191,9 @@ def tables_in(path: Location, name: str, known: Format, state: State) -> Iterato
         yield Skipped(name or path.name, path, "there are no tables in it")
 
 
-def _parts_of(path: Location, known: Format, start: bytes) -> Sequence[str | None]:
-    """List the tables inside a file; DuckDB opens its files in a sandbox, since damaged ones may crash it."""
-    only_here = isinstance(path, Remote) and path.scheme == "memory"
-    if known is not Format.DATABASE or start == SQLITE or only_here:
+def _parts_of(path: Location, known: Format) -> Sequence[str | None]:
+    """List the tables inside a file, in a sandbox: a damaged one may crash its parser."""
+    if isinstance(path, Remote) and path.scheme == "memory":  # its objects exist in this process only
         return parts_of(path, known, Limits())
     with sandbox_process() as sandbox:
         return sandbox(parts_of, path, known, Limits())

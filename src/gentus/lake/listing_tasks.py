@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from gentus.lake.base import Skipped, Source, failure_reason
+from gentus.lake.exclude import Exclude
 from gentus.lake.folder import FolderEntry, listing, tables_at
 
 DEEP = 2_000  # tables of sub-folders that one task lists itself, so that small folders cost little
@@ -27,7 +28,7 @@ class ListingTask(NamedTuple):
 ListingResult: TypeAlias = Source | Skipped | ListingTask
 
 
-def run_listing(root: Path, task: ListingTask, room: int = DEEP) -> list[ListingResult]:
+def run_listing(root: Path, exclude: Exclude, task: ListingTask, room: int = DEEP) -> list[ListingResult]:
     """The tables of a task in the order of `scan`, and further tasks in place of more than it should list."""
     try:
         entries = _entries(task)
@@ -38,12 +39,15 @@ def run_listing(root: Path, task: ListingTask, room: int = DEEP) -> list[Listing
         return list(_ranges(task, chain(some, entries)))
     found: list[ListingResult] = []
     for entry in some:
-        if entry.folder and not entry.link:
-            inner = ListingTask(task.folder / entry.file, f"{task.prefix}{entry.name}/")
-            left = room - len(found) - LEVEL
-            found += run_listing(root, inner, left) if left > 0 else [inner]
+        path, name = task.folder / entry.file, task.prefix + entry.name
+        if entry.link or not entry.folder:
+            found += tables_at(entry, task.folder, task.prefix, root, exclude)
+        elif left_out := exclude.excluded(name, path, folder=True):
+            found.append(left_out)
         else:
-            found += tables_at(entry, task.folder, task.prefix, root)
+            inner = ListingTask(path, f"{name}/")
+            left = room - len(found) - LEVEL
+            found += run_listing(root, exclude, inner, left) if left > 0 else [inner]
     return found
 
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import unquote, urlsplit
-from urllib.request import url2pathname
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://", re.ASCII)
 POSTGRES = ("postgresql", "postgres")
@@ -96,6 +95,8 @@ def as_location(where: str | os.PathLike[str] | Remote) -> Location:
         return Path(text)
     scheme, rest = found[1].lower(), text[found.end() :]
     if scheme == "file":
+        from urllib.request import url2pathname  # lazily: it imports what HTTP needs, and every process would
+
         return Path(url2pathname(urlsplit(text).path))
     if scheme in POSTGRES:
         scheme, rest = POSTGRES[0], _without_password(rest)

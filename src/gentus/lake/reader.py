@@ -1,20 +1,19 @@
-"""Any source, file or data frame to a sampled `Table`: the reader of each format, and one kind of error."""
+"""Any source or file to a sampled `Table`: the reader of each format, and one kind of error."""
 
 from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from gentus.lake.base import SeveralTables, Source, Unreadable, failure_reason
+from gentus.lake.base import SeveralTables, Source, TableNotFoundError, Unreadable, failure_reason
 from gentus.lake.formats.detect import Format, format_at, look_up
 from gentus.lake.location import Location, Remote, as_location
-from gentus.table import Limits, Table, evenly_spaced
+from gentus.table import Limits, Table
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from gentus.lake.formats.lakehouse import LakehouseTable
 
 NO_TABLE_NAMED = "it holds several tables, and none was named"
@@ -31,24 +30,43 @@ def read_path(path: str | os.PathLike[str] | Remote, limits: Limits | None = Non
     return read(only_table(path, limits), limits)
 
 
-def only_table(path: str | os.PathLike[str] | Remote, limits: Limits | None = None) -> Source:
+def parts_of(path: Location, known: Format, limits: Limits) -> list[str] | list[None]:
+    """List the tables inside a file; `[None]` for a file that is one table."""
+    if known is Format.DATABASE:
+        from gentus.lake.formats.database import tables_of
+
+        return tables_of(path, limits)
+    if known is Format.EXCEL:
+        from gentus.lake.formats.excel import sheets_of
+
+        return sheets_of(path, limits)
+    return [None]
+
+
+def only_table(
+    path: str | os.PathLike[str] | Remote,
+    limits: Limits | None = None,
+    parts_of: Callable[[Location, Format, Limits], list[str] | list[None]] = parts_of,
+) -> Source:
     """Find the one table in a file that a person names, or the one named behind it: `book.xlsx/sheet`."""
     path, part = as_location(path), None
     try:
         if not isinstance(path, Remote):
             found = file_at(path)
             if found is None:
-                raise Unreadable(f"there is no file {path}")
+                raise TableNotFoundError(f"there is no file {path}")
             path, part = found
         known = format_at(path)
         path, state = look_up(path)
         parts = parts_of(path, known, limits or Limits())
+    except Unreadable:
+        raise
     except Exception as error:
         raise Unreadable(failure_reason(error)) from error
     listed = ", ".join(str(one) for one in parts[:10]) + (", .." if len(parts) > 10 else "")
     if part is not None and part not in parts:
         holds = f"it holds {listed}" if parts and parts[0] else "it is one table"
-        raise Unreadable(f"there is no table {part} in {path}; {holds}")
+        raise TableNotFoundError(f"there is no table {part} in {path}; {holds}")
     if part is None and len(parts) > 1:
         hint = f"name one of them behind its path: {shlex.quote(f'{path}/{parts[0]}')}"
         raise SeveralTables(f"it holds {len(parts)} tables ({listed})", hint)
@@ -64,28 +82,6 @@ def file_at(path: Path) -> tuple[Path, str | None] | None:
         return path, None
     inside = next((folder for folder in path.parents if folder.is_file()), None)
     return None if inside is None else (inside, path.relative_to(inside).as_posix())
-
-
-def from_frame(obj: Any, name: str, limits: Limits | None = None) -> Table:
-    """Sample a polars, pandas or pyarrow table, or any object with an Arrow protocol."""
-    limits = limits or Limits()
-    try:
-        return _from_frame(obj, name, limits)
-    except Exception as error:
-        raise Unreadable(failure_reason(error)) from error
-
-
-def parts_of(path: Location, known: Format, limits: Limits) -> list[str] | list[None]:
-    """List the tables inside a file; `[None]` for a file that is one table."""
-    if known is Format.DATABASE:
-        from gentus.lake.formats.database import tables_of
-
-        return tables_of(path, limits)
-    if known is Format.EXCEL:
-        from gentus.lake.formats.excel import sheets_of
-
-        return sheets_of(path)
-    return [None]
 
 
 def open_lakehouse(folder: Location, known: Format, limits: Limits) -> LakehouseTable:
@@ -142,41 +138,3 @@ def _read(source: Source, limits: Limits) -> Table:
         raise
     except Exception as error:
         raise Unreadable(failure_reason(error)) from error
-
-
-def _from_frame(obj: Any, name: str, limits: Limits) -> Table:
-    import pyarrow as pa
-
-    from gentus.lake.formats.arrow import arrow_table, from_batches
-
-    if isinstance(obj, pa.Table):
-        return arrow_table(obj, name, limits)
-    if hasattr(obj, "iloc"):  # pandas: convert only the rows we take
-        data = _from_pandas(obj.iloc[list(evenly_spaced(len(obj), limits.rows)), : limits.columns])
-        if len(obj) <= limits.rows:
-            return arrow_table(data, name, limits)
-        top = _from_pandas(obj.iloc[: limits.head, : limits.columns])
-        return arrow_table(data, name, limits, top, len(obj) <= limits.head)
-    if hasattr(obj, "__arrow_c_stream__"):
-        if hasattr(obj, "__len__") and hasattr(obj, "__getitem__") and len(obj) > limits.rows:
-            few = obj[list(evenly_spaced(len(obj), limits.rows))]  # polars
-            top = pa.RecordBatchReader.from_stream(obj[: limits.head]).read_all()
-            data = pa.RecordBatchReader.from_stream(few).read_all()
-            return arrow_table(data, name, limits, top, len(obj) <= limits.head)
-        return from_batches(pa.RecordBatchReader.from_stream(obj), name, limits)
-    if hasattr(obj, "__dataframe__"):
-        from pyarrow.interchange import from_dataframe
-
-        return arrow_table(from_dataframe(obj), name, limits)
-    raise Unreadable(f"a {type(obj).__name__} is no table; give a polars, pandas or pyarrow one")
-
-
-def _from_pandas(some: Any) -> pa.Table:
-    import pyarrow as pa
-
-    some = some.set_axis([str(column) for column in some.columns], axis=1)
-    try:
-        return pa.Table.from_pandas(some, preserve_index=False)
-    except (pa.ArrowException, ValueError, TypeError):  # columns of mixed types
-        data = pa.table({f"{i}": [str(v) for v in some.iloc[:, i]] for i in range(some.shape[1])})
-        return data.rename_columns(list(some.columns))

@@ -8,6 +8,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 from gentus.lake.base import Skipped, Source, Unreadable
+from gentus.lake.exclude import NOTHING, Exclude
 from gentus.lake.files import magic
 from gentus.lake.folder import NOT_A_TABLE, folder_table, tables_in
 from gentus.lake.formats.detect import (
@@ -34,6 +35,7 @@ from gentus.lake.remote.storage import (
 
 _DOTS = "its key has a part that is . or .., which some programs would follow out of the lake; rename it"
 _TABLE = "gentus: a folder that is one table"  # a key of `info`
+_EXCLUDED = "gentus: a folder that is excluded"  # the same
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -50,13 +52,13 @@ class _Entry:
         return cls(name + "/" if inner else name, name, info)
 
 
-def scan_remote(lake: Remote) -> Iterator[Source | Skipped]:
+def scan_remote(lake: Remote, exclude: Exclude = NOTHING) -> Iterator[Source | Skipped]:
     """Yield the tables below a URL sorted by name, or those of the one object there.
 
     A listing that breaks off is an error: tables that it did not reach must not be taken for deleted.
     """
     if lake.scheme in POSTGRES:
-        yield from scan_postgres(lake)
+        yield from exclude.applied(scan_postgres(lake))
         return
     try:
         folder = _is_folder(lake)
@@ -64,8 +66,10 @@ def scan_remote(lake: Remote) -> Iterator[Source | Skipped]:
             yield from folder_table(lake, lake.name)
             return
         if folder:
-            for one in _in_order(_listing(lake)):
-                yield from _object(lake / one.name, one.name, one.info)
+            for one in _in_order(_listing(lake, exclude)):
+                left_out = one.info.get(_EXCLUDED) or exclude.excluded(one.name, lake / one.name)
+                found_in = _object(lake / one.name, one.name, one.info)
+                yield from [left_out] if left_out else exclude.applied(found_in)
             return
         state = state_in(info_of(lake))
         location = Remote(lake.url, state)
@@ -73,7 +77,8 @@ def scan_remote(lake: Remote) -> Iterator[Source | Skipped]:
         found = Format.DATABASE if is_database(start) else detect_format(location, start)
     except Unreadable as error:
         raise Unreadable(f"{lake}: {error.reason}") from error
-    yield from tables_in(location, "" if found in SEVERAL_TABLES else lake.name, found, state)
+    found_tables = tables_in(location, "" if found in SEVERAL_TABLES else lake.name, found, state)
+    yield from exclude.applied(found_tables)
 
 
 def locate_remote(location: Remote, name: str) -> Iterator[Source | Skipped]:
@@ -135,11 +140,11 @@ def _in_order(entries: Iterator[_Entry]) -> Iterator[_Entry]:
         yield heappop(waiting)
 
 
-def _listing(lake: Remote) -> Iterator[_Entry]:
-    """All objects that may be tables, sorted by name; hidden ones are left out."""
-    for one in _s3_entries(lake) if is_s3(lake) else _walk(lake):
+def _listing(lake: Remote, exclude: Exclude) -> Iterator[_Entry]:
+    """All objects that may be tables, and folders that are excluded, sorted by name; no hidden ones."""
+    for one in _s3_entries(lake) if is_s3(lake) else _walk(lake, exclude):
         hidden = any(part.startswith(".") and part not in (".", "..") for part in one.name.split("/"))
-        table = one.info.get(_TABLE) or format_of(one.name.rsplit("/", 1)[-1])
+        table = one.info.keys() & {_TABLE, _EXCLUDED} or format_of(one.name.rsplit("/", 1)[-1])
         if table and not hidden and not one.name.endswith("/"):
             yield one
 
@@ -164,13 +169,15 @@ def _s3_entries(lake: Remote) -> Iterator[_Entry]:
             yield _Entry.of(name, info)
 
 
-def _walk(lake: Remote) -> Iterator[_Entry]:
+def _walk(lake: Remote, exclude: Exclude) -> Iterator[_Entry]:
     """Folder by folder, holding the listings of one branch only."""
     branch = [_sorted_entries(lake)]
     while branch:
         one = next(branch[-1], None)
         if one is None:
             branch.pop()
+        elif one.info is None and (left_out := exclude.excluded(one.name, lake / one.name, folder=True)):
+            yield _Entry(one.name, one.name, {_EXCLUDED: left_out})
         elif one.info is None and folder_format(lake / one.name) is not None:
             yield _Entry(one.name, one.name, {_TABLE: True})
         elif one.info is None:

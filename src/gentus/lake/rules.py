@@ -1,4 +1,4 @@
-"""The rules of a lake: `gentus.toml` in its root folder says how its files are read.
+"""The rules of a lake, in its root folder: how its files are read (`gentus.toml`), and which are not.
 
 [[files]]
 path = "exports/**/*.csv"
@@ -7,18 +7,24 @@ header = "no"
 
 from __future__ import annotations
 
+import os
 import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any
 
 from gentus.lake.base import Skipped, Source
+from gentus.lake.exclude import NOTHING, Exclude, parse_lines
 from gentus.lake.files import sample_bytes
 from gentus.lake.formats.detect import Format, format_of
-from gentus.lake.location import POSTGRES, Location, Remote
+from gentus.lake.location import POSTGRES, Location, Remote, as_location
+from gentus.lake.tables import is_outside_lake, table_name
 from gentus.table import HEADERS, Header
 
 RULES = "gentus.toml"
+IGNORED = ".gentusignore"  # patterns of what is left out, see `exclude`
 _KEYS = ("path", "header")
 _MOST = 1 << 20  # bytes
 
@@ -50,6 +56,7 @@ class LakeRules:
 
     header: Header = "auto"
     files: tuple[FileRule, ...] = ()
+    exclude: Exclude = NOTHING
 
     def applied(self, item: Source | Skipped) -> Source | Skipped:
         """A table of the lake with its header; only delimited text has one."""
@@ -62,16 +69,37 @@ class LakeRules:
         return next((rule.header for rule in reversed(self.files) if rule.matches(name)), self.header)
 
 
+def excluded_name(path: str | os.PathLike[str] | Remote, lake: Location, exclude: Exclude) -> str | None:
+    """The name of a file or folder that a person names, if it is excluded; None: it is not."""
+    location = as_location(path)
+    if isinstance(location, Path):
+        full = Path(os.path.abspath(location))
+        location = full.parent.resolve() / full.name
+    name = table_name(location, None, lake)
+    if location == lake.resolve() or is_outside_lake(name):
+        return None
+    return name if exclude.by(name) or exclude.by(f"{name}/") else None
+
+
 def is_delimited(source: Source) -> bool:
     """Whether a table is delimited text, by the name of its file."""
     return source.part is None and format_of(source.path.name) in (Format.TEXT, Format.PROSE)
 
 
-def load_rules(lake: Location, header: Header = "auto") -> LakeRules:
-    """The rules of a lake; raises `ValueError` that names the file and the key."""
-    text = _text(lake)
+def load_rules(lake: Location, header: Header = "auto", exclude: Iterable[str] = ()) -> LakeRules:
+    """The rules of a lake; raises `ValueError` that names the file and the key or line.
+
+    Patterns that are given come after those of the lake, and so decide.
+    """
+    ignored = _text(lake, IGNORED)
+    patterns = [] if ignored is None else parse_lines(ignored, lake / IGNORED)
+    return LakeRules(header, _file_rules(lake), Exclude.of([*patterns, *exclude]))
+
+
+def _file_rules(lake: Location) -> tuple[FileRule, ...]:
+    text = _text(lake, RULES)
     if text is None:
-        return LakeRules(header)
+        return ()
     where = f"{lake / RULES}"
     try:
         document = tomllib.loads(text)
@@ -83,8 +111,7 @@ def load_rules(lake: Location, header: Header = "auto") -> LakeRules:
     rules = document.get("files", [])
     if not isinstance(rules, list):
         raise ValueError(f"{where}: 'files' must be a list of tables; write [[files]] in double brackets")
-    found = tuple(_rule(rule, f"{where}: [[files]] number {at}") for at, rule in enumerate(rules, 1))
-    return LakeRules(header, found)
+    return tuple(_rule(rule, f"{where}: [[files]] number {at}") for at, rule in enumerate(rules, 1))
 
 
 def _rule(rule: Any, where: str) -> FileRule:
@@ -101,9 +128,9 @@ def _rule(rule: Any, where: str) -> FileRule:
     return FileRule(rule["path"].removeprefix("./"), rule["header"])
 
 
-def _text(lake: Location) -> str | None:
-    """The text of the rules; None if the lake has none."""
-    path = lake / RULES
+def _text(lake: Location, name: str) -> str | None:
+    """The text of a file in the root folder of a lake; None if it has none."""
+    path = lake / name
     if isinstance(path, Remote):
         from gentus.lake.remote.storage import exists
 
@@ -117,4 +144,4 @@ def _text(lake: Location) -> str | None:
     try:
         return taken.head.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not TOML: it is not text in UTF-8") from error
+        raise ValueError(f"{path} is not text in UTF-8") from error

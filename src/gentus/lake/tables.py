@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gentus.lake.base import Skipped, Source, Unreadable, failure_reason
+from gentus.lake.exclude import NOTHING, Exclude
 from gentus.lake.folder import (
     NOT_A_TABLE,
     folder_table,
@@ -22,29 +23,29 @@ from gentus.lake.location import POSTGRES, Location, Remote, as_location, is_url
 from gentus.lake.sandbox.process import sandbox_process
 
 
-def scan(lake: str | os.PathLike[str] | Remote) -> Iterator[Source | Skipped]:
-    """Yield the tables of a lake sorted by name, and what of it cannot be read."""
+def scan(lake: str | os.PathLike[str] | Remote, exclude: Exclude = NOTHING) -> Iterator[Source | Skipped]:
+    """Yield the tables of a lake sorted by name, and what of it cannot be read or is excluded."""
     with sandbox_process():
-        yield from _scan(as_location(lake))
+        yield from _scan(as_location(lake), exclude)
 
 
-def _scan(lake: Location) -> Iterator[Source | Skipped]:
+def _scan(lake: Location, exclude: Exclude) -> Iterator[Source | Skipped]:
     if isinstance(lake, Remote):
         from gentus.lake.remote_folder import scan_remote
 
-        yield from scan_remote(lake)
+        yield from scan_remote(lake, exclude)
         return
     try:
         root = lake.resolve(strict=True)
         if root.is_dir() and folder_format(root) is None:
-            yield from walk(root)
+            yield from walk(root, exclude)
             return
         found = format_at(root)
         _, state = look_up(root)
     except (OSError, RuntimeError, Unreadable) as error:
         yield Skipped(unicode_name(lake.name), lake, failure_reason(error))
         return
-    yield from tables_in(root, "" if found in SEVERAL_TABLES else root.name, found, state)
+    yield from exclude.applied(tables_in(root, "" if found in SEVERAL_TABLES else root.name, found, state))
 
 
 def locate(

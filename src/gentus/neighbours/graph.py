@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gentus.arrays import F32, I32, I64
 from gentus.features.evidence import normalize
 from gentus.progress import Tick
 from gentus.settings import GraphSettings
+from gentus.sparse import SparseRows
 from gentus.threads import parallel
 
 BLOCK = 256  # tables compared with the lake at once: (BLOCK, T) similarities in memory
@@ -35,7 +35,7 @@ class Graph:
 class Neighbours:
     """Weighted neighbours, and how far tables that belong together have their columns in the same order."""
 
-    weights: sp.csr_matrix  # (T, T), zero for all but a table's neighbours
+    weights: SparseRows  # (T, T), zero for all but a table's neighbours
     order: float  # 0: no more than by chance, 1: always; times `GraphSettings.order`
 
 
@@ -161,7 +161,7 @@ def column_ids(starts: I64, tables: NDArray[np.integer]) -> tuple[I64, I64]:
     return np.repeat(shift, counts) + np.arange(counts.sum()), counts
 
 
-def weighted_neighbours(found: Graph, settings: GraphSettings) -> sp.csr_matrix:
+def weighted_neighbours(found: Graph, settings: GraphSettings) -> SparseRows:
     """(T, T) the best candidates of each table after hubness correction, weighted by score above the rest."""
     total, width = found.ids.shape
     kept = min(settings.kept, width)
@@ -173,18 +173,15 @@ def weighted_neighbours(found: Graph, settings: GraphSettings) -> sp.csr_matrix:
     floor = scores[:, kept][:, None] if kept < width else scores[:, -1:]
     weights = np.maximum(scores[:, :kept] - floor, 0) + 1e-9
     pointers = np.arange(0, total * kept + 1, kept)
-    return sp.csr_matrix((weights.ravel(), ids[:, :kept].ravel(), pointers), (total, total))
+    return SparseRows(weights.ravel(), ids[:, :kept].ravel(), pointers, total)
 
 
-def mutual_neighbours(graph: sp.csr_matrix, count: int) -> sp.csr_matrix:
+def mutual_neighbours(graph: SparseRows, count: int) -> SparseRows:
     """(T, T) weights of k-reciprocal neighbours, k = `count`, in rows of sum one."""
-    total = graph.shape[0]
-    width = np.diff(graph.indptr)
-    best = np.arange(graph.nnz) - np.repeat(graph.indptr[:-1], width) < count  # rows are best first
-    owner = np.repeat(np.arange(total), width)
-    near = sp.csr_matrix((graph.data[best], (owner[best], graph.indices[best])), (total, total))
-    ones = near.copy()
-    ones.data[:] = 1
-    mutual = sp.csr_matrix(near.multiply(ones.T))
-    sums = np.maximum(np.asarray(mutual.sum(1)).ravel(), 1e-12)
-    return sp.csr_matrix(sp.diags(1 / sums) @ mutual, dtype=np.float32)
+    total, owners = len(graph), graph.owners()
+    best = np.flatnonzero(np.arange(len(owners)) - graph.starts[owners] < count)  # rows are best first
+    rows, columns = owners[best], graph.columns[best].astype(np.int64)
+    mutual = np.isin(rows * total + columns, columns * total + rows)
+    shape = total, total
+    near = SparseRows.of_entries(graph.values[best][mutual], rows[mutual], columns[mutual], shape)
+    return near.scaled((1 / np.maximum(near.sums(), 1e-12)).astype(np.float32))

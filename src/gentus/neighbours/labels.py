@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gentus.arrays import I64
 from gentus.metrics import score
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 Ranker = Callable[[I64], Iterable[Sequence[int]]]  # from queries to the best tables of each
 
@@ -71,6 +74,8 @@ class Labels:
 
     def affinity(self, total: int, hop: float = 1.0) -> sp.csr_matrix:
         """(T, T) affinity by labels: one step of a random walk over annotated pairs, plus `hop` times two."""
+        import scipy.sparse as sp  # the network needs it; the base install has none
+
         both = np.concatenate([self.pairs, self.pairs[:, ::-1]])
         direct = sp.csr_matrix((np.ones(len(both), np.float32), (both[:, 0], both[:, 1])), (total, total))
         direct.data[:] = 1

@@ -1,8 +1,8 @@
 """Unions: the rows of a query and of the tables that belong under it, in one file.
 
 In: a query, tables, and their alignments with it. Out: a file (CSV, TSV, JSON Lines, Parquet, Excel, SQLite
-or DuckDB) and a report. The package may import `align`, `lake` and what is before them. `union` runs the
-stages, in this order:
+or DuckDB) and a report. The package may import `align`, `lake` and what is before them. `local` runs the
+stages, in this order; `union` has it run in a process of its own (`worker`):
 
 - plan: `draft` (from alignments), `plan` (the plan and its JSON), `resolve` (types that the plan leaves out,
   from the `shapes` of all cells, by the rules of `type_inference` and `notation`; a `decision` says how cells

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from gentus.union.decision import VALUES, Decision, What
+from gentus.align.notation import VALUES, What
+from gentus.union.decision import Decision
 from gentus.union.errors import PlanError, did_you_mean
 from gentus.union.plan import Placement, PlannedTable, UnionPlan
 from gentus.union.sql_types import is_date, is_number

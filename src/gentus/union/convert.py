@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from gentus.align.notation import DAY_FIRST
 from gentus.lake.formats.typed import literal, text_of
 from gentus.lake.full.rows import FullTable
-from gentus.union.decision import DAY_FIRST
 from gentus.union.plain import Notation, plain_cast
 from gentus.union.plan import FRACTION, OutputColumn, PlannedTable, Reading
 from gentus.union.sql_macros import FALSE, TRUE, is_any, is_one_of
@@ -57,28 +57,36 @@ class Cell:
     plain: Notation | None  # how all cells are written, if a cast can convert them
 
 
+@dataclass(frozen=True, slots=True)
+class KnownCells:
+    """What is known of the cells of a table."""
+
+    plain: Mapping[int, Notation]  # by position, of columns that a cast converts
+    null_values: Sequence[str] = ()  # cells that a person takes as null
+    converted: Collection[int] = ()  # positions of columns whose values are there already: v0, v1, ..
+
+
 def conversion_sql(
     table: PlannedTable,
     full: FullTable,
     columns: Sequence[OutputColumn],
     relation: str,
-    plain: Mapping[int, Notation],
-    null_values: Sequence[str] = (),
+    known: KnownCells,
 ) -> Conversion:
-    """The query for a table, given the notations, by position, of its plain columns.
-
-    Cells that are one of `null_values` are null.
-    """
+    """The query for a table, given what is known of its cells."""
     placed, positions = {column.into: column for column in table.columns}, full.positions
-    steps = _Steps(null_values, full.delimiter is not None)
+    steps = _Steps(known.null_values, full.delimiter is not None)
     for at, column in enumerate(columns):
         target, placement = column.type or "VARCHAR", placed.get(column.name)
         if placement is None:
             steps.values.append(f"CAST(NULL AS {target}) AS d{at}")
             continue
         position = positions[placement.source]
+        if position in known.converted:
+            steps.cells.append(f"v{position} AS d{at}")
+            continue
         read = placement.read or Reading()
-        cell = Cell(at, position, full.types[position], target, read, plain.get(position))
+        cell = Cell(at, position, full.types[position], target, read, known.plain.get(position))
         steps.convert(cell)
     return Conversion(steps.sql(relation, len(columns)), steps.words, steps.failing)
 

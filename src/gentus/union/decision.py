@@ -6,13 +6,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
+from gentus.align.notation import VALUES, What
 from gentus.union.plan_reader import JsonObject
 
-What: TypeAlias = Literal["decimal", "dates"]
-MONTH_FIRST, DAY_FIRST = "month first", "day first"
-VALUES: dict[What, tuple[str, ...]] = {"decimal": (".", ","), "dates": (MONTH_FIRST, DAY_FIRST)}
 _REASONS = {  # what a decision can be made from, the strongest first, and how to say it
     "person": "as decided by a person",
     "column": "",  # all of its cells can be read in one way only

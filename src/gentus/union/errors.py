@@ -9,15 +9,53 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from gentus.errors import GentusError
+
 _NO_ROOM = "there is no room on the disk"
 
 
-class PlanError(ValueError):
-    """A plan that cannot be run."""
+class PlanError(GentusError, ValueError):
+    """A union plan that cannot be made or run.
+
+    Example:
+        >>> try:
+        ...     gentus.UnionPlan.from_dict({"gentus_union_plan": 1, "query": {}, "tables": [], "columns": []})
+        ... except gentus.PlanError as error:
+        ...     print(error)
+        'query' of the plan lacks 'name'
+    """
 
 
-class OutputError(ValueError):
-    """A union that cannot be written to this file; the message says what to do."""
+class OutputError(GentusError, ValueError):
+    """A union that cannot be written to this file; the message says what to do.
+
+    Example:
+        >>> union = index.union("orders.csv", "orders-2024-01.csv")
+        >>> try:
+        ...     union.write_parquet("nowhere/all.parquet")
+        ... except gentus.OutputError as error:
+        ...     print(error)
+        there is no folder nowhere
+    """
+
+
+class OutputExistsError(OutputError, FileExistsError):
+    """The file or the table of a database is there already; `force=True` replaces it.
+
+    Example:
+        >>> union = index.union("orders.csv", "orders-2024-01.csv")
+        >>> try:
+        ...     union.write_csv("orders.csv")
+        ... except gentus.OutputError as error:
+        ...     print(error)
+        orders.csv is read by this union; write to another file
+        >>> report = union.write_csv("all.csv")
+        >>> try:
+        ...     union.write_csv("all.csv")
+        ... except FileExistsError as error:
+        ...     print(error)
+        all.csv already exists; --force replaces it
+    """
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

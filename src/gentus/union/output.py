@@ -10,11 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gentus.lake.base import Unreadable
 from gentus.lake.files import SQLITE, magic
 from gentus.lake.formats.detect import is_database
 from gentus.lake.formats.typed import literal, quoted
 from gentus.lake.location import Location, as_location
-from gentus.union.errors import OutputError, as_output_error
+from gentus.lake.sandbox.named import in_sandbox
+from gentus.table import Limits
+from gentus.union.errors import OutputError, OutputExistsError, as_output_error
 from gentus.union.excel import check_sheet, write_excel
 from gentus.union.plan import UnionPlan
 from gentus.union.session import NO_EXTENSIONS
@@ -108,7 +111,7 @@ class Output:
         if self.format in _DATABASES:
             self._check_database()
         elif not self.force:
-            raise OutputError(f"{self.path} already exists; --force replaces it")
+            raise OutputExistsError(f"{self.path} already exists; --force replaces it")
 
     def _check_database(self) -> None:
         """It is one of the format, and the table is new or may be replaced."""
@@ -116,9 +119,13 @@ class Output:
             start = file.read(16)
         if not is_database(start) or (start == SQLITE) != (self.format == "sqlite"):
             raise OutputError(f"{self.path} is not {_DATABASES[self.format]} file; write to another one")
-        tables = sqlite_tables(self.path) if self.format == "sqlite" else _tables(self.path)
+        list_tables = sqlite_tables if self.format == "sqlite" else _tables
+        try:
+            tables = in_sandbox(self.path, Limits(), list_tables, self.path)
+        except Unreadable as error:  # it crashed or blocked its parser
+            raise OutputError(f"{self.path} cannot be opened: {error.reason}") from error
         if not self.force and self.table.casefold() in tables:
-            raise OutputError(
+            raise OutputExistsError(
                 f"{self.path} already has a table {self.table!r}; --force replaces it,"
                 " --table-name chooses another name"
             )
@@ -298,7 +305,9 @@ def put_in_place(output: Output, scratch: Path) -> None:
         try:
             os.link(file, output.path)
         except FileExistsError as error:
-            raise OutputError(f"{output.path} was created in the meantime; --force replaces it") from error
+            raise OutputExistsError(
+                f"{output.path} was created in the meantime; --force replaces it"
+            ) from error
         except OSError as error:
             if error.errno not in _NO_LINKS:
                 raise

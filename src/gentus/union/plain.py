@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gentus.lake.formats.typed import literal
 from gentus.lake.full.rows import FullTable, Tally
+from gentus.union.stacked import stacked_cells
 
 if TYPE_CHECKING:
     import duckdb
@@ -94,28 +95,57 @@ class Verified:
 
 
 def verify(
-    duck: duckdb.DuckDBPyConnection, full: FullTable, expected: Mapping[int, Notation | None]
+    duck: duckdb.DuckDBPyConnection,
+    full: FullTable,
+    expected: Mapping[int, Notation | None],
+    held: bool = False,
 ) -> tuple[int, dict[int, Verified]]:
-    """The number of rows, and what the columns at these positions hold, given the notation to expect."""
+    """The number of rows, and what the columns at these positions hold, given the notation to expect.
+
+    If all cells are in memory, many columns of a notation are verified as one.
+    """
     found: dict[int, Verified] = {}
-    rows, positions = 0, list(expected)
-    for begin in range(0, max(1, len(positions)), _TOGETHER):
-        some = positions[begin : begin + _TOGETHER]
-        counts = [one for at in some for one in _counts(full, at, expected[at])]
+    rows, alone = 0, list(expected)
+    for notation in dict.fromkeys(expected.values()) if held else ():
+        some = [at for at in alone if expected[at] == notation and full.types[at] == "VARCHAR"]
+        if len(some) > _TOGETHER:
+            rows, more = _verify_stacked(duck, full, some, notation)
+            found.update(more)
+            alone = [at for at in alone if at not in found]
+    for begin in range(0, len(alone) if found else max(1, len(alone)), _TOGETHER):
+        some = alone[begin : begin + _TOGETHER]
+        counts = [one for at in some for one in _counts(f"c{at}", full, full.types[at], expected[at])]
         with full.scan(duck, some, Tally()) as relation:
             ((rows, *values),) = duck.execute(
                 f"SELECT {', '.join(['count(*)', *counts])} FROM {relation}"
             ).fetchall()
         for number, at in enumerate(some):
-            filled, matching, largest, words, width = values[5 * number : 5 * number + 5]
-            if expected[at] == WHOLE and (largest or 0) > _LARGEST:
-                matching = 0
-            found[at] = Verified(filled, matching, largest, Counter(words or {}), width or 0.0)
+            found[at] = _verified(expected[at], *values[5 * number : 5 * number + 5])
     return rows, found
 
 
-def _counts(full: FullTable, at: int, notation: Notation | None) -> Sequence[str]:
-    cell, is_text = f"c{at}", full.types[at] == "VARCHAR"
+def _verify_stacked(
+    duck: duckdb.DuckDBPyConnection, full: FullTable, positions: Sequence[int], notation: Notation | None
+) -> tuple[int, dict[int, Verified]]:
+    counts = ", ".join(_counts("t", full, "VARCHAR", notation))
+    found = dict.fromkeys(positions, _verified(notation, 0, 0, None, None, None))
+    with stacked_cells(duck, full, positions, None) as (rows, relation):
+        for at, *values in duck.execute(
+            f"SELECT position, {counts} FROM {relation} GROUP BY position"
+        ).fetchall():
+            found[at] = _verified(notation, *values)
+    return rows, found
+
+
+def _verified(notation: Notation | None, filled: int, matching: int, *others: Any) -> Verified:
+    largest, words, width = others
+    if notation == WHOLE and (largest or 0) > _LARGEST:
+        matching = 0
+    return Verified(filled, matching, largest, Counter(words or {}), width or 0.0)
+
+
+def _counts(cell: str, full: FullTable, kind: str, notation: Notation | None) -> Sequence[str]:
+    is_text = kind == "VARCHAR"
     filled = f"count(nullif({cell}, ''))" if full.delimiter is not None and is_text else f"count({cell})"
     if notation is None:
         words = f"histogram(CASE WHEN gentus_is_null_word({cell}) THEN {cell} END)" if is_text else "NULL"

@@ -1,7 +1,6 @@
 """The union plan: which columns of which tables go into which columns of the result.
 
-A plan is small JSON that people can read, edit and run. Types and readings that it leaves out are found by
-`resolve` from the rows.
+It is small JSON that people can read, edit and run. `resolve` finds what it leaves out from the rows.
 """
 
 from __future__ import annotations
@@ -13,22 +12,22 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from gentus.align.notation import DAY_FIRST, MONTH_FIRST, What
 from gentus.arrow_export import ArrowExport
+from gentus.display import counted
 from gentus.files import write_file
 from gentus.lake.location import is_url
 from gentus.table import HEADERS, Header
 from gentus.union.decision import (
     CHOICE_KEYS,
-    DAY_FIRST,
-    MONTH_FIRST,
     NO_CHOICES,
     Choices,
     Decision,
-    What,
     decided_from_json,
 )
 from gentus.union.errors import PlanError, did_you_mean
 from gentus.union.plan_reader import JsonObject
+from gentus.union.plan_table import plan_html
 from gentus.union.sql_types import known_type
 
 if TYPE_CHECKING:
@@ -214,9 +213,17 @@ class LeftOut:
         return cls(one.get("table", str), one.get("why", str))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class UnionPlan(ArrowExport):
-    """The query, the tables whose rows are appended to its rows, and the columns of the result."""
+    """The query, the tables whose rows are appended to its rows, and the columns of the result.
+
+    Example:
+        >>> plan = index.union_plan("orders.csv", "orders-2024-03.csv")
+        >>> plan
+        <UnionPlan: orders.csv and 1 table, 4 columns>
+        >>> plan.to_polars().select("column", "into").rows()[-3:]
+        [('id', 'order'), ('date', 'day'), ('town', 'city')]
+    """
 
     query: PlannedTable
     tables: tuple[PlannedTable, ...]
@@ -227,6 +234,17 @@ class UnionPlan(ArrowExport):
     strict: bool = False  # what only a default decides, and values that do not convert, are errors
     choices: Choices = NO_CHOICES
     left_out: tuple[LeftOut, ...] = ()  # tables
+
+    def __repr__(self) -> str:
+        """The query, and how many tables and columns."""
+        tables, columns = counted(len(self.tables), "table"), counted(len(self.columns), "column")
+        return f"<UnionPlan: {self.query.name} and {tables}, {columns}>"
+
+    def _repr_html_(self) -> str:
+        types = [(column.name, (column.type or "").lower()) for column in self.columns]
+        tables = [(one.name, {column.into: column.source for column in one.columns}) for one in self.sources]
+        left_out = (f"left out: {one.table} ({one.why})" for one in self.left_out)
+        return plan_html(repr(self)[1:-1], types, tables, [*self.notes, *left_out])
 
     @property
     def sources(self) -> tuple[PlannedTable, ...]:

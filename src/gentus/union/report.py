@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from gentus.display import counted, dim, html_block, html_lines, html_table, pill
 from gentus.lake.full.rows import Tally
 from gentus.union.decision import Decision
 from gentus.union.plan import LeftOut, OutputColumn, Placement, PlannedTable, UnionPlan
@@ -15,6 +16,7 @@ EXAMPLES = 3
 _REMARKS = {  # counts of a read, in words
     "beyond": "cells beyond the last column, or under keys that no sampled record has, were left out",
     "rejected": "records could not be read and were left out",
+    "comments": "lines are comments and were left out",
     "stray_quotes": "rows begin a quote that never ends; it was read as an ordinary character",
     "blanks": "rows have blanks before a quote; blanks that their cells begin with were left out",
     "undecoded": "bytes are not valid in the file's encoding",
@@ -156,9 +158,17 @@ def _named(names: Sequence[str]) -> str:
     return f"{', '.join(map(repr, names[:EXAMPLES]))}{more}"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class UnionReport:
-    """Rows, columns and losses of a union that was written or taken into memory."""
+    """Rows, columns and losses of a union that was written or taken into memory.
+
+    Example:
+        >>> report = index.union("orders.csv", "orders-2024-03.csv").write_csv("all.csv")
+        >>> report
+        <UnionReport: 24 rows and 6 columns from 2 tables, all.csv>
+        >>> report.tables[1].columns[3].nulls  # it has no column for the amount
+        12
+    """
 
     output: str | None
     rows: int = 0
@@ -176,6 +186,27 @@ class UnionReport:
     def unconverted(self) -> int:
         """How many values became null because they are not of their column's type."""
         return sum(table.unconverted for table in self.tables)
+
+    def __repr__(self) -> str:
+        """Rows, columns, tables, and the file."""
+        rows, columns = counted(self.rows, "row"), counted(self.columns, "column")
+        where = f", {self.output}" if self.output else ""
+        return f"<UnionReport: {rows} and {columns} from {counted(len(self.tables), 'table')}{where}>"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (
+                one.table,
+                pill(one.fit) if one.matched is not None else dim("query"),
+                "" if one.matched is None else "{} of {}".format(*one.matched),
+                one.rows,
+                html_lines(one.remarks(), most=6),
+            )
+            for one in self.tables
+        ]
+        table = html_table(("table", "fit", "columns", "rows", "remarks"), rows)
+        others = [*self.notes, *(f"left out: {one.table} ({one.why})" for one in self.left_out)]
+        return html_block(repr(self)[1:-1], table, html_lines(others))
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from gentus.union.decision import VALUES, Decision, What
-from gentus.union.notation import by_column, by_default, by_file, shows
+from gentus.align.notation import VALUES, Found, What, by_column, by_default, by_file, by_others
+from gentus.union.decision import Decision
 from gentus.union.plan import OutputColumn, Placement, PlannedTable, UnionPlan
 from gentus.union.sampled import as_sampled
 from gentus.union.shapes import ColumnShapes, count_shapes, sample_shapes
@@ -70,13 +70,21 @@ class _Column:
     """A column of a table whose shapes were counted, and what is decided of its notations so far."""
 
     shapes: ColumnShapes
-    decisions: dict[What, Decision | None] = field(default_factory=dict)  # None: still open
+    decisions: dict[What, Found | None] = field(default_factory=dict)  # None: still open
 
     @property
     def decided(self) -> DecidedColumn:
         """With the default for what is still open."""
-        found = {what: one or by_default(what, self.shapes) for what, one in self.decisions.items()}
+        found = {
+            what: self._decision(what, one or by_default(what, self.shapes.evidence))
+            for what, one in self.decisions.items()
+        }
         return DecidedColumn(self.shapes, found)
+
+    def _decision(self, what: What, found: Found) -> Decision:
+        certain = found.source in ("column", "majority")
+        examples = () if certain else tuple(filter(None, self.shapes.open_cells(what)))
+        return Decision(what, *found, examples)
 
     @property
     def inferred(self) -> InferredType:
@@ -137,60 +145,49 @@ def _columns_alone(
     other columns of the table, by its delimiter.
     """
     by_name, known = source.full.positions, source.shapes.columns
-    of_file: dict[What, Decision | None] = {}
+    of_file: dict[What, Found | None] = {}
     columns: dict[str, _Column] = {}
     for placed in source.planned.columns:
         shapes = known.get(by_name[placed.source])
         if shapes is None:
             continue
         column = columns[placed.into] = _Column(shapes)
-        for what in VALUES if shapes.type == "VARCHAR" else ():
-            found = _by_person(placed, what) or by_column(what, shapes)
+        if shapes.type != "VARCHAR":
+            continue
+        evidence = shapes.evidence
+        for what in VALUES:
+            found = _by_person(placed, what) or by_column(what, evidence)
             if found is None and (chosen := plan.choice(source.planned, what)):
-                found = Decision(what, chosen, "person")
+                found = Found(chosen, "person")
             if found is None:
                 of_file = of_file or _by_file(source, duck)
                 found = of_file[what]
-            column.decisions[what] = found and _with_examples(found, shapes)
+            column.decisions[what] = found
     return columns
 
 
-def _by_person(column: Placement, what: What) -> Decision | None:
+def _by_person(column: Placement, what: What) -> Found | None:
     found = column.decision(what)
-    return found if found is not None and (found.source == "person" or column.read is not None) else None
+    given = found is not None and (found.source == "person" or column.read is not None)
+    return Found(found.value, found.source) if found is not None and given else None
 
 
-def _by_file(source: SourceTable, duck: duckdb.DuckDBPyConnection) -> dict[What, Decision | None]:
+def _by_file(source: SourceTable, duck: duckdb.DuckDBPyConnection) -> dict[What, Found | None]:
     with as_table_error(source.planned):
-        shown = list(sample_shapes(duck, source.full, source.shapes))
+        shown = [shapes.evidence for shapes in sample_shapes(duck, source.full, source.shapes)]
     return {what: by_file(what, shown, source.full.delimiter) for what in VALUES}
 
 
-def _with_examples(found: Decision, shapes: ColumnShapes) -> Decision:
-    if found.source in ("column", "majority"):
-        return found
-    return replace(found, examples=tuple(filter(None, shapes.open_cells(found.what))))
-
-
 def _decide_by_others(columns: Sequence[Mapping[str, _Column]]) -> None:
-    """Decide what is still open by the column of the query, by those of the tables if they agree, or not."""
-    shown: dict[tuple[str, What], dict[int, str]] = {}
-    for number, some in enumerate(columns):
-        for into, column in some.items():
-            for what, found in column.decisions.items():
-                certain = found is not None and found.source not in ("majority", "default")
-                if found and certain and (found.source != "column" or shows(what, column.shapes)):
-                    shown.setdefault((into, what), {})[number] = found.value
-    for some in columns:
-        for into, column in some.items():
-            for what in [what for what, found in column.decisions.items() if found is None]:
-                values = shown.get((into, what), {})
-                found = by_default(what, column.shapes)
-                if 0 in values:
-                    found = Decision(what, values[0], "query")
-                elif len(set(values.values())) == 1:
-                    found = Decision(what, next(iter(values.values())), "tables")
-                column.decisions[what] = _with_examples(found, column.shapes)
+    """Decide what is still open by the columns of the query and of the other tables."""
+    for into in dict.fromkeys(name for some in columns for name in some):
+        together = {number: some[into] for number, some in enumerate(columns) if into in some}
+        for what in VALUES:
+            open_ones = {n: one for n, one in together.items() if what in one.decisions}
+            if any(one.decisions[what] is None for one in open_ones.values()):
+                known = {n: (one.shapes.evidence, one.decisions[what]) for n, one in open_ones.items()}
+                for number, found in by_others(what, known).items():
+                    open_ones[number].decisions[what] = found
 
 
 # --- types and readings --------------------------------------------------------------------------------

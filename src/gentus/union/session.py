@@ -65,7 +65,8 @@ class DuckDBSession:
         self.connections.append(duck)
         try:
             duck.execute("SET TimeZone = 'UTC'")  # for times without a zone
-            duck.execute("SET enable_progress_bar = true; SET enable_progress_bar_print = false")
+            with suppress(duckdb.Error):  # in a notebook they need ipywidgets; without, progress is unknown
+                duck.execute("SET enable_progress_bar_print = false; SET enable_progress_bar = true")
             if macros:
                 define_macros(duck)
             yield duck
@@ -119,16 +120,20 @@ def scratch_folder(output: Path | None) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(prefix="gentus-union-", ignore_cleanup_errors=True) as folder:
             yield Path(folder)
         return
-    prefix = f".{output.name}.part-"
-    for old in output.parent.glob(f"{_escaped(prefix)}*"):
-        if _abandoned(old):
-            shutil.rmtree(old, ignore_errors=True)
-    scratch = Path(tempfile.mkdtemp(prefix=prefix, dir=output.parent))
+    remove_abandoned(output)
+    scratch = Path(tempfile.mkdtemp(prefix=f".{output.name}.part-", dir=output.parent))
     try:
         with _locked(scratch / _LOCK):
             yield scratch
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def remove_abandoned(output: Path) -> None:
+    """Remove the scratch folders that processes left that were killed."""
+    for old in output.parent.glob(f"{_escaped(f'.{output.name}.part-')}*"):
+        if _abandoned(old):
+            shutil.rmtree(old, ignore_errors=True)
 
 
 def _escaped(name: str) -> str:

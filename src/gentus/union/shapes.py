@@ -8,26 +8,50 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeVar
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from gentus.lake.formats.typed import text_of
+from gentus.align.notation import COMMA, POINT, Evidence, What
 from gentus.lake.full.rows import FullTable, Tally, first_rows
 from gentus.union.convert import bare, trimmed
-from gentus.union.decision import What
 from gentus.union.plain import Notation, notation_of, verify
 from gentus.union.sql_macros import is_any
 from gentus.union.sql_types import FLOATS, INTEGERS, ZONED, is_date, is_number, union_type
+from gentus.union.stacked import cell_text, stacked_cells
 
 if TYPE_CHECKING:
     import duckdb
 
 T = TypeVar("T")
 _SAMPLE = 10_000  # rows that are read before all others ...
-_TOGETHER = 512  # columns whose shapes are counted in one query
-_CELLS, _LEAST = 2_000_000, 200  # ... fewer of wide tables, but not less
+_CELLS, _LEAST = 200_000, 32  # ... fewer of wide tables, but not less
+_TOGETHER = 512  # columns whose shapes are counted in one query over all rows
+_WIDE = 256  # columns from which each form of a cell is looked at once, which takes more memory
+_HELD = 1_000_000  # cells that are held in memory to be counted in one query
 
 _OPEN = "suffix(shape, 'comma3') OR suffix(shape, 'point3') OR prefix(shape, 'd:either')"  # to two readings
+_NO_EVIDENCE = Evidence()
 _MOST_SAMPLED = 200  # columns that are read only to learn the notation of others
+
+
+class _Parsed(NamedTuple):
+    """Some shapes: the three parts of each, and which of them there are."""
+
+    parts: tuple[tuple[str, str, str], ...]
+    units: frozenset[str]
+    times: frozenset[str]
+    booleans: frozenset[str]
+    classes: frozenset[str]
+
+
+@lru_cache(maxsize=4096)  # most columns of a wide table have the shapes of another
+def _parsed(shapes: tuple[str, ...]) -> _Parsed:
+    parts = tuple((one[0], one[1], one[2]) for one in (shape.split(":", 2) for shape in shapes))
+    units, times, booleans = (
+        frozenset(part[at] for part in parts if part[0] == kind)
+        for kind, at in (("n", 1), ("d", 2), ("b", 1))
+    )
+    return _Parsed(parts, units, times, booleans, frozenset(part[0] for part in parts) - {"e"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,34 +67,30 @@ class ColumnShapes:
     plain: Notation | None = None  # of all cells, if a cast can convert them
     width: float = 8.0  # the mean number of bytes of a cell
     numbers: Counter[str] = field(init=False)  # how digits are grouped
-    units: set[str] = field(init=False)  # currencies and percent, "" for none
+    units: frozenset[str] = field(init=False)  # currencies and percent, "" for none
     orders: Counter[str] = field(init=False)  # of day and month
-    times: set[str] = field(init=False)  # of day: "", time or zone
-    booleans: set[str] = field(init=False)  # words such as yes and no
+    times: frozenset[str] = field(init=False)  # of day: "", time or zone
+    booleans: frozenset[str] = field(init=False)  # words such as yes and no
     null_words: Counter[str] = field(init=False)  # such as N/A: null if the other cells are typed, else text
-    classes: set[str] = field(init=False)  # n, d, b and t: numbers, dates, booleans, text
+    classes: frozenset[str] = field(init=False)  # n, d, b and t: numbers, dates, booleans, text
+    evidence: Evidence = field(init=False)  # what the cells show of the notations
 
     def __post_init__(self) -> None:
         """Parse the shapes."""
         numbers, orders, null_words = Counter[str](), Counter[str](), Counter[str]()
-        units, times, booleans, classes = set[str](), set[str](), set[str](), set[str]()
-        for shape, count in self.counts.items():
-            value_class, how, more = shape.split(":", 2)
+        parsed = _parsed(tuple(self.counts))
+        for (value_class, how, more), count in zip(parsed.parts, self.counts.values(), strict=True):
             if value_class == "e":
                 null_words[how] += count
-                continue
-            classes.add(value_class)
-            if value_class == "n":
+            elif value_class == "n":
                 numbers[more] += count
-                units.add(how)
             elif value_class == "d":
                 orders["day" if how == "day." else how] += count
-                times.add(more)
-            elif value_class == "b":
-                booleans.add(how)
-        parts = {"numbers": numbers, "units": units, "orders": orders, "times": times, "booleans": booleans}
-        for name, value in {**parts, "null_words": null_words, "classes": classes}.items():
+        sets = {"units": parsed.units, "times": parsed.times, "booleans": parsed.booleans}
+        counts = {"numbers": numbers, "orders": orders, "null_words": null_words}
+        for name, value in {**counts, **sets, "classes": parsed.classes}.items():
             object.__setattr__(self, name, value)
+        object.__setattr__(self, "evidence", self._evidence())
 
     def open_cells(self, what: What) -> tuple[str, ...]:
         """Cells whose decimal mark, or order of day and month, can be read in two ways: one of each shape."""
@@ -78,10 +98,20 @@ class ColumnShapes:
         shapes = sorted(shape for shape in self.counts if shape.startswith(begins) and shape.endswith(ends))
         return tuple(self.examples.get(shape, "") for shape in shapes)
 
-    @property
-    def dotted(self) -> bool:
-        """Whether there are dates such as 31.12.2020."""
-        return any(shape.startswith(("d:day.", "d:either.")) for shape in self.counts)
+    def _evidence(self) -> Evidence:
+        if not self.numbers and not self.orders:
+            return _NO_EVIDENCE
+        return Evidence(
+            sum(self.numbers[one] for one in POINT),
+            sum(self.numbers[one] for one in COMMA),
+            self.orders["month"],
+            self.orders["day"],
+            bool(self.open_cells("decimal")),
+            bool(self.open_cells("dates")),
+            len(self.classes) == 1,
+            any(shape.startswith(("d:day.", "d:either.")) for shape in self.counts),
+            self.orders["either."] > self.orders["either/"],
+        )
 
     @property
     def only_bits(self) -> bool:
@@ -98,6 +128,7 @@ class TableShapes:
     null_values: tuple[str, ...] = ()  # cells that a person takes as null
     placed: list[int] = field(default_factory=list)  # columns whose cells are counted in any case
     sampled: bool = False  # only the first rows are read
+    held: bool = False  # all cells are in memory
     is_plain: Callable[[], bool] = lambda: True  # whether DuckDB reads all of the file as it should ...
     fall_back: Callable[[], bool] = lambda: False  # ... else read in another way; false if there is none
 
@@ -168,7 +199,7 @@ def _count_shapes(
 ) -> None:
     wanted = [at for at in dict.fromkeys([*positions, *known.placed]) if at not in known.columns]
     texts = [at for at in wanted if union_type(full.types[at]) == "VARCHAR"]
-    if typed := [at for at in wanted if at not in texts]:
+    if typed := [at for at in wanted if union_type(full.types[at]) != "VARCHAR"]:
         known.rows, found = _count_typed(duck, full, typed, _SAMPLE if known.sampled else None)
         known.columns.update(found)
     if not texts:
@@ -176,13 +207,15 @@ def _count_shapes(
             known.rows, _ = verify(duck, full, {})
         return
     limit = max(_LEAST, min(_SAMPLE, _CELLS // len(texts)))
+    if limit < _SAMPLE and len(full.first) >= _LEAST:
+        limit = min(limit, len(full.first))  # of a wide table, those that were read already
     rows, found = _count_texts(duck, full, texts, known.null_values, limit)
     if known.sampled:
         known.rows = rows if rows < limit else None
         known.columns.update(found)
         return
     expected = {at: notation_of(shapes.counts) for at, shapes in found.items()}
-    known.rows, verified = verify(duck, full, expected)
+    known.rows, verified = verify(duck, full, expected, known.held)
     left = []
     for at, sampled in found.items():
         seen, notation = verified[at], expected[at]
@@ -200,7 +233,8 @@ def _count_shapes(
         else:
             left.append(at)
     if left:
-        _, found = _count_texts(duck, full, left, known.null_values)
+        few = known.rows * len(left) <= _HELD
+        _, found = _count_texts(duck, full, left, known.null_values, known.rows if few else None)
         for at, shapes in found.items():
             known.columns[at] = replace(shapes, filled=verified[at].filled, width=verified[at].width)
 
@@ -271,45 +305,54 @@ def _count_texts(
     null_values: Sequence[str],
     limit: int | None = None,
 ) -> tuple[int, dict[int, ColumnShapes]]:
-    """The number of rows, and the shapes of columns of text, some columns at a time."""
+    """The number of rows, and the shapes of columns of text: in the first rows, or in all of them."""
+    if limit is not None:
+        with stacked_cells(duck, full, positions, limit) as (rows, relation):
+            return rows, _count_cells(duck, full, positions, null_values, relation, len(positions) > _WIDE)[1]
     rows, found = 0, dict[int, ColumnShapes]()
     for begin in range(0, len(positions), _TOGETHER):
         some = positions[begin : begin + _TOGETHER]
-        rows, more = _count_some(duck, full, some, null_values, limit)
+        with full.scan(duck, some, Tally()) as relation:
+            cells = ", ".join(cell_text(full, at) for at in some)
+            numbers = ", ".join(map(str, some))
+            stacked = f"(SELECT unnest([{numbers}]) AS position, unnest([{cells}]) AS t FROM {relation})"
+            rows, more = _count_cells(duck, full, some, null_values, stacked)
         found.update(more)
     return rows, found
 
 
-def _count_some(
+def _count_cells(
     duck: duckdb.DuckDBPyConnection,
     full: FullTable,
     positions: Sequence[int],
     null_values: Sequence[str],
-    limit: int | None,
+    relation: str,
+    by_form: bool = False,
 ) -> tuple[int, dict[int, ColumnShapes]]:
-    """Count the shapes of all columns in one, their positions beside: DuckDB compiles the macros once."""
-    cells = ", ".join(
-        f"c{position}" if full.types[position] == "VARCHAR" else text_of(f"c{position}", full.types[position])
-        for position in positions
+    """Count the shapes of all columns in one, their positions beside: DuckDB compiles the macros once.
+
+    With `by_form`, each form of a cell is looked at once.
+    """
+    cells = _stepped(
+        relation,
+        f"position, {trimmed('t', 'VARCHAR')} AS t",
+        f"position, CASE WHEN {is_any('t', ['', *null_values])} THEN NULL ELSE t END AS t",
     )
-    date = "gentus_date_shape(t, day_first, month_first, zoned)"
-    with full.scan(duck, positions, Tally()) as relation:
-        sql = f"SELECT unnest([{', '.join(map(str, positions))}]) AS position, unnest([{cells}]) AS t"
-        sql = f"{sql} FROM {first_rows(relation, limit)}"
-        for step in (  # each in a query around the last, so that nothing is computed twice
-            f"position, {trimmed('t', 'VARCHAR')} AS t",
-            f"position, CASE WHEN {is_any('t', ['', *null_values])} THEN NULL ELSE t END AS t",
-            f"*, {bare('t')} AS bare, gentus_like_a_date(t) AS dated",
-            "*, CASE WHEN dated THEN gentus_stamp(t, true) END AS day_first,"
-            " CASE WHEN dated THEN gentus_stamp(t, false) END AS month_first,"
-            " CASE WHEN dated THEN gentus_zoned(t, true) END AS zoned",
-            f"position, t, gentus_shape(t, {date}, gentus_dressed_shape(t, bare)) AS shape",
-        ):
-            sql = f"SELECT {step} FROM ({sql})"
-        found = duck.execute(
+    if by_form:
+        sql = (
+            f"WITH forms AS MATERIALIZED (SELECT position, gentus_form(t) AS form, count(*) AS times,"
+            f" {_largest('t')} AS largest, min(t) AS example FROM {cells} GROUP BY ALL)"
+            " SELECT position, shape, sum(times)::BIGINT, max(largest),"
+            f" min(CASE WHEN {_OPEN} THEN example END)"
+            f" FROM forms LEFT JOIN {_shaped('(SELECT DISTINCT form AS t FROM forms)')} ON form = t"
+            " GROUP BY ALL"
+        )
+    else:
+        sql = (
             f"SELECT position, shape, count(*), {_largest('t')}, min(CASE WHEN {_OPEN} THEN t END)"
-            f" FROM ({sql}) GROUP BY ALL"
-        ).fetchall()
+            f" FROM {_shaped(cells)} GROUP BY ALL"
+        )
+    found = duck.execute(sql).fetchall()
     counts = {position: Counter[str]() for position in positions}
     examples: dict[int, dict[str, str]] = {position: {} for position in positions}
     largest: dict[int, float] = {}
@@ -326,6 +369,27 @@ def _count_some(
         at: ColumnShapes("VARCHAR", full.written, counts[at], largest.get(at), examples[at])
         for at in positions
     }
+
+
+def _shaped(sql: str) -> str:
+    """SQL of a relation with a column `t`, and its `shape` beside."""
+    date = "gentus_date_shape(t, day_first, month_first, zoned)"
+    return _stepped(
+        sql,
+        f"*, {bare('t')} AS bare, gentus_like_a_date(t) AS dated",
+        "*, CASE WHEN dated THEN gentus_stamp(t, true) END AS day_first,"
+        " CASE WHEN dated THEN gentus_stamp(t, false) END AS month_first,"
+        " CASE WHEN dated THEN gentus_zoned(t, true) END AS zoned",
+        "* EXCLUDE (bare, dated, day_first, month_first, zoned),"
+        f" gentus_shape(t, {date}, gentus_dressed_shape(t, bare)) AS shape",
+    )
+
+
+def _stepped(sql: str, *steps: str) -> str:
+    """Each step in a query around the last, so that nothing is computed twice."""
+    for step in steps:
+        sql = f"(SELECT {step} FROM {sql})"
+    return sql
 
 
 def _largest(value: str) -> str:

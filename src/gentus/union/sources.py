@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from gentus.lake import Limits, Source, Unreadable, as_location
 from gentus.lake.base import failure_reason
 from gentus.lake.full.open import open_full
-from gentus.lake.full.rows import FullTable
+from gentus.lake.full.rows import FullTable, Scan, Tally
 from gentus.table import doubt_note
-from gentus.union.convert import Conversion, conversion_sql
+from gentus.union.convert import Conversion, KnownCells, conversion_sql
 from gentus.union.errors import PlanError, did_you_mean, memory_reason
 from gentus.union.plan import OutputColumn, PlannedTable, UnionPlan
 from gentus.union.shapes import TableShapes
 
 if TYPE_CHECKING:
     import duckdb
+
+
+_WIDE = 256  # columns of a table ...
+_HELD_BYTES = 64 << 20  # ... that is held in memory if its file is not larger
+_NUMBERS = count()
+NOW_READING: list[Callable[[str], None]] = []  # are told the name of a table before it is read
+
+
+def tell_reading(name: str) -> None:
+    """Say which table is read now: if its parser crashes, that is all that is known."""
+    for told in NOW_READING:
+        told(name)
 
 
 @dataclass(slots=True)
@@ -28,20 +44,26 @@ class SourceTable:
     planned: PlannedTable
     full: FullTable
     shapes: TableShapes = field(default_factory=TableShapes)
+    converted: dict[int, pa.Array] = field(default_factory=dict)  # values by position, of a table in memory
 
     @classmethod
     def of(cls, planned: PlannedTable, full: FullTable) -> SourceTable:
         """Read by DuckDB itself as long as it can."""
         ways = [way for way in (full.strict, full) if way is not None]
+        converted: dict[int, pa.Array] = {}
+        held = full.written and full.strict is not None and len(full.names) > _WIDE and _is_small(planned)
+        if full.strict is not None and held:
+            ways[0] = replace(full.strict, scan=_held_scan(full.strict, lambda: shapes.sampled, converted))
 
         def scan(*given: Any) -> AbstractContextManager[str]:
             return ways[0].scan(*given)
 
         def fall_back() -> bool:
+            shapes.held = False
             return len(ways) > 1 and bool(ways.pop(0))
 
-        shapes = TableShapes(fall_back=fall_back, is_plain=lambda: ways[0].is_plain())
-        return cls(planned, replace(full, scan=scan), shapes)
+        shapes = TableShapes(held=held, fall_back=fall_back, is_plain=lambda: ways[0].is_plain())
+        return cls(planned, replace(full, scan=scan), shapes, converted)
 
     def place(self, planned: PlannedTable) -> None:
         """Take the columns that the plan names."""
@@ -52,12 +74,56 @@ class SourceTable:
     def conversion(self, columns: Sequence[OutputColumn], relation: str) -> Conversion:
         """How a relation of its rows becomes columns of the result."""
         known = self.shapes
-        return conversion_sql(self.planned, self.full, columns, relation, known.plain, known.null_values)
+        cells = KnownCells(known.plain, known.null_values, self.converted)
+        return conversion_sql(self.planned, self.full, columns, relation, cells)
+
+
+def _is_small(table: PlannedTable) -> bool:
+    """Whether a file on this machine can be held in memory."""
+    path = None if table.path is None else as_location(table.path)
+    return isinstance(path, Path) and path.is_file() and path.stat().st_size <= _HELD_BYTES
+
+
+def _held_scan(full: FullTable, sampled: Callable[[], bool], converted: Mapping[int, pa.Array]) -> Scan:
+    """A scan that reads a wide file once and keeps its cells; it gives the values of converted columns.
+
+    Its columns are looked at some at a time, and DuckDB would read all of them each time. First rows are read
+    as they are.
+    """
+    held: list[pa.Table] = []
+
+    @contextmanager
+    def scan(duck: duckdb.DuckDBPyConnection, positions: Sequence[int], tally: Tally) -> Iterator[str]:
+        if sampled():
+            with full.scan(duck, positions, tally) as relation:
+                yield relation
+            return
+        if not held:
+            with full.scan(duck, range(len(full.names)), tally) as relation:
+                held.append(duck.sql(f"SELECT * FROM {relation}").to_arrow_table())
+        name = f"held_{next(_NUMBERS)}"
+        columns = {
+            **{f"c{at}": held[0][f"c{at}"] for at in positions if at not in converted},
+            **{f"v{at}": converted[at] for at in positions if at in converted},
+        }
+        duck.register(name, pa.table({**columns, "row": held[0]["row"]}))
+        try:
+            yield name
+        finally:
+            with suppress(Exception):  # a connection that has failed, or was stopped, may refuse
+                duck.unregister(name)
+
+    return scan
 
 
 def header_doubts(sources: Iterable[SourceTable]) -> list[str]:
     """Which tables have a header that looks like data, and why."""
     return [doubt_note(source.planned.name, source.full.doubt) for source in sources if source.full.doubt]
+
+
+def reading_notes(sources: Iterable[SourceTable]) -> list[str]:
+    """Which tables are not read in the usual way: lines left out, headers joined, encodings guessed."""
+    return [f"{one.planned.name}: {one.full.reading}" for one in sources if one.full.reading]
 
 
 class TableError(PlanError):
@@ -71,6 +137,7 @@ class TableError(PlanError):
 @contextmanager
 def as_table_error(table: PlannedTable) -> Iterator[None]:
     """Turn every error into one that names the table."""
+    tell_reading(table.name)
     try:
         yield
     except PlanError:

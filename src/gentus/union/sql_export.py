@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gentus import __version__
+from gentus.align.notation import DAY_FIRST
 from gentus.lake import Limits
 from gentus.lake.formats.typed import literal, quoted
 from gentus.lake.full.rows import Tally
-from gentus.union.decision import DAY_FIRST
 from gentus.union.output import result_columns
 from gentus.union.plan import OutputColumn, Placement, Reading, UnionPlan
 from gentus.union.sources import SourceTable, as_table_error

@@ -12,6 +12,22 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from gentus.align.cell_patterns import (
+    BLANKS,
+    CLOCK,
+    DAY_NAMED,
+    GAP,
+    GROUPED,
+    ISO,
+    MONEY,
+    MONTH_NAMED,
+    NAMED,
+    NUMBERS,
+    NUMERIC,
+    PERCENT,
+    SIGN_AND_MONEY,
+    ZONE,
+)
 from gentus.lake.formats.typed import literal
 from gentus.table import NULL_WORDS
 
@@ -23,60 +39,29 @@ _WHITE = "[{}]".format(  # what `str.strip` takes away
     "".join(rf"\x{{{code:x}}}" for code in range(0x3001) if chr(code).isspace())
 )
 
-_GAP = r"[ \x{a0}\x{202f}\x{2009}'’]"  # between groups of digits, besides point and comma
-_BLANKS = r"[ \x{a0}\x{202f}\x{2009}]*"
-_CODES = "USD|EUR|GBP|CHF|JPY|CNY|INR|CAD|AUD|NZD|SEK|NOK|DKK|PLN|CZK|HUF|BRL|MXN|RUB|TRY|KRW|ZAR|kr|zł|Kč"
-_MONEY = rf"(?:[A-Z]{{0,3}}\p{{Sc}}|{_CODES})"
-_MONTH = (
-    "(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
-    "|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
-)
-_CLOCK = r"[T ]\d{1,2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?(?: ?[AaPp][Mm])?"
-_ZONE = r" ?(?:Z|[+-]\d{2}(?::?\d{2})?)"
-_ISO = r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}"
-_NUMERIC = r"\d{1,2}[-/.]\d{1,2}[-/.]\d{4}"
-_DAY_NAMED = rf"(?i:(\d{{1,2}})(?:st|nd|rd|th)?[ .-]*({_MONTH})\.?[ ,.-]*(\d{{4}}))"
-_MONTH_NAMED = rf"(?i:({_MONTH})\.? *(\d{{1,2}})(?:st|nd|rd|th)?,? *(\d{{4}}))"
-_NAMED = rf"(?:{_DAY_NAMED}|{_MONTH_NAMED})"
-_GROUPED = r"[+-]?[1-9]\d{0,2}"
-
 _PATTERNS = {  # every $NAME in the SQL below
-    "INT": r"-?(?:0|[1-9]\d{0,14})",  # up to 15 digits: any program holds such numbers exactly
-    "SIGNED": r"\+(?:0|[1-9]\d{0,5})",  # more digits after a plus are a telephone number
-    "ANY_DIGITS": r"[+-]?\d+",
+    **{name: pattern for name, (pattern, _) in NUMBERS.items()},
     "CENTS": r"-?\d+\.\d{1,2}",  # the commonest fractions, which cannot be thousands
-    "POINT3": _GROUPED + r"\.\d{3}",
-    "POINT": r"[+-]?(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d{1,3})?|[+-]?\d+[eE][+-]?\d{1,3}",
-    "COMMA3": _GROUPED + r",\d{3}",
-    "COMMA": r"[+-]?\d*,\d+",
-    "COMMAS": _GROUPED + r"(?:,\d{3})+",
-    "COMMAS_POINT": _GROUPED + r"(?:,\d{3})+\.\d*",
-    "POINTS": _GROUPED + r"(?:\.\d{3})+",
-    "POINTS_COMMA": _GROUPED + r"(?:\.\d{3})+,\d*",
-    "PHONE": rf"\d{{3}}{_GAP}\d{{3}}{_GAP}\d{{3}}",
-    "SPACES": rf"{_GROUPED}(?:{_GAP}\d{{3}})+",
-    "SPACES_POINT": rf"{_GROUPED}(?:{_GAP}\d{{3}})+\.\d*",
-    "SPACES_COMMA": rf"{_GROUPED}(?:{_GAP}\d{{3}})+,\d*",
     "WITH_COMMA": r"[+-]?(?:\d*,\d+|\d+,)",
-    "GROUPED_COMMA": rf"{_GROUPED}(?:(?:\.\d{{3}})+|(?:{_GAP}\d{{3}})+)(?:,\d*)?",
+    "GROUPED_COMMA": rf"{GROUPED}(?:(?:\.\d{{3}})+|(?:{GAP}\d{{3}})+)(?:,\d*)?",
     "WITH_POINT": r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?",
-    "GROUPED_POINT": rf"{_GROUPED}(?:(?:,\d{{3}})+|(?:{_GAP}\d{{3}})+)(?:\.\d*)?",
-    "POINTS_AND_GAPS": rf"\.|{_GAP}",
-    "COMMAS_AND_GAPS": rf",|{_GAP}",
-    "MONEY": _MONEY,
-    "MONEY_AT_AN_END": rf"^[+−-]?{_BLANKS}{_MONEY}|{_MONEY}$",
-    "SIGN_AND_MONEY": rf"^([+-]?){_BLANKS}{_MONEY}{_BLANKS}|{_BLANKS}{_MONEY}$",
-    "PERCENT": rf"{_BLANKS}%$",
-    "ISO_ZONE": _ISO + _CLOCK + _ZONE,
+    "GROUPED_POINT": rf"{GROUPED}(?:(?:,\d{{3}})+|(?:{GAP}\d{{3}})+)(?:\.\d*)?",
+    "POINTS_AND_GAPS": rf"\.|{GAP}",
+    "COMMAS_AND_GAPS": rf",|{GAP}",
+    "MONEY": MONEY,
+    "MONEY_AT_AN_END": rf"^[+−-]?{BLANKS}{MONEY}|{MONEY}$",
+    "SIGN_AND_MONEY": SIGN_AND_MONEY,
+    "PERCENT": PERCENT,
+    "ISO_ZONE": ISO + CLOCK + ZONE,
     "PLAIN_DATE": r"\d{4}-\d{2}-\d{2}",
     "PLAIN_STAMP": r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}:\d{2})?",
-    "NUMERIC": f"{_NUMERIC}(?:{_CLOCK})?",
-    "LIKE_A_DATE": rf"^(?:\d{{1,4}}[-/.]\d{{1,2}}[-/.]\d|{_NAMED})",
-    "DATE": rf"(?:{_ISO}|{_NUMERIC}|{_NAMED})(?:{_CLOCK})?",
+    "NUMERIC": f"{NUMERIC}(?:{CLOCK})?",
+    "LIKE_A_DATE": rf"^(?:\d{{1,4}}[-/.]\d{{1,2}}[-/.]\d|{NAMED})",
+    "DATE": rf"(?:{ISO}|{NUMERIC}|{NAMED})(?:{CLOCK})?",
     "BEGINS_YEAR": r"^(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})",
     "BEGINS_NUMERIC": r"^(\d{1,2})[-/.](\d{1,2})[-/.](\d{4})",
-    "BEGINS_DAY": f"^{_DAY_NAMED}",
-    "BEGINS_MONTH": f"^{_MONTH_NAMED}",
+    "BEGINS_DAY": f"^{DAY_NAMED}",
+    "BEGINS_MONTH": f"^{MONTH_NAMED}",
     "FIRST_NUMBER": r"^\d+",
     "SECOND_NUMBER": r"^\d+[-/.](\d+)",
     "FIRST_POINT": r"^\d+\.",
@@ -90,12 +75,6 @@ _PATTERNS = {  # every $NAME in the SQL below
     "WHITE_ENDS": f"^{_WHITE}+|{_WHITE}+$",
     "LIKE_A_NUMBER": r"[^\pL]*(?:\pL{1,3}[^\pL]*)?",  # at most a short word, such as a currency
 }
-_NUMBER_SHAPES = {  # the shape of the first pattern that matches
-    **{"INT": "int", "SIGNED": "int", "ANY_DIGITS": "id", "POINT3": "point3", "POINT": "point"},
-    **{"COMMA3": "comma3", "COMMA": "comma", "COMMAS": "commas", "COMMAS_POINT": "commas."},
-    **{"POINTS": "points", "POINTS_COMMA": "points,", "PHONE": "phone"},
-    **{"SPACES": "spaces", "SPACES_POINT": "spaces.", "SPACES_COMMA": "spaces,"},
-}
 _CLOCKS = ["", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p", " %I:%M%p", " %I:%M:%S%p"]
 
 _MACROS = {
@@ -106,9 +85,7 @@ _MACROS = {
     "gentus_bare(x)": r"""
         regexp_replace(regexp_replace(replace(x, '−', '-'), $SIGN_AND_MONEY, '\1'), $PERCENT, '')""",
     "gentus_number_shape(x)": "CASE {} END".format(
-        " ".join(
-            f"WHEN regexp_full_match(x, ${name}) THEN '{shape}'" for name, shape in _NUMBER_SHAPES.items()
-        )
+        " ".join(f"WHEN regexp_full_match(x, ${name}) THEN '{shape}'" for name, (_, shape) in NUMBERS.items())
     ),
     # Digits, a decimal point and an exponent: what a cast takes. Null for what is no number.
     "gentus_digits(x, comma)": """CASE
@@ -163,6 +140,9 @@ _MACROS = {
     "gentus_is_null_word(x)": "strlen(x) <= 4 AND regexp_full_match(x, $NULL_WORD)",
     "gentus_plain_date(x)": "regexp_full_match(x, $PLAIN_DATE) AND TRY_CAST(x AS DATE) IS NOT NULL",
     "gentus_like_a_date(x)": "regexp_matches(x, $LIKE_A_DATE) AND NOT gentus_plain_date(x)",
+    # A cell of the same shape with fewer different digits: of dates all of them matter, else 0 and 1 do.
+    "gentus_form(x)": """
+        CASE WHEN regexp_matches(x, $LIKE_A_DATE) THEN x ELSE translate(x, '3456789', '2222222') END""",
     "gentus_shape(x, date_shape, number_shape)": """CASE
         WHEN x IS NULL THEN NULL
         WHEN x = '0' OR x = '1' THEN 'n::bit'

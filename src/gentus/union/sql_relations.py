@@ -71,7 +71,7 @@ def relations(
         sampled = sample_text(path, limits, known is Format.PROSE, table.header)
         names = _unique(full.names)
         for lenient in (False, True):
-            options = read_csv_options(sampled.dialect, names, table.header != "no", lenient)
+            options = read_csv_options(sampled.dialect, names, bool(sampled.layout.header), lenient)
             if sampled.encoding != "utf-8":
                 known_as = _ENCODINGS.get(sampled.encoding, sampled.encoding)
                 options += f",\n    encoding = {literal(known_as)}"

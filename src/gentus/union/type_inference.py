@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from gentus.union.decision import Decision, What
-from gentus.union.notation import FRACTIONS, has
+from gentus.align.notation import What
+from gentus.union.decision import Decision
 from gentus.union.plan import AS_WRITTEN, FRACTION, Reading
 from gentus.union.shapes import ColumnShapes
 from gentus.union.sql_types import EXACT, INTEGERS, ZONED, is_date, is_number, union_type
@@ -15,6 +16,7 @@ from gentus.union.sql_types import EXACT, INTEGERS, ZONED, is_date, is_number, u
 Decided: TypeAlias = Mapping[What, Decision]  # on the notations of a column
 _BOOLEAN_PAIRS = (("yes", "no"), ("t", "f"), ("y", "n"))
 _PLAIN = Reading()
+_FRACTIONS = {".": ("point", "point3", "commas.", "spaces."), ",": ("comma", "comma3", "points,", "spaces,")}
 _LIMITS = {  # of every type of integers, exclusive
     kind: 2 ** (8 << (at % 5)) // (1 if kind.startswith("U") else 2) for at, kind in enumerate(INTEGERS)
 }
@@ -46,7 +48,7 @@ def infer_type(shapes: ColumnShapes, decided: Decided) -> InferredType:
     return InferredType("VARCHAR")
 
 
-def _are_booleans(booleans: set[str]) -> bool:
+def _are_booleans(booleans: frozenset[str]) -> bool:
     """Whether words that can mean true and false do: both of a pair are there."""
     return bool(booleans & {"true", "false"}) or any(booleans >= set(pair) for pair in _BOOLEAN_PAIRS)
 
@@ -63,7 +65,7 @@ def _infer_number(shapes: ColumnShapes, decimal: Decision) -> InferredType:
         return InferredType("VARCHAR", note="text: some numbers are percentages and some are not")
     if decimal.source == "majority":
         return InferredType("VARCHAR", note="text: point and comma are both used as decimal mark")
-    has_fractions = has(numbers, FRACTIONS[decimal.value])
+    has_fractions = _has_fractions(numbers, decimal.value)
     return InferredType("DOUBLE" if has_fractions else "BIGINT", Reading(decimal=decimal.value))
 
 
@@ -76,6 +78,11 @@ def _infer_date(shapes: ColumnShapes, order: Decision) -> InferredType:
             return InferredType("VARCHAR", note="text: some times have a time zone and some have none")
         return InferredType(ZONED, read)
     return InferredType("TIMESTAMP" if "time" in shapes.times else "DATE", read)
+
+
+def _has_fractions(numbers: Counter[str], decimal: str) -> bool:
+    """Whether digits follow the decimal mark in any number."""
+    return any(numbers[shape] for shape in _FRACTIONS[decimal])
 
 
 def _listed(units: Iterable[str]) -> str:
@@ -107,7 +114,7 @@ class DecidedColumn:
     def has_fractions(self) -> bool:
         """Whether any of its numbers is not whole."""
         decimal = self.decided.get("decimal")
-        return has(self.shapes.numbers, FRACTIONS[decimal.value if decimal else "."])
+        return _has_fractions(self.shapes.numbers, decimal.value if decimal else ".")
 
 
 def widen_type(kind: str, own: ColumnShapes | None, tables: Sequence[DecidedColumn]) -> tuple[str, str]:
@@ -146,7 +153,7 @@ def _number_reading(
     shapes: ColumnShapes, decimal: str, query: ColumnShapes | None
 ) -> tuple[Reading, list[str]]:
     notes, percent = [], AS_WRITTEN
-    own, query_units = shapes.units - {""}, (query.units if query else set()) - {""}
+    own, query_units = shapes.units - {""}, (query.units if query else frozenset[str]()) - {""}
     booleans = bool(shapes.booleans) and shapes.classes <= {"b", "n"} and shapes.only_bits
     if "%" in own and "%" not in query_units and query is not None and _at_most_one(query):
         percent = FRACTION

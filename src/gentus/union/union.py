@@ -1,52 +1,40 @@
-"""A union that can be run: plan, count, then one query that reads, converts and writes."""
+"""A union that can be run, in a process of its own: a file that crashes its parser costs itself."""
 
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Generator, Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
-from functools import partial
-from itertools import accumulate
+from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from gentus.arrow_export import ArrowExport
-from gentus.lake import Limits, as_location
-from gentus.progress import Progress, Tick
-from gentus.union.counting import count_table
-from gentus.union.errors import OutputError, as_output_error
-from gentus.union.output import STDOUT, TABLE, Output, put_in_place, result_columns, result_sql, write_rows
+from gentus.lake import Limits
+from gentus.progress import Progress
+from gentus.union.errors import OutputError
+from gentus.union.local import LocalUnion
+from gentus.union.output import TABLE, Output
 from gentus.union.plan import UnionPlan
-from gentus.union.report import TableReport, UnionReport
-from gentus.union.resolve import resolve_plan
-from gentus.union.sampled import without_samples
-from gentus.union.session import MEMORY, DuckDBSession, make_room, open_session
-from gentus.union.sources import SourceTable, TableError, header_doubts, open_sources
-from gentus.union.sql_export import UnionSQL, export_sql
-from gentus.union.stream import all_rows, batches_of, distinct_relation, watched
-from gentus.union.strict import check_values
+from gentus.union.report import UnionReport
+from gentus.union.session import MEMORY
+from gentus.union.sql_export import UnionSQL
+from gentus.union.worker import UnionJob, run_union, stream_union
 
 if TYPE_CHECKING:
-    import duckdb
-
-
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """All rows of a union, converted: a relation of a connection; and what was counted of them."""
-
-    plan: UnionPlan
-    reports: list[TableReport]
-    duck: duckdb.DuckDBPyConnection
-    relation: str
-    row_bytes: float  # of a row, in the mean
+    import pyarrow as pa
 
 
 class Union(ArrowExport):
-    """The rows of all tables of a plan. Nothing is read before something is written or shown."""
+    """The rows of all tables of a plan. Nothing is read before something is written or shown.
+
+    Example:
+        >>> union = gentus.Union(index.union_plan("orders.csv", "orders-2024-01.csv"))
+        >>> union
+        <Union: orders.csv and 1 table, 4 columns>
+        >>> union.preview(rows=4).num_rows
+        4
+        >>> union.write_csv("all.csv").rows
+        24
+    """
 
     def __init__(
         self, plan: UnionPlan, frame: Any = None, limits: Limits | None = None, memory: str = MEMORY
@@ -57,26 +45,15 @@ class Union(ArrowExport):
 
     def __repr__(self) -> str:
         """The query, and how many tables and columns."""
-        tables = len(self.plan.tables)
-        return f"<Union of {self.plan.query.name} and {tables} tables, {len(self.plan.columns)} columns>"
+        return repr(self.plan).replace("UnionPlan", "Union", 1)
+
+    def _repr_html_(self) -> str:
+        return self.plan._repr_html_()
 
     def write(self, output: Output, progress: Progress | None = None) -> UnionReport:
         """Write the output, complete or not at all."""
-        started = time.perf_counter()
-        output.check(self.plan)
-        folder = None if output.path == STDOUT else output.path
-        with as_output_error(output.path), open_session(self.memory, folder) as session:
-            with self._rows(session, progress or Progress()) as (rows, look):
-                write = partial(write_rows, output, rows.plan, rows.duck, session.scratch)
-                check_values(rows.plan, _report(rows, str(output.path), 0))
-                written = watched(session, rows.duck, lambda: write(rows.relation, rows.row_bytes), look)
-                look(1.0)
-            put_in_place(output, session.scratch)
-        self.report = _report(rows, str(output.path), written.rows)
-        self.report.notes += written.notes
-        self.report.seconds = time.perf_counter() - started
-        self.report.bytes = None if output.path == STDOUT else output.path.stat().st_size
-        return self.report
+        report: UnionReport = self._run(LocalUnion.write, output, progress=progress, output=output)
+        return report
 
     def write_csv(
         self,
@@ -116,156 +93,35 @@ class Union(ArrowExport):
 
     def to_reader(self) -> pa.RecordBatchReader:
         """All rows as a stream, in bounded memory. There is a report when it has ended."""
-        return self._reader(None)
+        import pyarrow as pa
+
+        stream = self._batches()
+        return pa.RecordBatchReader.from_batches(next(stream), stream)
 
     def to_sql(self, progress: Progress | None = None) -> UnionSQL:
         """The union as SQL that DuckDB runs without gentus; all rows are read to verify it."""
-        with (
-            open_session(self.memory) as session,
-            self._resolved(session, progress or Progress(), sampled=False) as (plan, sources, duck),
-        ):
-            return export_sql(plan, sources, duck, self._limits)
+        found: UnionSQL = self._run(LocalUnion.to_sql, progress=progress)
+        return found
 
     def preview(self, rows: int = 20, progress: Progress | None = None) -> pa.Table:
         """So many rows in all, the first ones of every table."""
-        return self._reader(max(1, rows // len(self.plan.sources)), progress).read_all().slice(0, rows)
+        return self._run(LocalUnion.preview, rows, progress=progress)
 
     def resolved_plan(self, progress: Progress | None = None) -> UnionPlan:
         """The plan with all types and readings; those that it leaves out are inferred from the first rows."""
-        with (
-            open_session(self.memory) as session,
-            self._resolved(session, progress or Progress(), sampled=True) as (plan, *_),
-        ):
-            return plan
-
-    def _reader(self, limit: int | None, progress: Progress | None = None) -> pa.RecordBatchReader:
-        """The first rows of every table, or all of them."""
-        stream = self._batches(limit, progress or Progress())
-        return pa.RecordBatchReader.from_batches(next(stream), stream)
-
-    def _batches(self, limit: int | None, progress: Progress) -> Generator[Any, None, None]:
-        """The schema, and then all batches; tables and connections are open until it ends or is dropped."""
-        count = 0
-        with (
-            open_session(self.memory) as session,
-            self._rows(session, progress, limit) as (rows, _),
-        ):
-            check_values(rows.plan, _report(rows, None, 0))
-            reader = batches_of(rows.duck, result_sql(rows.plan, rows.relation))
-            yield reader.schema
-            for batch in reader:
-                count += batch.num_rows
-                yield batch
-        self.report = _report(rows, None, count)
-
-    @contextmanager
-    def _rows(
-        self, session: DuckDBSession, progress: Progress, limit: int | None = None
-    ) -> Iterator[tuple[_Rows, Callable[[float], None]]]:
-        """The converted rows, counted and ready to be written, and the progress to tell."""
-        with self._resolved(session, progress, sampled=limit is not None) as (plan, sources, duck):
-            reports = [_counted(session, source, plan, duck, limit) for source in sources]
-            total = sum(report.rows for report in reports)
-            tallies = [report.tally for report in reports]
-            with ExitStack() as stack:
-                relation = stack.enter_context(all_rows(plan, sources, duck, tallies, limit))
-                writer = duck
-                if plan.distinct:
-                    writer, relation = stack.enter_context(distinct_relation(plan, relation, duck, session))
-                tick = stack.enter_context(progress.stage("writing", total, "rows"))
-                row_bytes = max(source.shapes.row_bytes for source in sources)
-                yield _Rows(plan, reports, writer, relation, row_bytes), _ticking(tick, total)
-
-    @contextmanager
-    def _resolved(
-        self, session: DuckDBSession, progress: Progress, sampled: bool
-    ) -> Iterator[tuple[UnionPlan, list[SourceTable], duckdb.DuckDBPyConnection]]:
-        """The plan with all types and readings, its tables, opened, and the connection that reads them."""
-        thirds = 1 if self.plan.distinct else 3
-        with session.connect("reading", thirds, macros=True) as duck:
-            given = without_samples(self.plan)
-            while True:
-                try:
-                    sources = open_sources(given, duck, self._frame, self._limits)
-                    for source in sources:
-                        source.shapes.sampled = sampled
-                    width = max(len(source.full.names) for source in sources)
-                    given = replace(given, notes=(*given.notes, *make_room(duck, width, self.memory)))
-                    plan = self._read(session, progress, given, (sources, duck))
-                    break
-                except TableError as error:
-                    if not error.table.found:
-                        raise
-                    given = given.without(error.table, error.reason)
-            plan = replace(plan, notes=tuple(dict.fromkeys([*plan.notes, *header_doubts(sources)])))
-            for source, table in zip(sources, plan.sources, strict=True):
-                source.planned = table
-            self.ran = plan
-            yield plan, sources, duck
-
-    def _read(
-        self,
-        session: DuckDBSession,
-        progress: Progress,
-        given: UnionPlan,
-        reading: tuple[list[SourceTable], duckdb.DuckDBPyConnection],
-    ) -> UnionPlan:
-        """Resolve the plan; progress is told in megabytes of the files."""
-        sources, duck = reading
-        ends = list(accumulate(_megabytes(source) for source in sources))
-        steps = iter(zip([0, *ends], ends, strict=False))
-        begin, end = next(steps)
-
-        def step() -> None:
-            nonlocal begin, end
-            begin, end = next(steps, (ends[-1], ends[-1]))
-
-        with progress.stage("reading", ends[-1], "MB") as tick:
-            look = _ticking(tick, ends[-1])
-            resolve = partial(resolve_plan, given, sources, duck, step)
-            plan = watched(
-                session, duck, resolve, lambda part: look((begin + part * (end - begin)) / ends[-1])
-            )
-            look(1.0)
+        plan: UnionPlan = self._run(LocalUnion.resolved_plan, progress=progress)
         return plan
 
+    @property
+    def _job(self) -> UnionJob:
+        return UnionJob(self.plan, self._frame, self._limits, self.memory)
 
-def _megabytes(source: SourceTable) -> int:
-    """The size of a table's file, at least 1; 1 for what is not on this machine."""
-    path = None if source.planned.path is None else as_location(source.planned.path)
-    with suppress(OSError):
-        return max(1, path.stat().st_size >> 20) if isinstance(path, Path) else 1
-    return 1
+    def _run(
+        self, method: Any, *given: object, progress: Progress | None = None, output: Output | None = None
+    ) -> Any:
+        result, self.report, self.ran = run_union(self._job, method, given, progress or Progress(), output)
+        return result
 
-
-def _counted(
-    session: DuckDBSession,
-    source: SourceTable,
-    plan: UnionPlan,
-    duck: duckdb.DuckDBPyConnection,
-    limit: int | None,
-) -> TableReport:
-    return watched(session, duck, lambda: count_table(source, plan, duck, limit))
-
-
-def _ticking(tick: Tick, total: int) -> Callable[[float], None]:
-    """Turn the part that is done into rows."""
-    done = 0
-
-    def look(part: float) -> None:
-        nonlocal done
-        now = max(done, int(part * total))
-        tick(now - done)
-        done = now
-
-    return look
-
-
-def _report(rows: _Rows, output: str | None, count: int) -> UnionReport:
-    """The report of rows that were written."""
-    plan = rows.plan
-    removed = sum(table.rows for table in rows.reports) - count if plan.distinct else 0
-    columns = len(result_columns(plan))
-    report = UnionReport(output, count, columns, rows.reports, plan.distinct, removed, notes=list(plan.notes))
-    report.left_out, report.result = list(plan.left_out), list(plan.columns)
-    return report
+    def _batches(self) -> Generator[Any, None, None]:
+        """The schema, and then all batches."""
+        self.report, self.ran = yield from stream_union(self._job)

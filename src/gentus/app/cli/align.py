@@ -6,8 +6,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gentus.app.cli.common import AsJson, HeaderOption, IndexPath, console, emit, open_index, titled_grid
-from gentus.app.cli.query import QueryText, named_argument
+from gentus.app.cli.common import (
+    READING,
+    AsJson,
+    HeaderOption,
+    IndexPath,
+    Quiet,
+    console,
+    emit,
+    empty_grid,
+    open_index,
+    print_grid,
+)
+from gentus.app.cli.complete import tables_and_files
+from gentus.app.cli.query import QueryText, named_argument, prepare_reading
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,16 +33,31 @@ def align(
     table: Annotated[
         str,
         typer.Argument(
-            metavar="TABLE", help="A table of the index, by its name in search results, or a file."
+            metavar="TABLE",
+            help="A table of the index, by its name in search results, or a file.",
+            autocompletion=tables_and_files,
         ),
     ],
     names: Annotated[
-        bool, typer.Option("--names/--no-names", help="Compare column names and cells, or cells alone.")
+        bool,
+        typer.Option(
+            "--names/--no-names",
+            rich_help_panel=READING,
+            help="Compare column names and cells, or cells alone.",
+        ),
     ] = True,
     header: HeaderOption = None,
     as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Match the columns of your table with those of another, one to one, with reasons."""
+    """Match the columns of your table with those of another, one to one, with reasons.
+
+    Examples:
+        gentus align my.index my_table.csv sales/2020.csv
+        gentus align my.index my_table.csv sales/2020.csv --no-names   # by their cells alone
+        gentus align my.index my_table.csv other.parquet --json        # a file that is not in the index
+    """
+    prepare_reading(query, table)
     with open_index(index) as opened, named_argument(query) as given:
         alignment = opened.align(given, table, names, header)
     if as_json:
@@ -52,9 +79,9 @@ def show_alignment(alignment: Alignment, page: Console, rank: int | None = None)
         title += f"  [dim]fit {alignment.fit}, {alignment.columns} columns, score {alignment.score:.3f}[/dim]"
     if alignment.missing is not None:
         kept = "Its columns are compared by what the index keeps of them."
-        page.print(f"{title}: {escape(alignment.missing)}. {kept}\n")
+        page.print(f"{title}: {escape(alignment.missing)}. {kept}\n", highlight=False, soft_wrap=True)
         return
-    grid = titled_grid(title)
+    grid = empty_grid()
     grid.add_column("yours", style="bold", overflow="fold")
     grid.add_column("theirs", overflow="fold")
     grid.add_column("score", justify="right")
@@ -64,9 +91,9 @@ def show_alignment(alignment: Alignment, page: Console, rank: int | None = None)
             escape(pair.query.name), escape(pair.table.name), f"{pair.score:.2f}", escape(pair.reason)
         )
     if alignment.pairs:
-        page.print(grid)
+        print_grid(page, title, grid)
     else:
-        page.print(f"{title}  [dim]no column matches one of yours[/dim]")
+        page.print(f"{title}  [dim]no column matches one of yours[/dim]", highlight=False, soft_wrap=True)
     for side, columns in (("yours", alignment.query_only), ("theirs", alignment.table_only)):
         if columns:
             page.print(f"[dim]only {side}:[/dim] {escape(_listed(columns))}")

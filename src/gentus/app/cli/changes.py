@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import time
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gentus.app.cli.common import AsJson, HeaderOption, IndexPath, emit, open_index, say
+from gentus.app.cli.common import (
+    RUNNING,
+    AsJson,
+    ExcludeOption,
+    HeaderOption,
+    IndexPath,
+    Quiet,
+    emit,
+    open_index,
+    progress,
+    say,
+)
+from gentus.app.cli.complete import table_names
 from gentus.app.cli.headers import header_hints
 from gentus.shell import command
 
@@ -26,16 +39,22 @@ def add(
     ],
     header: HeaderOption = None,
     as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Add tables; they can be found at once. A table of the index is replaced if it has changed."""
-    from gentus.progress import terminal_progress
+    """Add tables. They can be found at once; a table of the index is replaced if it has changed.
 
+    Examples:
+        gentus add my.index new.csv more/*.parquet
+        gentus add my.index exports/ --header no     # a folder of files without a header row
+    """
     started = time.perf_counter()
     with open_index(index) as opened:
-        changes = opened.add(files, header=header, progress=terminal_progress())
+        changes = opened.add(files, header=header, progress=progress())
         lake = opened.config.lake
-    _print_changes(changes, time.perf_counter() - started, as_json)
+    _print_changes(changes, time.perf_counter() - started, as_json, named=True)
     _print_doubts(changes, lake, index)
+    if changes.taken_back:
+        say(f"Excluded until now, and kept from now on: {_some(changes.taken_back)}")
     if changes.unreadable:
         raise typer.Exit(1)
 
@@ -43,11 +62,19 @@ def add(
 def remove(
     index: IndexPath,
     names: Annotated[
-        list[str], typer.Argument(metavar="NAME", help="Tables, by their names in search results.")
+        list[str],
+        typer.Argument(
+            metavar="NAME", help="Tables, by their names in search results.", autocompletion=table_names
+        ),
     ],
     as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Remove tables by name: all of them, or none if one is not in the index. Files stay as they are."""
+    """Remove tables by name: all of them, or none if one is not in the index. Files stay as they are.
+
+    Examples:
+        gentus remove my.index sales/2020.csv sales/2021.csv
+    """
     started = time.perf_counter()
     with open_index(index) as opened:
         changes = opened.remove(names)
@@ -70,24 +97,44 @@ def remove(
 def sync(
     index: IndexPath,
     lake: Annotated[
-        str | None, typer.Argument(help="The lake, if it has moved. Default: that of the build.")
+        str | None,
+        typer.Argument(metavar="LAKE", help="The lake, if it has moved. Default: that of the build."),
     ] = None,
     header: HeaderOption = None,
+    exclude: ExcludeOption = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")
+        bool,
+        typer.Option(
+            "--dry-run", rich_help_panel=RUNNING, help="Show what would change, and change nothing."
+        ),
     ] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Go on even if most tables are missing from the lake.")
+        bool,
+        typer.Option(
+            "--force", rich_help_panel=RUNNING, help="Go on even if most tables are missing from the lake."
+        ),
     ] = False,
     as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Synchronise with the lake: add new files, replace changed ones, remove deleted ones."""
-    from gentus.progress import terminal_progress
+    """Synchronise with the lake: add new files, replace changed ones, remove deleted ones.
 
+    Examples:
+        gentus sync my.index
+        gentus sync my.index --dry-run     # what would change
+        gentus sync my.index /new/place    # the lake has moved
+    """
     started = time.perf_counter()
     with open_index(index) as opened:
         before = opened.config.lake
-        changes = opened.sync(lake, header=header, dry_run=dry_run, force=force, progress=terminal_progress())
+        changes = opened.sync(
+            lake,
+            header=header,
+            exclude=exclude or (),
+            dry_run=dry_run,
+            force=force,
+            progress=progress(),
+        )
         after, drift = opened.config.lake, opened.info()["drift"]
     _print_changes(changes, time.perf_counter() - started, as_json, dry_run)
     _print_doubts(changes, after, index)
@@ -99,8 +146,12 @@ def sync(
         say(f"A refit is advised: {'; '.join(drift['reasons'])}. Run: {command('refit', index)}")
 
 
-def compact(index: IndexPath, as_json: AsJson = False) -> None:
-    """Write all identifiers as one new prefix tree. It is automatic after many changes."""
+def compact(index: IndexPath, as_json: AsJson = False, quiet: Quiet = False) -> None:
+    """Write all identifiers as one new prefix tree. It is automatic after many changes.
+
+    Examples:
+        gentus compact my.index
+    """
     started = time.perf_counter()
     with open_index(index) as opened:
         done = opened.compact()
@@ -113,14 +164,22 @@ def compact(index: IndexPath, as_json: AsJson = False) -> None:
 
 def check(
     index: IndexPath,
-    repair: Annotated[bool, typer.Option("--repair", help="Rebuild damaged files where possible.")] = False,
+    repair: Annotated[
+        bool,
+        typer.Option("--repair", rich_help_panel=RUNNING, help="Rebuild damaged files where possible."),
+    ] = False,
     as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Verify every file of an index against its checksum, and the files against each other."""
-    from gentus.index.check import check as verify
-    from gentus.progress import terminal_progress
+    """Verify every file of an index against its checksum, and the files against each other.
 
-    problems = verify(index, repair, terminal_progress())
+    Examples:
+        gentus check my.index
+        gentus check my.index --repair
+    """
+    from gentus.index.check import check as verify
+
+    problems = verify(index, repair, progress())
     if as_json:
         emit({"problems": [problem.to_dict() for problem in problems]})
     else:
@@ -133,22 +192,33 @@ def check(
         raise typer.Exit(1)
 
 
-def _print_changes(changes: Changes, seconds: float, as_json: bool, dry_run: bool = False) -> None:
-    """Print added, replaced and removed names on stdout, unreadable files and a summary on stderr."""
+def _print_changes(
+    changes: Changes, seconds: float, as_json: bool, dry_run: bool = False, named: bool = False
+) -> None:
+    """Print added, replaced and removed names on stdout, unreadable files and a summary on stderr.
+
+    That a file that was `named` cannot be read is an error. Of others, those are named that could be read
+    before, or that could not for another reason.
+    """
     if as_json:
         emit({**changes.to_dict(), "seconds": round(seconds, 3)})
         return
     _print_names(changes)
-    for name, reason in changes.unreadable.items():
-        say(f"{name}: {reason}")
+    new = changes.count("unreadable") - (0 if named else changes.still_unreadable)
+    for name, reason in islice(changes.unreadable.items(), new):
+        say(f"{name}: {reason}", always=named)
     kinds: tuple[Kind, ...] = ("added", "replaced", "removed")
     would = "would be " if dry_run else ""
     counts = [f"{changes.count(kind):,} {would}{kind}" for kind in kinds]
     if reread := changes.count("reread"):
         counts.append(f"{reread:,} {would}read again with another header")
     counts.append(f"{changes.unchanged:,} unchanged")
-    if unreadable := changes.count("unreadable"):
-        counts.append(f"{unreadable:,} unreadable" + (", which sync would try again" if dry_run else ""))
+    if changes.excluded:
+        counts.append(f"{changes.excluded:,} excluded")
+    if new:
+        counts.append(f"{new:,} unreadable")
+    if still := changes.count("unreadable") - new:
+        counts.append(f"{still:,} unreadable as before" + (", which sync would try again" if dry_run else ""))
     say(f"{', '.join(counts)} ({seconds:.2f} s)")
     if dry_run:
         unsure = changes.added or changes.replaced

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -14,36 +15,103 @@ if TYPE_CHECKING:
     from rich.table import Table as Grid
 
     from gentus.index.index import Index
+    from gentus.progress import Progress
+
+# Groups of options in help pages
+TABLES = "Which tables"
+READING = "How tables are read"
+LEARNING = "How it learns"
+OUTPUT = "Output"
+RUNNING = "How it runs"
 
 IndexPath = Annotated[Path, typer.Argument(metavar="INDEX", help="An index folder.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 Beam = Annotated[
     int | None,
-    typer.Option(min=1, help="Beam width. Default: max(2k, 200), with a generator max(2k, 100)."),
+    typer.Option(
+        min=1,
+        metavar="N",
+        rich_help_panel=TABLES,
+        help="Beam width. Default: max(2k, 200), with a generator max(2k, 100).",
+    ),
 ]
-Count = Annotated[int, typer.Option("-k", min=1, help="How many tables to return.")]
+Count = Annotated[
+    int,
+    typer.Option("-k", min=1, metavar="N", rich_help_panel=TABLES, help="How many tables to return."),
+]
 ResultOrder = Annotated[
     Literal["aligned", "generated"] | None,
     typer.Option(
+        metavar="aligned|generated",
+        rich_help_panel=TABLES,
         help="By generated score and matched columns, or by generated score alone. "
-        "Default: aligned; generated for an index with labels."
+        "Default: aligned; generated for an index with labels.",
     ),
 ]
 HeaderOption = Annotated[
     Literal["yes", "no", "auto"] | None,
     typer.Option(
         "--header",
+        metavar="yes|no|auto",
+        rich_help_panel=READING,
         help="Whether the first row of delimited text is a header. auto: it is, and you are told if it looks "
         "like data. Default: as in the index, or auto.",
     ),
 ]
-TimeBudget = Annotated[float | None, typer.Option(min=0, help="The most minutes for training the generator.")]
-PIPED_WIDTH = 140  # characters per line where there is no terminal
+ExcludeOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--exclude",
+        metavar="GLOB",
+        rich_help_panel=READING,
+        help="Leave out these files and folders, by patterns as in .gitignore: *.bak.csv, archive/, "
+        "!archive/2024.csv. Can be repeated. It is remembered, and added to the lake's .gentusignore.",
+    ),
+]
+TimeBudget = Annotated[
+    float | None,
+    typer.Option(
+        min=0,
+        metavar="MINUTES",
+        rich_help_panel=LEARNING,
+        help="The most minutes for training the generator.",
+    ),
+]
+PIPED_WIDTH = 10_000  # characters per line where there is no terminal: programs want one row per line
+_quiet = False
 
 
-def say(text: str) -> None:
-    """Print a message on stderr; stdout is for data."""
-    print(text, file=sys.stderr)
+def _set_quiet(value: bool) -> bool:
+    global _quiet
+    _quiet = value
+    logging.getLogger("gentus").setLevel(logging.ERROR if value else logging.NOTSET)
+    return value
+
+
+Quiet = Annotated[
+    bool,
+    typer.Option(
+        "-q", "--quiet", callback=_set_quiet, help="No progress and no messages but errors on stderr."
+    ),
+]
+
+
+def say(text: str, always: bool = False) -> None:
+    """Print a message on stderr; stdout is for data. With --quiet, only what must be said."""
+    if always or not _quiet:
+        print(text, file=sys.stderr)
+
+
+def say_stopped(more: str = "") -> None:
+    """Print what Ctrl-C did; on a terminal the line begins with ^C."""
+    say(("\n" if sys.stderr.isatty() else "") + f"Stopped.{more}", always=True)
+
+
+def progress() -> Progress:
+    """Bars on a terminal, unless --quiet is given."""
+    from gentus.progress import Progress, terminal_progress
+
+    return Progress() if _quiet else terminal_progress()
 
 
 def emit(document: Any) -> None:
@@ -56,18 +124,35 @@ def emit(document: Any) -> None:
     print(text)
 
 
+def size_words(count: int) -> str:
+    """A number of bytes as people say it: `184 bytes`, `26.1 kB`, `1.9 MB`."""
+    size = float(count)
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if size < 999.5 or unit == "GB":
+            break
+        size /= 1000
+    return f"{size:.0f} {unit}" if unit == "bytes" or size >= 99.95 else f"{size:.1f} {unit}"
+
+
+def index_parts(facts: dict[str, Any]) -> dict[str, int]:
+    """The parts of an index on disk, in bytes."""
+    size = facts["bytes"]
+    parts = {
+        "prefix tree": size["trie"],
+        "model": size["model"],
+        "generator": size["generator"],
+        "catalogue": size["catalogue"],
+        "cache": size["cache"],
+    }
+    parts["other files"] = size["total"] - sum(parts.values())
+    return {name: count for name, count in parts.items() if count > 0}
+
+
 def open_index(path: Path) -> Index:
     """Open an index; imported here, because `--help` does not need it."""
     from gentus.index.index import Index
 
     return Index(path)
-
-
-def one_of(value: str, choices: Any, name: str) -> Any:
-    """A value of a `Literal`; raises with a list of them if it is none."""
-    if value not in get_args(choices):
-        raise typer.BadParameter(f"{name} is one of {', '.join(get_args(choices))}, not {value}")
-    return value
 
 
 def console(stderr: bool = False) -> Console:
@@ -80,9 +165,15 @@ def console(stderr: bool = False) -> Console:
     return made
 
 
-def titled_grid(title: str) -> Grid:
-    """An empty table for people, under a title."""
+def empty_grid() -> Grid:
+    """A table for people, to be filled."""
     from rich import box
     from rich.table import Table as Grid
 
-    return Grid(title=title, title_justify="left", title_style="", box=box.SIMPLE_HEAD, pad_edge=False)
+    return Grid(box=box.SIMPLE_HEAD, pad_edge=False)
+
+
+def print_grid(page: Console, title: str, grid: Grid) -> None:
+    """Print a table under a title, which may be wider: a name in it is never cut or broken."""
+    page.print(title, highlight=False, soft_wrap=True)
+    page.print(grid)

@@ -6,18 +6,30 @@ from typing import Annotated
 
 import typer
 
-from gentus.app.cli.common import AsJson, IndexPath, emit, open_index, say
+from gentus.app.cli.common import TABLES, AsJson, IndexPath, Quiet, emit, open_index, say, size_words
 
 
 def duplicates(
     index: IndexPath,
     min_share: Annotated[
         float,
-        typer.Option(min=0.5, max=1, help="The least share of a table's rows that another has."),
+        typer.Option(
+            min=0.5,
+            max=1,
+            metavar="SHARE",
+            rich_help_panel=TABLES,
+            help="The least share of a table's rows that another has, 0.5 to 1.",
+        ),
     ] = 0.8,
     as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
-    """List tables with the same rows as another, or nearly. No file of the lake is opened."""
+    """List tables with the same rows as another, or nearly. No file of the lake is opened.
+
+    Examples:
+        gentus duplicates my.index
+        gentus duplicates my.index --min-share 1   # exact copies and contained tables only
+    """
     found = open_index(index).duplicates(min_share)
     if as_json:
         emit(found.to_dict())
@@ -30,6 +42,6 @@ def duplicates(
             print(f"  {one}")
     exact, near, contained = (found.count(kind) for kind in ("exact", "near", "contained"))
     say(
-        f"{exact:,} exact copies ({found.exact_bytes:,} bytes), {near:,} near duplicates and {contained:,} "
-        f"tables inside another, among {found.tables:,} tables with enough rows to compare"
+        f"{exact:,} exact copies ({size_words(found.exact_bytes)}), {near:,} near duplicates and "
+        f"{contained:,} tables inside another, among {found.tables:,} tables with enough rows to compare"
     )

@@ -1,8 +1,10 @@
-"""What the commands say of headers that look like data."""
+"""What the commands say of first rows that look like data."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from glob import escape
 from pathlib import Path
 
 from gentus.shell import command
@@ -11,7 +13,7 @@ SHOWN = 5  # tables that are named
 
 
 def header_hints(doubtful: list[tuple[str, str]], lake: str, index: Path) -> Iterator[str]:
-    """Which tables have a header that looks like data, and how to say that they have none."""
+    """Which tables have a first row that looks like data, and how to say that it is the header."""
     from gentus.lake import is_outside_lake
     from gentus.lake.formats.detect import format_of
     from gentus.lake.rules import RULES
@@ -21,7 +23,7 @@ def header_hints(doubtful: list[tuple[str, str]], lake: str, index: Path) -> Ite
     one = len(doubtful) == 1
     yield (
         f"{len(doubtful):,} {'table has' if one else 'tables have'} a first row that looks like data. "
-        f"It was read as the header:"
+        f"It was read as a row, and columns are numbered:"
     )
     for name, why in doubtful[:SHOWN]:
         yield f"  {name}: {why}"
@@ -29,12 +31,15 @@ def header_hints(doubtful: list[tuple[str, str]], lake: str, index: Path) -> Ite
         yield f"  and {len(doubtful) - SHOWN:,} more: see {command('info', index, '--headers')}"
     example = doubtful[0][0]
     if is_outside_lake(example):
-        yield f"If a file has no header: {command('add', index, example, '--header', 'no')}"
+        yield f"If it is the header: {command('add', index, example, '--header', 'yes')}"
         return
     if format_of(lake) is not None:  # it is one file, and has no folder for rules
-        yield f"If it has no header: {command('sync', index, '--header', 'no')}"
+        yield f"If it is the header: {command('sync', index, '--header', 'yes')}"
         return
-    yield (
-        f'If a file has no header, write into {lake.rstrip("/")}/{RULES}: [[files]] path = "{example}" '
-        f'header = "no" (path may be a pattern), then run: {command("sync", index)}'
+    yield f"If it is the header of a file, write into {lake.rstrip('/')}/{RULES} (path may be a pattern):"
+    yield from (
+        "  [[files]]",
+        f"  path = {json.dumps(escape(example), ensure_ascii=False)}",
+        '  header = "yes"',
     )
+    yield f"Then run: {command('sync', index)}"

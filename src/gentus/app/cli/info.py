@@ -8,24 +8,61 @@ from typing import Annotated, Any
 
 import typer
 
-from gentus.app.cli.common import AsJson, Beam, Count, IndexPath, ResultOrder, emit, open_index, say
-from gentus.shell import command
+from gentus.app.cli.common import (
+    TABLES,
+    AsJson,
+    Beam,
+    Count,
+    IndexPath,
+    Quiet,
+    ResultOrder,
+    emit,
+    index_parts,
+    open_index,
+    say,
+    size_words,
+)
+from gentus.shell import command, quoted
 
 
 def info(
     index: IndexPath,
-    skipped: Annotated[bool, typer.Option("--skipped", help="List unreadable files, and why.")] = False,
+    skipped: Annotated[
+        bool, typer.Option("--skipped", rich_help_panel=TABLES, help="List unreadable files, and why.")
+    ] = False,
     headers: Annotated[
-        bool, typer.Option("--headers", help="List tables whose first row looks like data, and why.")
+        bool,
+        typer.Option(
+            "--headers",
+            rich_help_panel=TABLES,
+            help="List tables whose first row looks like data, and why.",
+        ),
+    ] = False,
+    reading: Annotated[
+        bool,
+        typer.Option(
+            "--reading",
+            rich_help_panel=TABLES,
+            help="List tables of which lines were left out, headers joined or encodings guessed.",
+        ),
     ] = False,
     as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Show the contents and size of an index, its codebook statistics and its drift since the fit."""
+    """Show the contents and size of an index, its codebook statistics and its drift since the fit.
+
+    Examples:
+        gentus info my.index
+        gentus info my.index --skipped   # which files could not be read, and why
+    """
     if skipped:
         _list_skipped(index, as_json)
         return
     if headers:
         _list_headers(index, as_json)
+        return
+    if reading:
+        _list_reading(index, as_json)
         return
     facts = open_index(index).info()
     if as_json:
@@ -43,7 +80,12 @@ def _list_skipped(index: Path, as_json: bool) -> None:
 
 def _list_headers(index: Path, as_json: bool) -> None:
     with open_index(index) as opened:
-        _list_reasons("headers", opened.doubtful(), "headers that look like data", as_json)
+        _list_reasons("headers", opened.doubtful(), "first rows that look like data", as_json)
+
+
+def _list_reading(index: Path, as_json: bool) -> None:
+    with open_index(index) as opened:
+        _list_reasons("reading", opened.unusual(), "not read in the usual way", as_json)
 
 
 def _list_reasons(key: str, found: Iterable[tuple[str, str]], what: str, as_json: bool) -> None:
@@ -58,19 +100,27 @@ def _list_reasons(key: str, found: Iterable[tuple[str, str]], what: str, as_json
 
 
 def _lines(facts: dict[str, Any], index: Path) -> dict[str, str]:
-    statistics, size = facts["codebook_statistics"], facts["bytes"]
+    statistics = facts["codebook_statistics"]
     see = ": see --skipped" if facts["skipped"] else ""
     names = facts["names"]
     return {
         "lake": facts["lake"],
         "tables": f"{facts['tables']:,} ({facts['skipped']:,} skipped{see})",
+        **_size_lines(facts),
+        **({"excluded": _excluded_line(facts)} if facts["excluded"] or facts["exclude"] else {}),
         "headers": f"{facts['doubtful_headers']:,} look like data"
         + (": see --headers" if facts["doubtful_headers"] else ""),
+        **(
+            {"reading": f"{facts['unusual']:,} not in the usual way: see --reading"}
+            if facts["unusual"]
+            else {}
+        ),
         "identifiers": f"{facts['levels']} codes of {facts['codebook_size']}",
         "vocabulary": ", ".join(f"{count:,} {kind}" for kind, count in facts["vocabularies"].items()),
         "column names": "not used" if names is None else f"weight {names:.0%}, by agreement with the cells",
         "column order": _order_line(facts),
         "labels": f"{facts['labels']['pairs']:,} pairs" if facts["labels"] else "none (self-supervised)",
+        "ranking": _ranking_line(facts),
         "encoder": facts["encoder"],
         "generator": _generator_line(facts),
         "codes in use": " ".join(f"{used:.0%}" for used in statistics["used"]),
@@ -79,16 +129,46 @@ def _lines(facts: dict[str, Any], index: Path) -> dict[str, str]:
         f"largest bucket {statistics['largest_bucket']}",
         "quantization error": f"{statistics['error']:.4f} (squared; latents have length 1)",
         "since the fit": _drift_line(facts["drift"], statistics, index),
-        "search artifacts": f"{size['trie']:,} bytes, {facts['bytes_per_table']:.1f} per table",
-        "column signatures": f"{size['signatures']:,} bytes, {facts['signature_bytes_per_column']:.1f} per "
-        f"column with its name ({facts['columns']:,} columns; in the catalogue)",
-        "model": f"{size['model']:,} bytes (learnt from this lake; bounded, however large the lake is)",
-        "catalogue, cache": f"{size['catalogue']:,} and {size['cache']:,} bytes (the cache may be deleted)",
     }
 
 
+def _size_lines(facts: dict[str, Any]) -> dict[str, str]:
+    """The size of the index on disk, then of its parts."""
+    signatures = (
+        f"{size_words(facts['bytes']['signatures'])} of it column signatures, "
+        f"{facts['signature_bytes_per_column']:.0f} bytes per column with its name"
+    )
+    notes = {
+        "catalogue": signatures,
+        "cache": "may be deleted",
+        "model": "learnt from this lake; bounded, however large the lake is",
+        "prefix tree": f"{facts['bytes_per_table']:.1f} bytes per table",
+    }
+    parts = {
+        f"  {name}": size_words(count) + (f" ({notes[name]})" if name in notes else "")
+        for name, count in index_parts(facts).items()
+    }
+    return {"size on disk": size_words(facts["bytes"]["total"]), **parts}
+
+
+def _excluded_line(facts: dict[str, Any]) -> str:
+    """How much of the lake is left out, and by which patterns."""
+    by = " ".join(f"--exclude {quoted(pattern)}" for pattern in facts["exclude"])
+    return f"{facts['excluded']:,} files or folders, by {f'{by} or ' if by else ''}.gentusignore"
+
+
+def _ranking_line(facts: dict[str, Any]) -> str:
+    ranking = facts["labels"] and facts["labels"]["ranking"]
+    if not ranking:
+        return "not learnt"
+    if not facts["labels"]["validation_queries"]:
+        return f"{ranking['chosen']} (too few labelled queries to learn and validate another)"
+    figures = ", ".join(f"{name} {figure:.3f}" for name, figure in facts["labels"]["validation_map"].items())
+    return f"{ranking['chosen']} (MAP on validation queries: {figures})"
+
+
 def _order_line(facts: dict[str, Any]) -> str:
-    if facts["labels"]:
+    if facts["encoder"] != "closed form":
         return "learnt from labels" if facts["order"] else "not used"
     return f"weight {facts['order']:.0%}, by agreement between similar tables"
 
@@ -122,21 +202,34 @@ def _generator_line(facts: dict[str, Any]) -> str:
     )
     if not generator["shipped"]:
         return f"trained, but the prior alone is better and ranks ({quality})"
-    return f"{generator['parameters']:,} parameters, {facts['bytes']['generator']:,} bytes; {quality}"
+    return f"{generator['parameters']:,} parameters; {quality}"
 
 
 def evaluate(
     index: IndexPath,
-    groundtruth: Annotated[Path, typer.Option(help="CSV of query_table,candidate_table.")],
+    groundtruth: Annotated[
+        Path, typer.Option(metavar="CSV", help="Pairs query_table,candidate_table that are unionable.")
+    ],
     queries: Annotated[
-        Path | None, typer.Option(help="Folder of the query tables. Default: the lake.")
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            rich_help_panel=TABLES,
+            help="The folder of the query tables. Default: the lake.",
+        ),
     ] = None,
     k: Count = 10,
     order: ResultOrder = None,
     beam: Beam = None,
     as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Score an index against ground truth, after checking the ground truth against the lake."""
+    """Score an index against ground truth, after checking the ground truth against the lake.
+
+    Examples:
+        gentus eval my.index --groundtruth pairs.csv -k 10
+        gentus eval my.index --groundtruth pairs.csv --queries queries/ --json
+    """
     from gentus.index.evaluate import evaluate_index
 
     opened = open_index(index)

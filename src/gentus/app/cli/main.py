@@ -16,45 +16,67 @@ from gentus import __version__
 from gentus.app.cli.align import align
 from gentus.app.cli.build import index, refit
 from gentus.app.cli.changes import add, check, compact, remove, sync
-from gentus.app.cli.common import AsJson, emit, say
+from gentus.app.cli.common import AsJson, Quiet, emit, say
 from gentus.app.cli.duplicates import duplicates
+from gentus.app.cli.groups import groups
+from gentus.app.cli.help import Command, CommandGroup
 from gentus.app.cli.info import evaluate, info
 from gentus.app.cli.records import records
 from gentus.app.cli.search import search
 from gentus.app.cli.serve import mcp, serve
 from gentus.app.cli.tables import describe, tables
 from gentus.app.cli.union import union
+from gentus.errors import GentusError
 
 app = typer.Typer(
     name="gentus",
-    help="Table union search: find the tables of a data lake whose rows can be appended to yours.",
+    cls=CommandGroup,
+    help="""Table union search: find the tables of a data lake whose rows can be appended to yours.
+
+    Examples:
+        gentus index my_lake/ -o my.index                  # once; after Ctrl-C the same command resumes
+        gentus search my.index my_table.csv                # which tables fit, best first
+        gentus union my.index my_table.csv -o all.parquet  # append the rows of the best ones
+    """,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 
 
 def demo(
-    folder: Annotated[Path, typer.Option("--dir", help="The folder of the demo.")] = Path("demo"),
+    folder: Annotated[Path, typer.Option("--dir", metavar="FOLDER", help="The folder of the demo.")] = Path(
+        "demo"
+    ),
     as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Make a small lake of real tables, index it and search it, in a minute."""
+    """Make a small lake of real tables, index it and search it, in a minute.
+
+    Examples:
+        gentus demo
+        gentus demo --dir /tmp/demo
+    """
     from rich.console import Console
 
     from gentus.app.demo.run import run
 
-    facts = run(folder, console=None if as_json else Console())
+    facts = run(folder, console=None if as_json or quiet else Console())
     if as_json:
         emit(facts)
 
 
-_COMMANDS: tuple[Callable[..., None], ...] = (
-    *(index, search, align, union),
-    *(add, remove, sync, refit, compact, check),
-    *(info, tables, describe, duplicates, evaluate, records, serve, mcp, demo),
-)
-for _command in _COMMANDS:
-    app.command("eval" if _command is evaluate else None)(_command)
+GROUPS: dict[str, tuple[Callable[..., None], ...]] = {
+    "Start": (demo, index),
+    "Find": (search, align, union, groups),
+    "Keep an index up to date": (sync, add, remove, refit, compact, check),
+    "Inspect": (info, tables, describe, duplicates),
+    "Serve": (serve, mcp),
+    "Research": (evaluate, records),
+}
+for _title, _commands in GROUPS.items():
+    for _command in _commands:
+        _name = "eval" if _command is evaluate else None
+        app.command(_name, cls=Command, rich_help_panel=_title)(_command)
 
 
 @app.callback(invoke_without_command=True)
@@ -75,11 +97,6 @@ def main() -> None:
 
 def guarded(command: Callable[[], Any]) -> None:
     """Run a command; failures that a user can fix become a message instead of a traceback."""
-    from gentus.features.weights import WeightsMissingError
-    from gentus.index.folder import IndexFolderError
-    from gentus.lake import Unreadable
-    from gentus.scratch import NoRoomError
-
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a name that it cannot encode must not end the program
             stream.reconfigure(errors="backslashreplace")
@@ -89,28 +106,29 @@ def guarded(command: Callable[[], Any]) -> None:
         finally:
             _flush()
     except KeyboardInterrupt:
-        say("Stopped.")
+        say("Stopped.", always=True)
         raise SystemExit(130) from None
     except BrokenPipeError:
         sys.stderr.close()
         raise SystemExit(0) from None
-    except OSError as error:
+    except Exception as error:
+        message = _message(error)
+        if message is None:
+            raise
+        say(f"Error: {message}", always=True)
+        raise SystemExit(1) from None
+
+
+def _message(error: Exception) -> str | None:
+    """What to tell a user of an error; None for one that is a defect of gentus."""
+    if isinstance(error, GentusError):  # some of them are of the system, too
+        return str(error)
+    if isinstance(error, OSError):
         known = error.strerror and error.filename
-        say(f"Error: {error.filename}: {error.strerror}" if known else f"Error: {error}")
-        raise SystemExit(1) from None
-    except (
-        IndexFolderError,
-        NoRoomError,
-        WeightsMissingError,
-        Unreadable,
-        ValueError,
-        ModuleNotFoundError,
-    ) as error:
-        say(f"Error: {error}")
-        raise SystemExit(1) from None
-    except sqlite3.Error as error:
-        say(f"Error: the catalogue of the index could not be read or written: {error}")
-        raise SystemExit(1) from None
+        return f"{error.filename}: {error.strerror}" if known else str(error)
+    if isinstance(error, sqlite3.Error):
+        return f"the catalogue of the index could not be read or written: {error}"
+    return str(error) if isinstance(error, ValueError | ModuleNotFoundError) else None
 
 
 def _flush() -> None:

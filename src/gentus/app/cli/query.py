@@ -13,16 +13,24 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 import typer
 
 from gentus.app.cli.common import say
+from gentus.app.cli.complete import tables_and_files
 
 if TYPE_CHECKING:
     from gentus.lake import Remote, Source
 
 QUERY_HELP = "Your table: a path or URL, the name of a table of the index, or - for stdin."
-QueryText = Annotated[str, typer.Argument(metavar="QUERY", help=QUERY_HELP)]
+QueryText = Annotated[str, typer.Argument(metavar="QUERY", help=QUERY_HELP, autocompletion=tables_and_files)]
 STDIN = "-"
 STDIN_NAME = "stdin"  # of the table
 _MOST = 1 << 30  # bytes of standard input
 _PIECE = 1 << 20
+
+
+def prepare_reading(*queries: str | None) -> None:
+    """Start a process that reads these files if one needs a native parser, while the index is opened."""
+    from gentus.lake.sandbox.named import prepare
+
+    prepare(query for query in queries if query is not None and query != STDIN)
 
 
 @contextmanager
@@ -58,17 +66,17 @@ def shown_query(text: str) -> str:
 
 
 def _read_stdin(folder: Path) -> Source:
-    from gentus.lake import SeveralTables, Unreadable, only_table
+    from gentus.lake import SeveralTables, Unreadable, only_named
     from gentus.lake.formats.detect import guess_ending
 
     if sys.stdin.isatty():
-        say("Reading a table from the terminal; Ctrl-D ends it.")
+        say("Reading a table from the terminal; Ctrl-D ends it.", always=True)
     path = folder / STDIN_NAME
     with path.open("xb") as file:
         _copy(sys.stdin.buffer, file)
     path = path.rename(path.with_suffix(guess_ending(path)))
     try:
-        return replace(only_table(path), name=STDIN_NAME)
+        return replace(only_named(path), name=STDIN_NAME)
     except SeveralTables as error:
         raise Unreadable(f"{error.found}; save it as a file and name one of them: FILE/TABLE") from error
 

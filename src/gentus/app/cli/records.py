@@ -7,23 +7,35 @@ from typing import Annotated, Any
 
 import typer
 
-from gentus.app.cli.common import AsJson, IndexPath, emit, open_index, say
+from gentus.app.cli.common import AsJson, IndexPath, Quiet, emit, open_index, say
 
 
 def records(
     index: IndexPath,
     labels: Annotated[
         Path | None,
-        typer.Option(help="CSV of query_table,candidate_table. Default: the labels of the build."),
+        typer.Option(
+            metavar="CSV", help="Pairs query_table,candidate_table. Default: the labels of the build."
+        ),
     ] = None,
-    show: Annotated[int, typer.Option(min=0, help="How many records to show.")] = 5,
+    show: Annotated[int, typer.Option(min=0, metavar="N", help="How many records to show.")] = 5,
     kind: Annotated[
-        str | None, typer.Option(help="Show one kind only: positive, indexing or ranking. Default: all.")
+        str | None,
+        typer.Option(metavar="KIND", help="Show one kind only: positive, indexing or ranking. Default: all."),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same records.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="The same seed gives the same records.")] = 0,
     as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Show the training records that an index and its labels give."""
+    """Show the training records of the paper's generator that an index and its labels give.
+
+    Examples:
+        gentus records my.index --show 5
+        gentus records my.index --labels pairs.csv --kind ranking --json
+    """
+    from gentus.extras import require_training
+
+    require_training()
     from gentus.index.inspect_records import inspect
 
     document = inspect(open_index(index), labels, show, kind, seed)

@@ -10,19 +10,22 @@ import typer
 
 from gentus.app.cli.align import show_alignment
 from gentus.app.cli.common import (
+    TABLES,
     AsJson,
     Beam,
     Count,
     HeaderOption,
     IndexPath,
+    Quiet,
     ResultOrder,
     console,
     emit,
+    empty_grid,
     open_index,
     say,
-    titled_grid,
 )
-from gentus.app.cli.query import STDIN, query_argument, shown_query
+from gentus.app.cli.complete import tables_and_files
+from gentus.app.cli.query import STDIN, prepare_reading, query_argument, shown_query
 
 if TYPE_CHECKING:
     from rich.table import Table as Grid
@@ -39,16 +42,29 @@ def search(
     queries: Annotated[
         list[str],
         typer.Argument(
-            metavar="QUERY", help="Your tables: paths, URLs, names of tables of the index, or - for stdin."
+            metavar="QUERY",
+            help="Your tables: paths, URLs, names of tables of the index, or - for stdin.",
+            autocompletion=tables_and_files,
         ),
     ],
     k: Count = 10,
     fit: Annotated[
         Literal["full", "partial", "any"],
-        typer.Option(help="Only tables that fit: in full, or at least partly. any: the nearest."),
+        typer.Option(
+            metavar="full|partial|any",
+            rich_help_panel=TABLES,
+            help="Only tables that fit: in full, or at least partly. any: the nearest.",
+        ),
     ] = "any",
     min_score: Annotated[
-        float, typer.Option(min=0, max=1, help="Only tables with at least this score.")
+        float,
+        typer.Option(
+            min=0,
+            max=1,
+            metavar="SCORE",
+            rich_help_panel=TABLES,
+            help="Only tables with at least this score, 0 to 1.",
+        ),
     ] = 0.0,
     order: ResultOrder = None,
     header: HeaderOption = None,
@@ -58,9 +74,19 @@ def search(
         typer.Option("--explain", help="Show which columns match and why, identifiers, and parts of scores."),
     ] = False,
     as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Find the tables whose rows can be appended to yours, best first, and say whether any fits."""
-    from gentus.index.hits import best_fit, verdict
+    """Find the tables whose rows can be appended to yours, best first, and say whether any fits.
+
+    Examples:
+        gentus search my.index my_table.csv
+        gentus search my.index my_table.csv --fit partial --explain   # only what fits, and why
+        gentus search my.index sales/2020.csv -k 3                    # a table of the index, by its name
+        gentus search my.index queries/*.csv --json                   # many at once, for programs
+        cat my_table.csv | gentus search my.index -                   # from stdin
+    """
+    prepare_reading(*queries)
+    from gentus.index.hits import best_fit, verdict  # after that: it takes a while
 
     if queries.count(STDIN) > 1:
         raise typer.BadParameter("stdin can be read once: give - once", param_hint="QUERY")
@@ -73,7 +99,7 @@ def search(
     for query, (hits, milliseconds) in zip(shown, found, strict=True):
         if isinstance(hits, str):
             failed = True
-            say(f"{query}: {hits}")
+            say(f"{query}: {hits}", always=True)
             answers.append({"query": query, "error": hits, "results": []})
             continue
         answer = {
@@ -119,7 +145,7 @@ def _search_each(
         yield hits, (time.perf_counter() - started) * 1000
 
 
-def _show_answer(answer: dict[str, Any], hits: list[Hit], explain: bool, options: SearchOptions) -> None:
+def _show_answer(answer: dict[str, Any], hits: Hits, explain: bool, options: SearchOptions) -> None:
     """The verdict, then the tables; where none fits, as the nearest."""
     from rich.markup import escape
 
@@ -145,12 +171,12 @@ def _hint(options: SearchOptions) -> str:
     return f"{given} shows the nearest." if given else "There is no other table in the index."
 
 
-def _grid(hits: list[Hit], explain: bool) -> Grid:
+def _grid(hits: Hits, explain: bool) -> Grid:
     from rich.markup import escape
 
     from gentus.identifiers.semantic_ids import short_sid
 
-    grid = titled_grid("")
+    grid = empty_grid()
     grid.add_column("#", justify="right")
     grid.add_column("table", overflow="fold")
     grid.add_column("fit")

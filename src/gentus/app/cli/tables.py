@@ -6,7 +6,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gentus.app.cli.common import AsJson, IndexPath, console, emit, open_index, say, titled_grid
+from gentus.app.cli.common import (
+    TABLES,
+    AsJson,
+    IndexPath,
+    Quiet,
+    console,
+    emit,
+    empty_grid,
+    open_index,
+    say,
+    size_words,
+)
+from gentus.app.cli.complete import table_names
 
 if TYPE_CHECKING:
     from gentus.index.description import TableDescription
@@ -14,10 +26,23 @@ if TYPE_CHECKING:
 
 def tables(
     index: IndexPath,
-    like: Annotated[str, typer.Option(help="Only tables with all of these words in their names.")] = "",
+    like: Annotated[
+        str,
+        typer.Option(
+            metavar="WORDS",
+            rich_help_panel=TABLES,
+            help="Only tables with all of these words in their names.",
+        ),
+    ] = "",
     as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
-    """List the tables of an index by name, with their sampled rows and their columns."""
+    """List the tables of an index by name, with their sampled rows and their columns.
+
+    Examples:
+        gentus tables my.index
+        gentus tables my.index --like "sales 2020"   # both words, in any case
+    """
     with open_index(index) as opened:
         found, total = opened.entries(like), len(opened)
     if as_json:
@@ -32,10 +57,20 @@ def tables(
 
 def describe(
     index: IndexPath,
-    table: Annotated[str, typer.Argument(metavar="TABLE", help="A table of the index, by its name.")],
+    table: Annotated[
+        str,
+        typer.Argument(
+            metavar="TABLE", help="A table of the index, by its name.", autocompletion=table_names
+        ),
+    ],
     as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Show where a table of the index is, its shape and identifier, and what its columns contain."""
+    """Show where a table of the index is, its shape and identifier, and what its columns contain.
+
+    Examples:
+        gentus describe my.index sales/2020.csv
+    """
     with open_index(index) as opened:
         described = opened.describe(table)
     if described.missing is not None:
@@ -59,12 +94,13 @@ def _lines(described: TableDescription) -> dict[str, str]:
         "table": described.name,
         "file": described.path,
         **part,
-        "size": "unknown" if described.size is None else f"{described.size:,} bytes",
+        "size": "unknown" if described.size is None else size_words(described.size),
         "rows": _rows(described.rows, described.more_rows)
         + (" (the sample is full; there may be more)" if described.more_rows else ""),
         "columns": f"{described.column_count:,}",
         **({} if described.header == "auto" else {"header": described.header}),
         **({"header": f"auto; {described.doubt}"} if described.doubt else {}),
+        **({"read": described.reading} if described.reading else {}),
         "identifier": described.sid or "none",
     }
 
@@ -72,7 +108,7 @@ def _lines(described: TableDescription) -> dict[str, str]:
 def _show_columns(described: TableDescription) -> None:
     from rich.markup import escape
 
-    grid = titled_grid("")
+    grid = empty_grid()
     grid.add_column("column", style="bold", overflow="fold")
     grid.add_column("type", no_wrap=True)
     grid.add_column("filled", justify="right")

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from gentus.app.cli.common import AsJson, HeaderOption, emit, open_index, say
+from gentus.app.cli.common import (
+    OUTPUT,
+    READING,
+    TABLES,
+    AsJson,
+    HeaderOption,
+    Quiet,
+    emit,
+    open_index,
+    progress,
+)
+from gentus.app.cli.complete import tables_and_files
 from gentus.app.cli.query import QUERY_HELP, STDIN, named_argument
+from gentus.app.cli.stopping import stoppable
 from gentus.app.cli.union_files import SideFiles
 from gentus.app.cli.union_summary import say_notes, show_plan, show_report
 
@@ -23,59 +31,103 @@ if TYPE_CHECKING:
     from gentus.index.union_plan import UnionOptions
     from gentus.union import UnionPlan
 
+_ROWS = "Which rows and columns"
+
 
 def union(
     index: Annotated[
         Path | None, typer.Argument(metavar="INDEX", help="An index folder. Not needed with --plan.")
     ] = None,
-    query: Annotated[str | None, typer.Argument(metavar="QUERY", help=QUERY_HELP)] = None,
-    more: Annotated[
-        list[str] | None, typer.Argument(metavar="", hidden=True, help="Further tables, after --tables.")
+    query: Annotated[
+        str | None,
+        typer.Argument(metavar="QUERY", help=QUERY_HELP, autocompletion=tables_and_files),
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "-o",
-            "--out",
-            help="The file to write: .csv, .tsv, .jsonl, .parquet, .xlsx, .sqlite or .duckdb; - is stdout.",
+    more: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="",
+            hidden=True,
+            help="Further tables, after --tables.",
+            autocompletion=tables_and_files,
         ),
     ] = None,
-    format: Annotated[
-        Literal["csv", "tsv", "jsonl", "parquet", "xlsx", "sqlite", "duckdb"] | None,
-        typer.Option(help="The format. Default: by the end of the file's name; csv on stdout."),
-    ] = None,
     k: Annotated[
-        int | None, typer.Option("-k", min=1, help="Append the best k tables that fit. Default: 5.")
+        int | None,
+        typer.Option(
+            "-k",
+            min=1,
+            metavar="N",
+            rich_help_panel=TABLES,
+            help="Append the best k tables that fit. Default: 5.",
+        ),
     ] = None,
     fit: Annotated[
         Literal["full", "partial", "any"] | None,
-        typer.Option(help="With -k: how far a table has to fit. Default: partial."),
+        typer.Option(
+            metavar="full|partial|any",
+            rich_help_panel=TABLES,
+            help="With -k: how far a table has to fit. Default: partial.",
+        ),
     ] = None,
     min_score: Annotated[
-        float | None, typer.Option(min=0, max=1, help="With -k: the score that a table has to have.")
+        float | None,
+        typer.Option(
+            min=0,
+            max=1,
+            metavar="SCORE",
+            rich_help_panel=TABLES,
+            help="With -k: the score that a table has to have, 0 to 1.",
+        ),
     ] = None,
     tables: Annotated[
         list[str] | None,
-        typer.Option(metavar="TABLE...", help="Append these tables: names of the index, or files."),
+        typer.Option(
+            metavar="TABLE...",
+            rich_help_panel=TABLES,
+            help="Append these tables: names of the index, or files.",
+            autocompletion=tables_and_files,
+        ),
     ] = None,
     plan_file: Annotated[
-        Path | None, typer.Option("--plan", help="Run a plan that --dry-run --json has printed.")
+        Path | None,
+        typer.Option(
+            "--plan",
+            metavar="FILE",
+            rich_help_panel=TABLES,
+            help="Run a plan that --dry-run --json has printed.",
+        ),
     ] = None,
     keep_extra: Annotated[
-        bool, typer.Option("--keep-extra", help="Keep columns that the query does not have.")
+        bool,
+        typer.Option(
+            "--keep-extra", rich_help_panel=_ROWS, help="Keep columns that the query does not have."
+        ),
     ] = False,
     no_provenance: Annotated[
-        bool, typer.Option("--no-provenance", help="Leave out the columns _source_table and _source_row.")
+        bool,
+        typer.Option(
+            "--no-provenance",
+            rich_help_panel=_ROWS,
+            help="Leave out the columns _source_table and _source_row.",
+        ),
     ] = False,
-    distinct: Annotated[bool, typer.Option("--distinct", help="Keep only the first of equal rows.")] = False,
+    distinct: Annotated[
+        bool, typer.Option("--distinct", rich_help_panel=_ROWS, help="Keep only the first of equal rows.")
+    ] = False,
     names: Annotated[
-        bool, typer.Option("--names/--no-names", help="Align by column names and cells, or by cells alone.")
+        bool,
+        typer.Option(
+            "--names/--no-names",
+            rich_help_panel=READING,
+            help="Align by column names and cells, or by cells alone.",
+        ),
     ] = True,
     header: HeaderOption = None,
     decimal: Annotated[
         list[str] | None,
         typer.Option(
             metavar="[TABLE[:COLUMN]=]MARK",
+            rich_help_panel=READING,
             help="The decimal mark, . or , where cells like 1,234 leave it open; of a column that is named, "
             "whatever its cells. Can be repeated.",
         ),
@@ -84,48 +136,107 @@ def union(
         list[str] | None,
         typer.Option(
             metavar="[TABLE[:COLUMN]=]ORDER",
+            rich_help_panel=READING,
             help="What comes first in dates like 3/4/2020: day or month. As --decimal.",
         ),
     ] = None,
     null_values: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="WORD", help="Cells that are null in every column, such as -999. Can be repeated."
+            metavar="WORD",
+            rich_help_panel=READING,
+            help="Cells that are null in every column, such as -999. Can be repeated.",
         ),
     ] = None,
     strict: Annotated[
         bool,
         typer.Option(
             "--strict",
+            rich_help_panel=READING,
             help="Fail where only a default decides how cells are read, or where values do not convert.",
         ),
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and write nothing.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--out",
+            metavar="FILE",
+            rich_help_panel=OUTPUT,
+            help="The file to write: .csv, .tsv, .jsonl, .parquet, .xlsx, .sqlite or .duckdb; - is stdout.",
+        ),
+    ] = None,
+    format: Annotated[
+        Literal["csv", "tsv", "jsonl", "parquet", "xlsx", "sqlite", "duckdb"] | None,
+        typer.Option(
+            metavar="FORMAT",
+            rich_help_panel=OUTPUT,
+            help="csv, tsv, jsonl, parquet, xlsx, sqlite or duckdb. Default: by the end of the file's name; "
+            "csv on stdout.",
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", rich_help_panel=OUTPUT, help="Show the plan and write nothing.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", rich_help_panel=OUTPUT, help="Overwrite an existing file.")
+    ] = False,
     table_name: Annotated[
         str | None,
-        typer.Option(help="The name of the table in a database, or of the sheet. Default: unioned."),
+        typer.Option(
+            metavar="NAME",
+            rich_help_panel=OUTPUT,
+            help="The name of the table in a database, or of the sheet. Default: unioned.",
+        ),
     ] = None,
     guard_formulas: Annotated[
         bool,
         typer.Option(
-            "--guard-formulas", help="In CSV, put ' before text that spreadsheets would run as a formula."
+            "--guard-formulas",
+            rich_help_panel=OUTPUT,
+            help="In CSV, put ' before text that spreadsheets would run as a formula.",
         ),
     ] = False,
     sql: Annotated[
         Path | None,
-        typer.Option(help="Write the union as SQL that DuckDB runs without gentus; - is stdout."),
+        typer.Option(
+            metavar="FILE",
+            rich_help_panel=OUTPUT,
+            help="Write the union as SQL that DuckDB runs without gentus; - is stdout.",
+        ),
     ] = None,
-    dbt: Annotated[Path | None, typer.Option(help="Write the same SQL as a model of dbt-duckdb.")] = None,
+    dbt: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", rich_help_panel=OUTPUT, help="Write the same SQL as a model of dbt-duckdb."
+        ),
+    ] = None,
     lineage: Annotated[
         Path | None,
-        typer.Option(help="Write an OpenLineage event: which columns each column comes from."),
+        typer.Option(
+            metavar="FILE",
+            rich_help_panel=OUTPUT,
+            help="Write an OpenLineage event: which columns each column comes from.",
+        ),
     ] = None,
-    memory: Annotated[str, typer.Option(help="Memory of DuckDB before it uses the disk.")] = "576MB",
+    memory: Annotated[
+        str, typer.Option(metavar="SIZE", help="Memory of DuckDB before it uses the disk.")
+    ] = "576MB",
     as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Append the rows of unionable tables to yours, in its columns and types, in one file."""
-    from gentus.progress import terminal_progress
+    """Append the rows of unionable tables to yours, in its columns and types, in one file.
+
+    Examples:
+        gentus union my.index my_table.csv -o all.parquet            # the best 5 tables that fit
+        gentus union my.index my_table.csv --dry-run                 # which columns go where, and why
+        gentus union my.index my_table.csv --tables a.csv b.csv -o all.csv
+        gentus union my.index my_table.csv --dry-run --json > plan.json
+        gentus union --plan plan.json -o all.xlsx                    # after editing the plan
+    """
+    from gentus.lake.sandbox.jobs import prepare_job
+
+    prepare_job()  # while the rest is imported and the index is opened
     from gentus.union.choices import apply_choices
     from gentus.union.output import STDOUT, TABLE, Output
     from gentus.union.session import check_memory
@@ -149,8 +260,8 @@ def union(
     if output is not None and not dry_run:
         output.check_path()
     files.check(out, force)
-    progress = terminal_progress()
-    with _stoppable(out), ExitStack() as stack:
+    bars = progress()
+    with stoppable(out), ExitStack() as stack:
         given = None if query is None else stack.enter_context(named_argument(query))
         if plan_file is not None:
             given_before = (k, fit, min_score, tables, more, keep_extra, header)
@@ -162,7 +273,7 @@ def union(
                 strict=plan.strict or strict,
             )
             if dry_run:
-                plan = Union(plan).resolved_plan(progress)
+                plan = Union(plan).resolved_plan(bars)
         else:
             if more and not tables:
                 raise typer.BadParameter(f"{more[0]}: name further tables after --tables")
@@ -172,7 +283,7 @@ def union(
                 "distinct": distinct,
                 "names": names,
                 "header": header,
-                "progress": progress,
+                "progress": bars,
                 "fit": fit or "partial",
                 "min_score": min_score or 0.0,
                 "decimal": decimal or (),
@@ -191,7 +302,7 @@ def union(
             show_plan(_lasting(plan, query), as_json)
             return
         united = Union(plan, memory=memory)
-        report = united.write(output, progress)
+        report = united.write(output, bars)
         files.write_lineage(_lasting(united.ran or plan, query), output, report)
     if as_json:
         emit(report.to_dict())
@@ -241,6 +352,7 @@ def _make_plan(
     if tables and k != 0:
         raise typer.BadParameter("give either --tables, or -k, --fit and --min-score")
     from gentus.index.hits import verdict
+    from gentus.index.second_look import fits_at_least
     from gentus.lake import Source, name_in_errors
     from gentus.table import tell_doubts
     from gentus.union.errors import PlanError
@@ -251,43 +363,16 @@ def _make_plan(
             source = opened.find(query, options.get("header"))
             chosen: list[Any] = list(tables)
             if not tables:
-                sample = opened.read(source)
-                (chosen,) = opened.search_as([source], [sample], k or 5, fit=fit, min_score=min_score)
+                options["sample"] = sample = opened.read(source)
+                (nearest,) = opened.search_as([source], [sample], k or 5)
+                chosen = [hit for hit in nearest if fits_at_least(hit.fit, fit) and hit.score >= min_score]
+                if len(chosen) < len(nearest) == (k or 5):  # further tables may fit
+                    fitting = opened.search_as([source], [sample], k or 5, fit=fit, min_score=min_score)
+                    chosen = list(fitting[0])
                 if not chosen:
                     tell_doubts([(source.name, sample.doubt)])
                     all_the_same = "To append tables all the same, name them with --tables."
                     raise PlanError(f"{verdict([], fit, min_score)} {all_the_same}")
                 found = {hit.table for hit in chosen}  # the plan says of the nearest why they are left out
-                (nearest,) = opened.search_as([source], [sample], k or 5)
                 chosen += [hit for hit in nearest if hit.table not in found]
         return opened.union_plan(source, chosen, **options)
-
-
-@contextmanager
-def _stoppable(out: Path | None) -> Iterator[None]:
-    """Handle SIGTERM and SIGHUP like Ctrl-C, so that no partial file is left."""
-
-    def stop(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, stop) for number in _signals()}
-    try:
-        yield
-    except KeyboardInterrupt:
-        say("\nStopped." if out is None else f"\nStopped; {out} is unchanged.")
-        sys.stdout.flush()
-        sys.stderr.flush()
-        # Temporary files are deleted by now. A regular exit could crash: a DuckDB thread may still wait for
-        # rows from Python.
-        os._exit(130)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _signals() -> list[signal.Signals]:
-    import threading
-
-    if threading.current_thread() is not threading.main_thread():
-        return []  # signals can only be handled in the main thread
-    return [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from gentus.app.cli.common import say
+from gentus.app.cli.common import progress, say
 
 if TYPE_CHECKING:
     from gentus.union import Union, UnionPlan
@@ -56,9 +56,7 @@ class SideFiles:
 
     def write_sql(self, union: Union) -> None:
         """Write the SQL and the model."""
-        from gentus.progress import terminal_progress
-
-        found = union.to_sql(terminal_progress())
+        found = union.to_sql(progress())
         for path, text in ((self.sql, found.script()), (self.dbt, found.dbt_model())):
             if path == _STDOUT:
                 print(text, end="")

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from gentus.app.cli.common import console, emit, say, titled_grid
+from gentus.app.cli.common import console, emit, empty_grid, print_grid, say
 
 if TYPE_CHECKING:
     from rich.table import Table as Grid
 
-    from gentus.union.plan import LeftOut, OutputColumn, PlannedTable, UnionPlan
+    from gentus.union.plan import LeftOut, OutputColumn, Placement, PlannedTable, UnionPlan
     from gentus.union.report import TableReport, UnionReport
 
 _MOST = 12  # remarks on a table, and tables that were left out
+_MOST_COLUMNS = 100  # of a table in a plan, those with a note above all
 
 
 def show_plan(plan: UnionPlan, as_json: bool) -> None:
@@ -25,11 +26,41 @@ def show_plan(plan: UnionPlan, as_json: bool) -> None:
     from rich.markup import escape
 
     page = console()
-    page.print(_plan_grid(plan, plan.query))
-    for table in plan.tables:
-        page.print(_plan_grid(plan, table))
+    more = len(plan.columns) - _MOST_COLUMNS
+    for table in plan.sources:
+        print_grid(page, _plan_title(plan, table), _plan_grid(plan, table))
+        if more > 0:
+            page.print(f"[dim]and {more:,} more columns; --json has all[/dim]\n")
         if table.left_out:
-            page.print(f"[dim]left out: {escape(', '.join(table.left_out))}[/dim]\n")
+            page.print(f"[dim]left out: {escape(_listed(table.left_out))}[/dim]\n")
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_COLUMNS
+    return ", ".join(names[:_MOST_COLUMNS]) + (f" and {more:,} more; --json has all" if more > 0 else "")
+
+
+def _shown(plan: UnionPlan, placed: Mapping[str, Placement]) -> list[OutputColumn]:
+    """The columns of a plan that are printed, in its order: all, or of a wide one those with a note first."""
+    noted = [
+        bool(column.note or ((found := placed.get(column.name)) and found.note)) for column in plan.columns
+    ]
+    chosen = sorted(range(len(noted)), key=lambda at: not noted[at])[:_MOST_COLUMNS]
+    return [plan.columns[at] for at in sorted(chosen)]
+
+
+def _plan_title(plan: UnionPlan, table: PlannedTable) -> str:
+    """The name of a table, and what is known of it."""
+    from rich.markup import escape
+
+    facts = (
+        []
+        if table is plan.query
+        else [f"{table.fit} fit" if table.fit else "", "{} of {} columns".format(*plan.matched(table))]
+    )
+    facts += ["" if table.rows is None else f"{table.rows:,} rows"]
+    facts += ["" if table.score is None else f"score {table.score:.3f}"]
+    return f"{escape(table.name)}  [dim]{'  '.join(filter(None, facts))}[/dim]"
 
 
 def _plan_grid(plan: UnionPlan, table: PlannedTable) -> Grid:
@@ -37,14 +68,7 @@ def _plan_grid(plan: UnionPlan, table: PlannedTable) -> Grid:
     from rich.markup import escape
 
     query = table is plan.query
-    facts = (
-        []
-        if query
-        else [f"{table.fit} fit" if table.fit else "", "{} of {} columns".format(*plan.matched(table))]
-    )
-    facts += ["" if table.rows is None else f"{table.rows:,} rows"]
-    facts += ["" if table.score is None else f"score {table.score:.3f}"]
-    grid = titled_grid(f"{escape(table.name)}  [dim]{'  '.join(filter(None, facts))}[/dim]")
+    grid = empty_grid()
     grid.add_column("column", style="bold", overflow="fold")
     grid.add_column("type")
     if not query:
@@ -52,7 +76,7 @@ def _plan_grid(plan: UnionPlan, table: PlannedTable) -> Grid:
         grid.add_column("score", justify="right")
     grid.add_column("" if query else "because", style="dim", overflow="fold")
     placed = {column.into: column for column in table.columns}
-    for column in plan.columns:
+    for column in _shown(plan, placed):
         found = placed.get(column.name)
         if query and found is not None:
             why = "; ".join(filter(None, (column.note, found.note)))
@@ -69,7 +93,7 @@ def show_report(report: UnionReport) -> None:
     """Print a summary: a line per table, remarks on each, what was left out, and the output."""
     from rich.markup import escape
 
-    grid = titled_grid("")
+    grid = empty_grid()
     grid.add_column("table", style="bold", overflow="fold")
     grid.add_column("fit")
     grid.add_column("columns", justify="right")

@@ -26,6 +26,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from gentus.extras import install_extra
+
 SLICES = 10  # tables per source
 QUERY_ROWS = 20
 QUERY_COLUMNS = ["Title", "Year", "Director", "Genre", "Country", "Runtime"]
@@ -217,7 +219,7 @@ def _read(origin: Origin) -> _Rows:
     spec = find_spec(origin.package)  # finds without importing
     if spec is None or not spec.submodule_search_locations:
         raise ModuleNotFoundError(
-            f"the demo needs the tables of the package {origin.package}: pip install 'gentus[demo]'"
+            f"the demo needs the tables of the package {origin.package}: {install_extra('demo')}"
         )
     path = Path(spec.submodule_search_locations[0]) / origin.file
     if path.suffix == ".db":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import shutil
 import sys
 import time
@@ -14,9 +13,10 @@ import duckdb
 from rich.console import Console
 from rich.markup import escape
 
-from gentus.app.cli.common import titled_grid
+from gentus.app.cli.common import empty_grid, print_grid
 from gentus.app.demo.lake import Demo, make_lake
 from gentus.index.hits import Hit, best_fit, verdict
+from gentus.shell import quoted
 
 
 def run(
@@ -95,7 +95,7 @@ def _result(hit: Hit, demo: Demo) -> dict[str, Any]:
 def _shown(path: Path) -> str:
     """A path as it is typed in a shell of this folder."""
     whole, here = path.resolve(), Path.cwd()
-    return shlex.quote(str(whole.relative_to(here) if whole.is_relative_to(here) else whole))
+    return quoted(whole.relative_to(here) if whole.is_relative_to(here) else whole)
 
 
 def _marked(path: Path) -> str:
@@ -146,16 +146,16 @@ def _show_rows(console: Console, title: str, path: Path, rows: int = 4, columns:
     widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
     while sum(widths) + 3 * len(widths) > console.width:  # shorten the widest column first
         widths[widths.index(max(widths))] -= 1
-    grid = titled_grid(title)
+    grid = empty_grid()
     for name, width in zip(lines[0], widths, strict=True):
         grid.add_column(escape(name), no_wrap=True, max_width=width)
     for line in lines[1:]:
         grid.add_row(*map(escape, line))
-    console.print(grid)
+    print_grid(console, title, grid)
 
 
 def _show_results(console: Console, facts: dict[str, Any]) -> None:
-    grid = titled_grid("Results")
+    grid = empty_grid()
     grid.add_column("#", justify="right")
     grid.add_column("table", style="bold", no_wrap=True)
     grid.add_column("fit", no_wrap=True)
@@ -170,7 +170,7 @@ def _show_results(console: Console, facts: dict[str, Any]) -> None:
             *(str(hit["rank"]), hit["table"], hit["fit"], columns),
             *(f"{hit['score']:.3f}", hit["subject"], tick),
         )
-    console.print(grid)
+    print_grid(console, "Results", grid)
     seconds = facts["seconds"]
     console.print(
         f"[b]{facts['found']} of {len(facts['results'])}[/b] results are slices of the source of your table; "

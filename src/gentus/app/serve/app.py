@@ -20,7 +20,7 @@ from gentus.app.serve.server import Server
 from gentus.app.serve.wrong_address import wants_html, wrong_address
 
 _TAGS = {
-    "lake": "The index that is served: its tables, their map and their tree.",
+    "lake": "The index that is served: its tables, their families, map and tree.",
     "search": "Find tables whose rows can be appended to yours.",
     "unions": "Append the rows of other tables to yours.",
     "changes": "Add and remove tables, with the token.",

@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 
 from gentus.app.serve.errors import ApiError
+from gentus.app.serve.families import Families, FamilyMaker, State
 from gentus.app.serve.overview import Overview
 from gentus.index.index import Index
 from gentus.lake import Remote, Source, is_outside_lake
@@ -28,6 +29,7 @@ class IndexHandle:
         self._warn_of_outsiders(self._index)
         self._probed = False
         self._overview: tuple[Index, object, Overview] | None = None
+        self._family_maker = FamilyMaker()
 
     def _open(self) -> tuple[Index, tuple[int, int]]:
         index = Index(self.path)
@@ -75,6 +77,10 @@ class IndexHandle:
             if known is None or known[0] is not index or known[1] != version:
                 known = self._overview = index, version, Overview.of(index)
             return known[2]
+
+    def families(self, overview: Overview) -> tuple[Families, State]:
+        """The families of all tables, as far as they have been made; this starts it."""
+        return self._family_maker.get(overview, self.index.groups)
 
     def source(self, name: str) -> Source:
         """The file of a table; an error if it is now a link that leads out of the lake."""

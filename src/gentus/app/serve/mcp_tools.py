@@ -19,7 +19,7 @@ from mcp.types import ToolAnnotations
 from pydantic import Field
 
 from gentus import __version__
-from gentus.app.serve import client_union, schema, table_preview
+from gentus.app.serve import client_union, lake_schema, schema, table_preview
 from gentus.app.serve.batch_search import OpenQuery, search
 from gentus.app.serve.errors import ApiError, as_api_error
 from gentus.app.serve.fair_queue import Cancellation, Cancelled
@@ -27,7 +27,8 @@ from gentus.app.serve.index_handle import IndexHandle
 from gentus.app.serve.query_input import ResolvedQuery, naming_the_table, resolve_query
 from gentus.app.serve.service import Service
 from gentus.app.serve.settings import Settings
-from gentus.lake import as_location, only_table
+from gentus.app.serve.union_schema import UnionReading
+from gentus.lake import as_location, only_named
 from gentus.union import Union
 from gentus.union.output import Output
 
@@ -52,6 +53,12 @@ _Rows = Annotated[
     Field(description="The query, as rows: one object per row."),
 ]
 _Plan = Annotated[dict[str, Any], Field(description="The result of plan_union, edited or not.")]
+_READING = (
+    "How files are read. header: yes, no or auto, of the query if it is delimited text. Where cells can be "
+    "read in two ways: decimal, the mark, as in [','], ['sales.csv=,'] or ['sales.csv:price=.'], and dates, "
+    "as in ['day'] or ['sales.csv=month']. null_values: cells that are null. strict: fail where only a "
+    "default decides, or values do not convert."
+)
 _READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 _WRITES = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
 
@@ -100,31 +107,31 @@ class Tools:
         words: Annotated[str, Field(max_length=200, description="Words that are all in the name.")] = "",
         offset: Annotated[int, Field(ge=0)] = 0,
         limit: Annotated[int, Field(ge=1, le=500)] = 50,
-    ) -> schema.TablesAnswer:
+    ) -> lake_schema.TablesAnswer:
         """List tables of the lake by name."""
         page = self.service.handle.overview().page(words, offset, limit)
-        return schema.TablesAnswer.model_validate(page)
+        return lake_schema.TablesAnswer.model_validate(page)
 
     def describe_table(
         self,
         table: _Table = None,
         path: _Path = None,
         rows: Annotated[int, Field(ge=0, le=100, description="How many rows to show.")] = 10,
-    ) -> schema.TableAnswer:
+    ) -> lake_schema.TableAnswer:
         """Show a table: its columns, what they contain, and its first rows."""
         with self.open_query(table, path) as resolved:
             described = table_preview.describe_table(self.service, resolved, rows)
-        return schema.TableAnswer.model_validate(described)
+        return lake_schema.TableAnswer.model_validate(described)
 
     def find_duplicates(
         self,
         min_share: Annotated[float, Field(ge=0.5, le=1, description="The least share of common rows.")] = 0.8,
         offset: Annotated[int, Field(ge=0)] = 0,
         limit: Annotated[int, Field(ge=1, le=500)] = 50,
-    ) -> schema.DuplicatesAnswer:
+    ) -> lake_schema.DuplicatesAnswer:
         """Find tables of the lake with the same rows as another, or nearly."""
         page = table_preview.duplicates_page(self.service.handle.index, min_share, offset, limit)
-        return schema.DuplicatesAnswer.model_validate(page)
+        return lake_schema.DuplicatesAnswer.model_validate(page)
 
     def plan_union(
         self,
@@ -135,9 +142,11 @@ class Tools:
         provenance: Annotated[
             bool, Field(description="Add columns that name the source of each row.")
         ] = True,
+        reading: Annotated[UnionReading | None, Field(description=_READING)] = None,
     ) -> dict[str, Any]:
         """Plan a union of the query and tables of the lake: which column goes where, and with which type."""
         options: UnionOptions = {"keep_extra": keep_extra, "distinct": distinct, "provenance": provenance}
+        options |= (reading or UnionReading()).options()
         with query() as resolved:
             return client_union.plan_union(
                 self.service, resolved.source, tables, options, self._cancellation()
@@ -184,7 +193,7 @@ class Tools:
         if sum(one is not None for one in (table, path, rows)) != 1:
             raise ApiError(422, "a query is exactly one of table, path and rows")
         if path is not None:
-            source = only_table(self.allowed_path(path), self.service.handle.index.limits)
+            source = only_named(self.allowed_path(path), self.service.handle.index.limits)
             with naming_the_table(source):
                 yield ResolvedQuery(source)
         else:
@@ -251,7 +260,7 @@ def _as_tool(tools: Tools, method: Callable[..., Any]) -> Callable[..., Any]:
 
 def serve_tools(index: Path, folders: Sequence[Path]) -> None:
     """Serve the tools on stdin and stdout until the agent disconnects."""
-    settings = Settings(slow_seconds=600.0, union_rows=100_000_000, columns=2048)
+    settings = Settings(slow_seconds=600.0, union_rows=100_000_000, columns=4096)
     service = Service(IndexHandle(index), settings)
     try:
         make_tools(service, folders).run()

@@ -17,6 +17,8 @@ router = APIRouter(default_response_class=PlainTextResponse)
 @router.get("/", include_in_schema=False)
 @router.get("/tables", include_in_schema=False)
 @router.get("/table", include_in_schema=False)
+@router.get("/groups", include_in_schema=False)
+@router.get("/group", include_in_schema=False)
 @router.get("/map", include_in_schema=False)
 @router.get("/tree", include_in_schema=False)
 async def shell(request: Request, server: CurrentServer) -> Response:

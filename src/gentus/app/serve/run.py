@@ -56,12 +56,15 @@ def uvicorn_config(app: FastAPI, behind_proxy: bool = False) -> uvicorn.Config:
     )
 
 
-def _warm_up(handle: IndexHandle) -> None:
-    """Load what the first requests need."""
+def _warm_up(handle: IndexHandle, settings: Settings) -> None:
+    """Load what the first requests need; families of very many tables are made when somebody wants them."""
     try:
         handle.check()
         for module in ("gentus.align.matcher", "gentus.union.stream"):
             import_module(module)
+        overview = handle.overview()
+        if len(overview) <= settings.map_points:
+            handle.families(overview)
     except Exception as error:
         log.error("Searches will fail: %s", error)
 
@@ -86,14 +89,16 @@ def serve(
             await super().startup(sockets)
             if self.started:
                 ready(url)
-                threading.Thread(target=_warm_up, args=(server.handle,), daemon=True).start()
+                threading.Thread(target=_warm_up, args=(server.handle, settings), daemon=True).start()
 
+    code = 0
     try:
         Announced(uvicorn_config(make_app(server, host), settings.behind_proxy)).run(sockets=[listening])
     except KeyboardInterrupt:
-        pass
+        code = 130
+        raise
     finally:
         if not server.close():  # a thread does not end
             sys.stdout.flush()
             sys.stderr.flush()
-            os._exit(0)
+            os._exit(code)

@@ -27,10 +27,8 @@ ResultOrder = Annotated[
         "Default: aligned, or generated if the index has labels."
     ),
 ]
-
-
 Doubt = Annotated[
-    str, Field(description="Why the first row, read as the header, looks like data; empty if it does not.")
+    str, Field(description="Why the first row looks like data, and was read as a row; empty if it does not.")
 ]
 
 
@@ -88,65 +86,6 @@ class AlignRequest(Strict):
     query: QueryRef
     table: Name
     names: bool = True
-
-
-class IndexLimits(BaseModel):
-    """The limits of an upload."""
-
-    upload_bytes: int
-    rows: int
-    columns: int
-
-
-class IndexAnswer(BaseModel):
-    """The index that is served."""
-
-    name: str
-    tables: int
-    read_only: bool
-    levels: int
-    limits: IndexLimits
-    version: str
-
-
-class TableEntry(BaseModel):
-    """A table of the lake; `more_rows`: `rows` are those of the sample, and there may be more."""
-
-    name: str
-    rows: int
-    more_rows: bool
-    columns: int
-    sid: str
-
-
-class TablesAnswer(BaseModel):
-    """A page of the list of tables."""
-
-    total: int
-    offset: int
-    tables: list[TableEntry]
-
-
-class ColumnProfile(BaseModel):
-    """A column, described from a sample."""
-
-    name: str
-    type: Literal["number", "date", "text", "empty"]
-    filled: float
-    distinct: int
-    examples: list[str]
-
-
-class TableAnswer(BaseModel):
-    """A table with its columns and first rows."""
-
-    name: str
-    sid: str | None
-    rows: int
-    more_rows: bool
-    doubt: Doubt
-    columns: list[ColumnProfile]
-    sample: list[list[str | None]]
 
 
 class UploadAnswer(BaseModel):
@@ -254,94 +193,6 @@ class SearchAnswer(BaseModel):
     verdict: str
     doubt: Doubt
     results: list[ResultAnswer]
-
-
-class DuplicateAnswer(BaseModel):
-    """A table whose rows are those of another; `complete`: all rows were compared, else the first ones."""
-
-    table: str
-    kind: Literal["exact", "near", "contained"]
-    share: float
-    of: str
-    rows: int
-    columns: int
-    complete: bool
-
-
-class DuplicateGroupAnswer(BaseModel):
-    """A table, and those whose rows are in it or in each other."""
-
-    table: str
-    rows: int
-    columns: int
-    duplicates: list[DuplicateAnswer]
-
-
-class DuplicatesAnswer(BaseModel):
-    """A page of the groups of duplicates; `exact_bytes` is what the files of exact copies take."""
-
-    tables: int
-    total: int
-    offset: int
-    exact_bytes: int
-    groups: list[DuplicateGroupAnswer]
-
-
-class MapAnswer(BaseModel):
-    """Every table as a point: x, y and the first code of its identifier."""
-
-    total: int
-    points: list[list[float]]
-    names: list[str]
-
-
-class TreeChild(BaseModel):
-    """A code that follows a prefix."""
-
-    code: int
-    tables: int
-    examples: list[str]
-
-
-class TreeAnswer(BaseModel):
-    """The codes that follow a prefix, and the tables below it."""
-
-    prefix: list[int]
-    tables: int
-    children: list[TreeChild]
-    below: list[str]
-
-
-class PlanRequest(Strict):
-    """A union of a query and tables of the lake."""
-
-    query: QueryRef
-    tables: Annotated[list[Name], Field(min_length=1)]
-    names: bool = True
-    keep_extra: bool = False
-    distinct: bool = False
-    provenance: bool = True
-    decimal: list[Name] = []
-    dates: list[Name] = []
-    null_values: list[Name] = []
-    strict: bool = False
-
-
-class PreviewRequest(Strict):
-    """A plan, edited or not, and how many rows to show."""
-
-    plan: dict[str, Any]
-    query: QueryRef
-    rows: Annotated[int, Field(ge=1, le=1000)] = 50
-
-
-class DownloadRequest(Strict):
-    """A plan, edited or not, and the file format."""
-
-    plan: dict[str, Any]
-    query: QueryRef
-    format: Literal["csv", "jsonl", "parquet", "xlsx"] = "csv"
-    guard_formulas: bool = False
 
 
 class PlanAnswer(BaseModel):

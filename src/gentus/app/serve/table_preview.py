@@ -14,6 +14,7 @@ from gentus.lake.base import failure_reason
 from gentus.lake.formats.typed import session, text_of
 from gentus.lake.full.open import open_full
 from gentus.lake.full.rows import Tally
+from gentus.lake.sandbox.named import call_for
 from gentus.table import EMPTY
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ def describe_table(service: Service, query: ResolvedQuery, rows: int) -> dict[st
     index = service.handle.index
     with naming_the_table(query.source):
         read = index.read(query.source)
-        sample = first_rows(query.source, [column.name for column in read.columns], rows, index.limits)
+        names = [column.name for column in read.columns]
+        sample = call_for(query.source, index.limits, first_rows, query.source, names, rows, index.limits)
     return {
         "name": query.source.name,
         "sid": index.sid(query.source.name) if query.of_lake else None,
@@ -52,6 +54,8 @@ def align_table(service: Service, query: ResolvedQuery, table: str, names: bool)
 
 def first_rows(source: Source, columns: list[str], rows: int, limits: Limits) -> list[list[str | None]]:
     """The first rows of a table, in the columns of its sample; cells as text, clipped."""
+    import duckdb as api
+
     rows = min(rows, _MOST_CELLS // max(1, len(columns)))
     try:
         with session(limits) as shared:
@@ -59,9 +63,14 @@ def first_rows(source: Source, columns: list[str], rows: int, limits: Limits) ->
         with closing(duck):
             whole = open_full(source, duck, limits)
             places = [whole.positions[name] for name in columns if name in whole.positions]
-            with whole.scan(duck, places, Tally()) as relation:
-                cells = ", ".join(_cell(whole, place, limits.cell_chars) for place in places)
-                found = duck.execute(f"SELECT {cells} FROM {relation} LIMIT {rows}").fetchall()
+            cells = ", ".join(_cell(whole, place, limits.cell_chars) for place in places)
+            try:  # of typed data, DuckDB's own way reads no more than these rows
+                way = whole if whole.written or whole.strict is None else whole.strict
+                with way.scan(duck, places, Tally()) as relation:
+                    found = duck.execute(f"SELECT {cells} FROM {relation} LIMIT {rows}").fetchall()
+            except api.InvalidInputException:
+                with whole.scan(duck, places, Tally()) as relation:
+                    found = duck.execute(f"SELECT {cells} FROM {relation} LIMIT {rows}").fetchall()
     except Unreadable:
         raise
     except Exception as error:

@@ -27,6 +27,7 @@ from gentus.app.serve.fair_queue import Cancellation
 from gentus.app.serve.query_input import resolve_query
 from gentus.app.serve.responses import json_response
 from gentus.app.serve.server import CurrentServer, Server, client_of
+from gentus.app.serve.union_schema import DownloadRequest, PlanRequest, PreviewRequest
 from gentus.lake import Source
 
 if TYPE_CHECKING:
@@ -40,17 +41,14 @@ router = APIRouter(tags=["unions"], responses=ERROR_RESPONSES, default_response_
 
 
 @router.post("/api/union/plan", responses={200: {"model": schema.PlanAnswer}})
-async def union_plan(request: Request, server: CurrentServer, wanted: schema.PlanRequest) -> Response:
+async def union_plan(request: Request, server: CurrentServer, wanted: PlanRequest) -> Response:
     """Plan a union: which column of which table goes where. The plan can be edited and sent back."""
     options: UnionOptions = {
         "names": wanted.names,
         "keep_extra": wanted.keep_extra,
         "distinct": wanted.distinct,
         "provenance": wanted.provenance,
-        "decimal": wanted.decimal,
-        "dates": wanted.dates,
-        "null_values": wanted.null_values,
-        "strict": wanted.strict,
+        **wanted.options(),
     }
 
     def work(query: Source, cancel: Cancellation) -> dict[str, Any]:
@@ -60,7 +58,7 @@ async def union_plan(request: Request, server: CurrentServer, wanted: schema.Pla
 
 
 @router.post("/api/union/preview", responses={200: {"model": schema.PreviewAnswer}})
-async def union_preview(request: Request, server: CurrentServer, wanted: schema.PreviewRequest) -> Response:
+async def union_preview(request: Request, server: CurrentServer, wanted: PreviewRequest) -> Response:
     """Some rows of a union, some of every table."""
 
     def work(query: Source, cancel: Cancellation) -> dict[str, Any]:
@@ -78,7 +76,7 @@ async def union_preview(request: Request, server: CurrentServer, wanted: schema.
         },
     },
 )
-async def union_download(request: Request, server: CurrentServer, wanted: schema.DownloadRequest) -> Response:
+async def union_download(request: Request, server: CurrentServer, wanted: DownloadRequest) -> Response:
     """All rows of a union as a file. It is written completely before it is sent."""
     client, downloads, settings = client_of(request), server.downloads, server.settings
     if downloads.total() >= settings.downloads or downloads[client] >= settings.downloads_of_one:

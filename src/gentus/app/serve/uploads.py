@@ -24,7 +24,7 @@ from gentus.app.serve.settings import Settings
 from gentus.lake import Limits, SeveralTables, Source, Unreadable, only_table, read
 from gentus.lake.files import magic, stream
 from gentus.lake.formats.detect import Format, detect_format, format_of, is_plain_file
-from gentus.lake.sandbox.process import SandboxProcess
+from gentus.lake.sandbox.named import in_sandbox
 from gentus.table import Header, Table
 from gentus.union.session import scratch_folder
 
@@ -57,8 +57,6 @@ class Uploads:
         )
         self._kept: dict[str, Upload] = {}
         self._lock = threading.Lock()
-        self._sandbox: SandboxProcess | None = None
-        self._sandbox_lock = threading.Lock()
 
     def __len__(self) -> int:
         """How many are kept."""
@@ -67,8 +65,6 @@ class Uploads:
     def close(self) -> None:
         """Delete all uploads."""
         self._cleanup.close()
-        if self._sandbox is not None:
-            self._sandbox.close()
 
     def put(
         self,
@@ -100,9 +96,7 @@ class Uploads:
     def _read(self, path: Path, name: str, limits: Limits, header: Header) -> tuple[Source, Table]:
         if is_plain_file(path):
             return read_upload(path, name, limits, self.settings, header)
-        with self._sandbox_lock:
-            self._sandbox = self._sandbox or SandboxProcess(limits)
-            return self._sandbox(read_upload, path, name, limits, self.settings, header)
+        return in_sandbox(path, limits, read_upload, path, name, limits, self.settings, header)
 
     @contextmanager
     def using(self, key: str) -> Iterator[Upload]:

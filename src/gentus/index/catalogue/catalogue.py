@@ -110,6 +110,15 @@ class Catalogue:
         """Note what the cached features are made with."""
         self._database.put_meta("features", key)
 
+    def excluded(self) -> int:
+        """How many files and folders of the lake were excluded when it was last listed."""
+        return int(self._database.meta("excluded") or 0)
+
+    def put_excluded(self, count: int) -> None:
+        """Note how many files and folders are excluded."""
+        if count != self.excluded():
+            self._database.put_meta("excluded", str(count))
+
     def config(self) -> IndexConfig | None:
         """Which files are current and how they were made; None while the first build is not finished."""
         text = self._database.meta("config")

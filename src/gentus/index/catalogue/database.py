@@ -31,7 +31,8 @@ CREATE TABLE tables (
     rows INTEGER, columns INTEGER,  -- as sampled
     header TEXT NOT NULL,           -- of delimited text: auto, yes or no ...
     pinned INTEGER NOT NULL,        -- ... chosen for this table alone, not by the rules of the lake
-    doubt TEXT NOT NULL,            -- why its header looks like data; empty: it does not
+    doubt TEXT NOT NULL,            -- why its first row looks like data; empty: it does not
+    reading TEXT NOT NULL,          -- what is not usual in how it is read; empty: nothing
     chunk INTEGER, slot INTEGER,    -- where its features are in the cache
     pending INTEGER DEFAULT 1,      -- its features are newer than its identifier
     codes BLOB, suffix INTEGER,     -- its identifier in the current generation

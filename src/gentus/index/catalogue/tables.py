@@ -34,6 +34,7 @@ class Entry:
     header: Header = "auto"
     pinned: bool = False
     doubt: str = ""
+    reading: str = ""
 
 
 class TableName(NamedTuple):
@@ -162,6 +163,11 @@ class TableStore:
         found = self._names("codes IS NOT NULL AND doubt <> '' ORDER BY name")
         return [(_text(row[1]), _text(row[9])) for row in found]
 
+    def unusual(self) -> list[tuple[str, str]]:
+        """(name, how) of tables that can be found and are not read in the usual way."""
+        found = self._names("codes IS NOT NULL AND reading <> '' ORDER BY name")
+        return [(_text(row[1]), _text(row[11])) for row in found]
+
     # --- names and sources -----------------------------------------------------------------------------
 
     def names(self, ids: Iterable[int]) -> dict[int, TableName]:
@@ -223,7 +229,7 @@ class TableStore:
         """The ids and sources of tables that meet a condition."""
         found = self._database.db.execute(f"SELECT {_SOURCE_ROW} FROM tables WHERE {condition}", values)
         for size, mtime_ns, table, name, path, _, part, *rest in verified(found, begin=2):
-            place, (header, _, pinned, _) = as_location(self._absolute(path)), rest[3:]
+            place, (header, _, pinned, *_) = as_location(self._absolute(path)), rest[3:]
             yield (
                 table,
                 Source(_text(name), place, part, size or 0, mtime_ns or 0, "", header, bool(pinned)),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from gentus.lake.base import Unreadable
 from gentus.lake.files import opened, size_of
+from gentus.lake.formats.arrow_mend import known_table, validated
 from gentus.lake.formats.typed import Chosen, relation_table, session
 from gentus.lake.location import Location
 from gentus.table import Limits, Table, evenly_spaced
@@ -31,7 +32,7 @@ def read_arrow(path: Location, name: str, limits: Limits) -> Table:
         pieces = []
         for piece in _runs(reader, limits.rows):
             pieces.append(piece)
-            room -= piece.nbytes
+            room -= piece.nbytes if piece.num_rows else 0  # of none, pyarrow 26 crashes on a sparse union
             if room < 0:
                 break
         sampled = pa.Table.from_batches(pieces, reader.schema)
@@ -50,7 +51,7 @@ def from_batches(batches: Any, name: str, limits: Limits) -> Table:
             batch = batches.read_next_batch()
         except StopIteration:
             break
-        pieces.append(_validated(batch.slice(0, limits.rows - rows)))
+        pieces.append(validated(batch.slice(0, limits.rows - rows)))
         rows += pieces[-1].num_rows
     return arrow_table(
         pa.Table.from_batches(pieces, batches.schema), name, limits, complete=rows < limits.rows
@@ -72,9 +73,9 @@ def arrow_table(
     header = list(data.column_names)
     plain = [f"c{number}" for number in range(len(header))]  # names may repeat
     with session(limits) as duck:
-        duck.register("frame", data.rename_columns(plain))
+        duck.register("frame", known_table(duck, data.rename_columns(plain)))
         if top is not None:
-            duck.register("top", top.rename_columns(plain))
+            duck.register("top", known_table(duck, top.rename_columns(plain)))
         chosen = Chosen(top=None if top is None else "top", complete=complete)
         table = relation_table("frame", name, limits, chosen, header)
         duck.unregister("frame")
@@ -107,7 +108,7 @@ def _runs(reader: pa.RecordBatchFileReader, rows: int) -> Iterator[pa.RecordBatc
         runs = 1 if batch.num_rows <= wanted else max(1, min(wanted, _RUNS // len(numbers)))
         length = min(batch.num_rows, wanted // runs)
         for run in range(runs):
-            yield _validated(batch.slice((batch.num_rows - length) * run // max(1, runs - 1), length))
+            yield validated(batch.slice((batch.num_rows - length) * run // max(1, runs - 1), length))
 
 
 def _top(reader: pa.RecordBatchFileReader, limits: Limits) -> tuple[pa.Table, bool]:
@@ -121,13 +122,7 @@ def _top(reader: pa.RecordBatchFileReader, limits: Limits) -> tuple[pa.Table, bo
             break
         batch = reader.get_batch(number)
         total += batch.num_rows
-        pieces.append(_validated(batch.slice(0, room)))
+        pieces.append(validated(batch.slice(0, room)))
         room -= pieces[-1].num_rows
     complete = len(pieces) == reader.num_record_batches and total <= limits.head
     return pa.Table.from_batches(pieces, reader.schema), complete
-
-
-def _validated(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Check every offset of a batch: following a damaged one would crash the process."""
-    batch.validate(full=True)
-    return batch

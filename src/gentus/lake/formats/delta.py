@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gentus.extras import install_extra
 from gentus.lake.base import Unreadable
 from gentus.lake.files import stream_raw
 from gentus.lake.formats.detect import DELTA_LOG
@@ -23,7 +24,7 @@ def open_delta(folder: Location, limits: Limits) -> LakehouseTable:
     try:
         from deltalake import DeltaTable
     except ImportError as error:
-        raise Unreadable("reading Delta tables needs deltalake: pip install 'gentus[delta]'") from error
+        raise Unreadable(f"reading Delta tables needs deltalake: {install_extra('delta')}") from error
     if isinstance(folder, Remote):
         with tempfile.TemporaryDirectory(prefix="gentus-") as scratch:
             _copy_log(folder, Path(scratch), limits)

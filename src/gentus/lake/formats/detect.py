@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from gentus.lake.base import Source, Unreadable, failure_reason
-from gentus.lake.files import SQLITE, ZSTD, magic, opened, sample_bytes, to_text
+from gentus.lake.files import OLE, SQLITE, ZSTD, magic, opened, sample_bytes, to_text
 from gentus.lake.location import POSTGRES, Location, Remote, State
 
 
@@ -39,7 +39,7 @@ _BY_SUFFIX = {
     **dict.fromkeys(("json", "jsonl", "ndjson"), Format.JSON),
     **dict.fromkeys(("parquet", "pq", "parq"), Format.PARQUET),
     **dict.fromkeys(("arrow", "feather", "ipc"), Format.ARROW),
-    **dict.fromkeys(("xlsx", "xlsm"), Format.EXCEL),
+    **dict.fromkeys(("xlsx", "xlsm", "xlsb", "xls", "ods"), Format.EXCEL),
     **dict.fromkeys(("db", "duckdb", "ddb", "sqlite", "sqlite3", "db3"), Format.DATABASE),
 }
 _COMPRESSED = ("gz", "gzip", "zst", "zstd")
@@ -83,7 +83,13 @@ def detect_format(path: Location, start: bytes) -> Format:
         return Format.ARROW
     if is_database(start):
         return Format.DATABASE
-    if named is Format.EXCEL and not start.startswith(b"PK"):
+    if start.startswith(b"PARE"):
+        raise Unreadable("it is an encrypted Parquet file, and its key is not known; decrypt it")
+    if start.startswith(b"FEA1"):
+        raise Unreadable(
+            "it is a Feather file of version 1, a format of the past; write it as .arrow or .parquet"
+        )
+    if named is Format.EXCEL and not start.startswith((b"PK", OLE)):
         raise Unreadable("it is named like an Excel workbook and is none; open it and save it as .xlsx")
     if named is Format.DATABASE:
         raise Unreadable("it is named like a database and is neither a DuckDB nor an SQLite file")
@@ -99,8 +105,8 @@ def guess_ending(path: Path) -> str:
 
     All other formats are recognised under any name.
     """
-    if magic(path).startswith(b"PK\x03\x04"):
-        return ".xlsx"
+    if (start := magic(path)).startswith((b"PK\x03\x04", OLE)):
+        return ".xls" if start.startswith(OLE) else ".xlsx"
     try:
         text, _ = to_text(sample_bytes(path, _GUESSED).head)
     except Unreadable:  # it is no text; its reader says what it is
@@ -131,6 +137,8 @@ def is_plain(source: Source) -> bool:
 def is_plain_file(path: Path) -> bool:
     """The same of a file on this machine that is one table."""
     try:
+        if path.is_dir():  # a lakehouse table
+            return False
         start = magic(path)
         return detect_format(path, start) in _PLAIN and not start.startswith(ZSTD)
     except (OSError, Unreadable):

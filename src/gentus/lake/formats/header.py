@@ -15,7 +15,7 @@ from itertools import pairwise
 from math import log
 from typing import Literal, TypeAlias
 
-from gentus.table import EMPTY
+from gentus.table import EMPTY, evenly_spaced
 
 Kind: TypeAlias = Literal["empty", "number", "code", "text"]
 Cells: TypeAlias = Sequence[str]
@@ -25,6 +25,7 @@ _DOUBT = 4.0  # log-odds from which on the row looks like data
 _FOR_HEADER, _FOR_DATA = -8.0, 5.0  # the most that one column says
 _REPEATED = 0.01  # share of names that are also values of their column, by chance
 _LOOK = 64  # rows that tell at first sight
+_COLUMNS = 256  # that are compared
 _TOP = 2  # rows under the first one that may belong to a header of several rows
 _BLANK = EMPTY | {"-", "--", "–", "—", "?", ".", "*", "na"}
 _LETTER = re.compile(r"[^\W\d_]")
@@ -45,13 +46,16 @@ class Evidence:
 
 def header_doubt(names: Cells, rows: Sequence[Cells]) -> str:
     """Why the first row looks like data, in words; empty if it looks like a header."""
-    columns = compare_with_columns(names, rows)
+    some = evenly_spaced(len(names), _COLUMNS)  # enough of a wide table
+    if len(some) < len(names):
+        rows = [[row[at] if at < len(row) else "" for at in some] for row in rows]
+    columns = compare_with_columns([names[at] for at in some], rows)
     if sum(column.odds for column in columns) < _DOUBT:
         return ""
     typed, repeated = sum(one.typed for one in columns), sum(one.repeated for one in columns)
     said = [f"{typed} numbers, dates or the like as in the rows below"] if typed else []
     said += [f"{repeated} that occur again below"] if repeated else []
-    return f"its first row looks like data: {len(names)} cells, {' and '.join(said)}" if said else ""
+    return f"its first row looks like data: {len(some)} cells, {' and '.join(said)}" if said else ""
 
 
 def compare_with_columns(names: Cells, rows: Sequence[Cells]) -> list[Evidence]:
@@ -149,7 +153,7 @@ def _counted(names: Cells, columns: list[tuple[str, ...]]) -> set[int]:
     whole = [at for at, name in enumerate(names) if _WHOLE.fullmatch(name.strip())]
     found = {at for at in whole if _YEAR.fullmatch(names[at].strip()) and not _are_years(columns[at])}
     steps = _steps([names[at] for at in whole])
-    if len(steps) == 1 and steps != {0}:
+    if steps == {1} or (len(steps) == 1 and len(whole) > 2 and steps != {0}):
         below = [_steps(row) for row in zip(*(columns[at] for at in whole), strict=True)]
         if 2 * sum(step == steps for step in below) < len(below) or not below:
             found.update(whole)

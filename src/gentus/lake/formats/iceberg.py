@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from gentus.extras import install_extra
 from gentus.lake.base import Unreadable
 from gentus.lake.files import stream
 from gentus.lake.formats.detect import METADATA, metadata_file
@@ -29,7 +30,7 @@ def open_iceberg(folder: Location) -> LakehouseTable:
         from pyiceberg.table import StaticTable
         from pyiceberg.table.metadata import TableMetadataUtil
     except ImportError as error:
-        raise Unreadable("reading Iceberg tables needs pyiceberg: pip install 'gentus[iceberg]'") from error
+        raise Unreadable(f"reading Iceberg tables needs pyiceberg: {install_extra('iceberg')}") from error
     name, _ = metadata_file(folder)
     where = inside(folder, f"{METADATA}/{name}")
     text = bytearray()

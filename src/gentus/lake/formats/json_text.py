@@ -13,8 +13,10 @@ from gentus.lake.files import decode, sample_bytes, to_text
 from gentus.lake.location import Location
 from gentus.table import Head, Limits, Table, evenly_spaced
 
+ENDS = re.compile(r"\s*(?:[,\]]|$)")  # what follows an item of an array
 _SPACE = re.compile(r"[ \t\r\n,]*")  # commas too: they may stand between items
 KEY = re.compile(r'[\s,]*("(?:[^"\\]|\\.)*")\s*:\s*')
+NO_TABLE = "it is one object with others inside, such as a configuration: a table is an array of objects"
 DECODER = json.JSONDecoder(strict=False)  # real files have raw line ends and tabs inside strings
 
 
@@ -23,6 +25,7 @@ class JsonSample:
     """A sample of a JSON file, and what it tells about all of the file."""
 
     head: bytes
+    encoding: str
     text: str  # the head
     complete: bool  # the head is all there is
     lines: bool  # values that follow one another, rather than items of an array
@@ -61,13 +64,13 @@ def _cells(record: Any) -> list[str | None]:
 def sample_json(path: Location, limits: Limits) -> JsonSample:
     """Sample a file, and find out how its records follow each other and which columns they have."""
     taken = sample_bytes(path, limits.text_bytes)
-    text, encoding = to_text(taken.head)
+    text, encoding = to_text(taken.head, taken.blocks)
     if not text.strip():
         raise Unreadable("it is empty")
     records, open_array = records_of(text, taken.complete)
     if len(records) < 2 and not taken.complete:  # a value larger than the usual head
         taken = sample_bytes(path, limits.text_bytes, limits.text_bytes)
-        text, encoding = to_text(taken.head)
+        text, encoding = to_text(taken.head, taken.blocks)
         records, open_array = records_of(text, taken.complete)
     if not open_array:
         for block in taken.blocks:  # the lines of JSON Lines can be read from anywhere
@@ -77,7 +80,9 @@ def sample_json(path: Location, limits: Limits) -> JsonSample:
     first, whole = records[: limits.head], taken.complete and len(records) <= limits.head
     records = [records[i] for i in evenly_spaced(len(records), limits.rows)]
     columns = _header(records)
-    return JsonSample(taken.head, text, taken.complete, not open_array, records, first, whole, *columns)
+    return JsonSample(
+        taken.head, encoding, text, taken.complete, not open_array, records, first, whole, *columns
+    )
 
 
 def _header(records: list[Any]) -> tuple[list[str], bool]:
@@ -139,6 +144,8 @@ def _inside(value: Any) -> list[Any]:
         return _inside(inner)
     if len(value) > 1 and all(isinstance(item, dict) for item in value.values()):
         return list(value.values())  # records by their keys
+    if any(isinstance(item, dict) for item in value.values()):
+        raise Unreadable(NO_TABLE)
     return [value]
 
 
@@ -153,6 +160,8 @@ def _items(text: str, position: int, complete: bool) -> Iterator[Any]:
             if complete:
                 raise Unreadable(f"it is not JSON: {error.msg} in line {error.lineno}") from error
             return
+        if position < len(text) and not ENDS.match(text, position):  # as in [012] and [1 000]
+            raise Unreadable(f"it is not JSON: a comma is missing in line {line_of(text, position)}")
         yield value
     if complete:
         raise Unreadable("the JSON ends too early: the file is cut off; copy it again")
@@ -192,6 +201,11 @@ def _first_array(text: str, position: int) -> Iterator[Any]:
             _, position = DECODER.raw_decode(text, position)
         except json.JSONDecodeError:
             return
+
+
+def line_of(text: str, position: int) -> int:
+    """The line of a position, from 1."""
+    return text.count("\n", 0, position) + 1
 
 
 def skip(text: str, position: int) -> int:

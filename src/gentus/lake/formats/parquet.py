@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from gentus.lake.base import Unreadable
 from gentus.lake.files import opened
+from gentus.lake.formats.arrow_mend import validated
 from gentus.lake.formats.typed import WINDOWS, Chosen, file_literal, relation_table, runs_at, session, windows
 from gentus.lake.location import Location, Remote
 from gentus.lake.remote.file import ByteRanges, RemoteFile, full_ranges, ranges_of
@@ -27,7 +28,38 @@ _NUMBERS = count()
 
 
 def read_parquet(path: Location, name: str, limits: Limits) -> Table:
-    """Read runs of rows spread over a Parquet file."""
+    """Read runs of rows spread over a Parquet file; where a byte is invalid UTF-8, its first rows."""
+    import duckdb as api
+
+    try:
+        return _read_runs(path, name, limits)
+    except api.InvalidInputException as error:
+        if "UTF8" not in str(error):
+            raise
+    return _read_mended(path, name, limits)
+
+
+def _read_mended(path: Location, name: str, limits: Limits) -> Table:
+    """By pyarrow: DuckDB refuses all columns for one byte."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from gentus.lake.formats.arrow import arrow_table
+
+    pieces, left = [], limits.head
+    with opened(path) as file:
+        parquet = pq.ParquetFile(pa.PythonFile(file, mode="r"))
+        for batch in parquet.iter_batches(left, use_threads=False):
+            pieces.append(validated(batch.slice(0, left)))
+            left -= batch.num_rows
+            if left <= 0:
+                break
+        complete = parquet.metadata.num_rows <= limits.head
+    data = pa.Table.from_batches(pieces)
+    return arrow_table(data.slice(0, limits.rows), name, limits, data, complete)
+
+
+def _read_runs(path: Location, name: str, limits: Limits) -> Table:
     with session(limits) as duck, parquet_literal(path, duck) as file:
         found = duck.execute(f"SELECT num_rows FROM parquet_file_metadata({file})").fetchall()
         size = duck.execute(f"SELECT sum(total_uncompressed_size) FROM parquet_metadata({file})").fetchall()

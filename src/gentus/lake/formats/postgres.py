@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
+from gentus.extras import install_extra
 from gentus.lake.base import Skipped, Source, Unreadable, table_from_rows
 from gentus.lake.formats.database import dotted
 from gentus.lake.formats.typed import quoted
@@ -109,7 +110,7 @@ def connect(database: str, seconds: int = _SECONDS) -> Iterator[Any]:
         from adbc_driver_manager import Error
         from adbc_driver_postgresql import dbapi
     except ImportError as error:
-        raise Unreadable("reading Postgres needs its driver: pip install 'gentus[postgres]'") from error
+        raise Unreadable(f"reading Postgres needs its driver: {install_extra('postgres')}") from error
     try:
         url = f"{database}?connect_timeout=10&application_name=gentus"
         with dbapi.connect(url, autocommit=True) as connection, connection.cursor() as cursor:

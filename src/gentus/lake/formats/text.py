@@ -1,175 +1,39 @@
-"""Delimited text (CSV, TSV and the like): guess the dialect, then cut it into rows.
+"""Delimited text (CSV, TSV and the like): a sample of it, and what it tells about all of the file.
 
-The first row is the header, unless the file is said to have none.
-
-DuckDB's sniffer takes 4 ms for a file of a kilobyte. On small tables from Wikipedia it gives up on one in ten
-with its defaults, and takes a character of the cells for the delimiter or quote when told to be lenient.
-So the dialect is guessed here: the right one leaves no stray quotes and cuts rows as wide as the header.
+Encoding, dialect and layout are decided here, once: a union reads all rows by the same decisions.
 """
 
 from __future__ import annotations
 
-import csv
-import io
-import math
-import re
-from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 
 from gentus.lake.base import Source, Unreadable, table_from_rows
-from gentus.lake.files import decode, sample_bytes, to_text
+from gentus.lake.files import ByteSample, decode, sample_bytes, to_text
+from gentus.lake.formats.dialect import Dialect, guess_dialect, parse, parse_lines
 from gentus.lake.formats.header import header_doubt
+from gentus.lake.formats.layout import (
+    COMMENT,
+    Layout,
+    has_comments,
+    header_rows,
+    is_rule,
+    joined_names,
+    rows_above,
+    table_rows,
+    usual_width,
+)
+from gentus.lake.formats.notes import rows_below
 from gentus.lake.location import Location
 from gentus.table import Head, Header, Limits, Table, evenly_spaced
 
-DELIMITERS = "\t|;,"  # of two that fit equally well, the earlier is less likely part of the cells
-NO_DELIMITER = "\x1f"  # cuts nothing: one column
-_ROWS = 128
-_CHARS = 64 << 10
-_SWALLOWED = 50  # a quote that spans more lines than this is a stray one
-_RULE = re.compile(r"\s*(:?-{2,}:?)?\s*")  # under the header of a table in Markdown
 _ENOUGH = 16  # with fewer rows than this in the head of a large file, more of it is read
-
-
-# --- dialects -------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Dialect:
-    """How to cut text into rows and cells."""
-
-    delimiter: str
-    quote: str | None = '"'  # None: quotes are ordinary characters
-    escape: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Guess:
-    """A dialect, how many columns the header has under it, and how well the rows agree with that."""
-
-    dialect: Dialect
-    width: int
-    fit: float  # share of the rows that are as wide as the header; shorter ones count a half
-    clean: bool  # every quote opens or closes a cell
-
-    @property
-    def score(self) -> tuple[bool, float]:
-        """What guesses are ordered by: a delimiter often in the header outweighs some ragged rows."""
-        return self.clean, round(self.fit * math.log2(max(self.width, 1)), 3)
-
-
-def parse(text: str, dialect: Dialect, rows: int | None = None) -> list[list[str]]:
-    """Cut text into rows of cells; blank lines are no rows. Stray quotes never fail."""
-    return [row for row in islice(_text_rows(text, dialect, strict=False), rows) if row]
-
-
-def guess_dialect(text: str, complete: bool = True) -> Guess:
-    """Guess the dialect of a text whose first row is its header; `complete` says that nothing follows."""
-    look = text[:_CHARS]
-    cut = not complete or len(look) < len(text)
-    present = [delimiter for delimiter in DELIMITERS if delimiter in look]
-    found = [_best_quotes(look, delimiter, cut) for delimiter in present]
-    several = [one for one in found if one.width > 1]
-    if several:
-        return max(several, key=lambda one: one.score)
-    # The first line names one column or is a title: split only what is plainly cut into equal rows below it.
-    tables = [one for one in (_untitled(look, delimiter, cut) for delimiter in present) if one]
-    return max(tables, key=lambda one: one.score) if tables else _best_quotes(look, NO_DELIMITER, cut)
-
-
-def _text_rows(text: str, dialect: Dialect, strict: bool) -> Iterator[list[str]]:
-    return csv_rows(io.StringIO(text, newline=""), dialect, len(text) + 1, strict)
-
-
-def csv_rows(
-    lines: Iterable[str], dialect: Dialect, longest: int, strict: bool = False, skip_blanks: bool = True
-) -> Iterator[list[str]]:
-    """Cut lines into rows of cells, blank ones included; cells may have up to `longest` characters.
-
-    Blanks at the beginning of a cell are left out, unless `skip_blanks` is false: then a quote after them is
-    an ordinary character.
-    """
-    if csv.field_size_limit() < longest:
-        csv.field_size_limit(longest)  # the default refuses cells over 128 kB
-    return csv.reader(
-        lines,
-        delimiter=dialect.delimiter,
-        quotechar=dialect.quote,
-        quoting=csv.QUOTE_MINIMAL if dialect.quote else csv.QUOTE_NONE,
-        escapechar=dialect.escape,
-        skipinitialspace=skip_blanks,
-        strict=strict,
-    )
-
-
-def _best_quotes(look: str, delimiter: str, cut: bool) -> Guess:
-    """Find the quotes that fit best with a delimiter; the usual ones unless they plainly do not."""
-    best = _measure(look, Dialect(delimiter), cut)
-    if best.clean and (best.fit == 1.0 or '"' in look):
-        return best
-    if not best.clean:
-        plain = _measure(look, Dialect(delimiter, None), cut)
-        best = plain if plain.fit >= best.fit else best
-        if '\\"' in look:
-            escaped = _measure(look, Dialect(delimiter, '"', "\\"), cut)
-            best = escaped if escaped.clean and escaped.fit >= best.fit else best
-    if f"{delimiter}'" in look or "\n'" in look:
-        single = _measure(look, Dialect(delimiter, "'"), cut)
-        best = single if single.clean and single.fit > best.fit else best
-    return best
-
-
-def _measure(look: str, dialect: Dialect, cut: bool) -> Guess:
-    header, *body = _rows(look, dialect, cut) or [[]]
-    width = len(header)
-    exact = short = 0
-    for row in body:
-        more = len(row) - width
-        # A trailing delimiter, in the header or below it, makes no difference.
-        if more == 0 or (more == 1 and not row[-1].strip()) or (more == -1 and not header[-1].strip()):
-            exact += 1
-        elif more < 0:
-            short += 1
-    labelled = sum(len(row) == width + 1 for row in body)  # row labels that the header does not name
-    fit = max(exact + short / 2, labelled) / len(body) if body else 0.5
-    named = width - (width > 0 and not header[-1].strip())
-    return Guess(dialect, named, fit, _clean(look, dialect, cut))
-
-
-def _rows(look: str, dialect: Dialect, cut: bool) -> list[list[str]]:
-    rows = parse(look, dialect, _ROWS + 1)
-    # A last row that ends where the sample does says nothing, unless a stray quote has swallowed lines.
-    if cut and 2 < len(rows) <= _ROWS and not _swallowed(rows[-1]):
-        rows.pop()
-    return rows
-
-
-def _swallowed(row: list[str]) -> bool:
-    return any(cell.count("\n") > _SWALLOWED for cell in row)
-
-
-def _clean(look: str, dialect: Dialect, cut: bool) -> bool:
-    """Whether every quote opens or closes a cell."""
-    if not dialect.quote or dialect.quote not in look:
-        return dialect.quote == '"'
-    try:
-        deque(islice(_text_rows(look, dialect, strict=True), _ROWS + 1), maxlen=0)
-    except csv.Error as error:
-        # A sample that ends inside quotes is no fault, unless they span too much.
-        return cut and "end of data" in str(error) and not _swallowed(parse(look, dialect)[-1])
-    return True
-
-
-def _untitled(look: str, delimiter: str, cut: bool) -> Guess | None:
-    body = _rows(look, Dialect(delimiter), cut)[1:]
-    width, count = Counter(map(len, body)).most_common(1)[0] if body else (0, 0)
-    fit = count / len(body) if body else 0.0
-    return Guess(Dialect(delimiter), width, fit, True) if width > 1 and count > 2 and fit >= 0.9 else None
-
-
-# --- files ----------------------------------------------------------------------------------------------
+_LOOK = 128  # rows that tell the layout
+_TAIL = 8 << 10  # bytes at the end of a large file that tell what stands below its table
+_MOSTLY = 0.8  # of the rows at the end have to be as wide as those at the beginning
+_SHOWN = 2  # lines that are quoted
+_CLIP = 60  # characters of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,39 +43,41 @@ class TextSample:
     head: bytes
     encoding: str
     dialect: Dialect
+    layout: Layout
     header: list[str]  # with an empty name for every column that it does not name
     rows: list[list[str]]  # the sampled ones
     top: Head
-    doubt: str = ""  # why the header looks like data; empty: it does not
-    rule: bool = False  # a line of dashes stands under the header
+    doubt: str = ""  # why the first row looks like data; empty: it does not
+    reading: str = ""  # what is not usual in how the file is read; empty: nothing
 
 
 def read_delimited(source: Source, limits: Limits, prose: bool = False) -> Table:
     """Read a delimited text file; `prose` says that it may be no table at all (`.txt`)."""
     sampled = sample_text(source.path, limits, prose, source.header)
     table = table_from_rows(source.name, sampled.header, sampled.rows, limits, sampled.top)
-    return replace(table, doubt=sampled.doubt)
+    return replace(table, doubt=sampled.doubt, delimiter=sampled.dialect.delimiter, reading=sampled.reading)
 
 
 def sample_text(path: Location, limits: Limits, prose: bool = False, header: Header = "auto") -> TextSample:
-    """Sample a file, and find out its encoding, dialect and header."""
+    """Sample a file, and find out its encoding, dialect and layout."""
     for least in (0, 1 << 20, 4 << 20, limits.text_bytes):
         taken = sample_bytes(path, limits.text_bytes, least)
-        text, encoding = to_text(taken.head)
+        text, encoding = to_text(taken.head, taken.blocks)
         if not text.strip():
             raise Unreadable("it is empty")
         found = guess_dialect(text, taken.complete)
-        rows = parse(text, found.dialect)
-        if taken.complete or len(rows) > _ENOUGH or len(taken.head) >= limits.text_bytes:
+        lines = parse_lines(text, found.dialect)
+        if taken.complete or len(lines) > _ENOUGH or len(taken.head) >= limits.text_bytes:
             break
     if prose and (found.width < 2 or found.fit < 0.8):
         raise Unreadable("no delimiter cuts it into columns: it looks like plain writing, not like a table")
-    if not taken.complete and len(rows) > 2:
-        rows.pop()  # cut off at the end of the sample
-    names, body = ([], rows) if header == "no" else (rows[0], rows[1:])
-    rule = header != "no" and bool(body) and is_rule(body[0])
-    body = body[rule:]
-    doubt = header_doubt(names, body[: limits.rows]) if header == "auto" else ""
+    if not taken.complete and len(lines) > 2:
+        lines.pop()  # cut off at the end of the sample
+    layout, doubt = _layout(lines, header, taken, encoding, found.dialect)
+    rows = [row for row in lines if row]
+    names = joined_names(rows[layout.above : layout.above + layout.header])
+    # Of a file that goes on, the last rows are further on.
+    body = list(table_rows(iter(rows), layout if taken.complete else replace(layout, below=0)))
     top = Head(body[: limits.head], taken.complete and len(body) <= limits.head)
     width = max([len(names), *_usual(body)])
     for block in taken.blocks:
@@ -221,12 +87,68 @@ def sample_text(path: Location, limits: Limits, prose: bool = False, header: Hea
     # one broken row make a table of thousands of columns.
     width = max(width, min(max(map(len, kept), default=0), 2 * width + 4))
     names = names + [""] * (width - len(names))
-    return TextSample(taken.head, encoding, found.dialect, names, kept, top, doubt, rule)
+    reading = _reading(rows, layout, encoding, taken.complete)
+    return TextSample(taken.head, encoding, found.dialect, layout, names, kept, top, doubt, reading)
 
 
-def is_rule(row: list[str]) -> bool:
-    """Whether a row is the line between header and body of a table in Markdown."""
-    return all(_RULE.fullmatch(cell) for cell in row)
+def _layout(
+    lines: list[list[str]], header: Header, taken: ByteSample, encoding: str, dialect: Dialect
+) -> tuple[Layout, str]:
+    """The layout of a text, and why its first row looks like data; a given header is the first row."""
+    if header == "no":
+        return Layout(header=0), ""
+    top = 0 if header == "yes" else rows_above(lines[:_LOOK])
+    above = sum(map(bool, lines[:top]))
+    rows = [row for row in lines[top:] if row]
+    if len(rows) < 2:
+        return Layout(above), ""
+    rule = is_rule(rows[1])
+    if header == "yes":
+        return Layout(rule=rule), ""
+    count = 1 if rule else header_rows(rows[:_LOOK])
+    comment = COMMENT if has_comments(rows[:_LOOK], count) else ""
+    layout = Layout(above, count, 0, comment, rule)
+    ends = lines if taken.complete else _last_lines(taken, encoding, dialect, usual_width(rows[:_LOOK]))
+    body = rows[count + rule :]
+    layout = replace(layout, below=rows_below(ends[-_LOOK:], body, taken.complete))
+    doubt = header_doubt(rows[0], body[: 4 * _LOOK]) if count == 1 and not rule else ""
+    return (replace(layout, header=0) if doubt else layout), doubt
+
+
+def _last_lines(taken: ByteSample, encoding: str, dialect: Dialect, width: int) -> list[list[str]]:
+    """The rows at the end of a file that is larger than its sample; none if others are cut otherwise."""
+    if not taken.blocks:
+        return []
+    _, _, text = decode(taken.blocks[-1][-_TAIL:], encoding).partition("\n")
+    rows = parse_lines(text, dialect)
+    return rows if sum(len(row) == width for row in rows) > _MOSTLY * len(rows) else []
+
+
+def _reading(rows: Sequence[list[str]], layout: Layout, encoding: str, complete: bool) -> str:
+    """How a file is read, where that is not the usual way, in words."""
+    said = []
+    if layout.above:
+        said.append(f"{_lines(layout.above)} above the table left out ({_quoted(rows[: layout.above])})")
+    if layout.header > 1:
+        said.append(f"a header of {layout.header} rows, joined")
+    if layout.comment:
+        said.append(f"lines that begin with {layout.comment} left out")
+    if layout.below:
+        shown = f" ({_quoted(rows[-layout.below :])})" if complete else ""
+        said.append(f"{_lines(layout.below)} below the table left out{shown}")
+    if not encoding.startswith("utf"):
+        said.append(f"encoding {encoding}, guessed")
+    return "; ".join(said)
+
+
+def _lines(count: int) -> str:
+    return "1 line" if count == 1 else f"{count:,} lines"
+
+
+def _quoted(rows: Sequence[list[str]]) -> str:
+    texts = [" ".join(filter(None, map(str.strip, row)))[:_CLIP] for row in rows]
+    filled = [repr(text) for text in texts if text]
+    return ", ".join(filled[:_SHOWN]) + (", .." if len(filled) > _SHOWN else "") if filled else "empty"
 
 
 def _usual(rows: list[list[str]]) -> list[int]:

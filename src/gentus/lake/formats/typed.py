@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from gentus.lake.base import Unreadable, log, table_from_rows
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     import duckdb
 
 _LOCK = threading.RLock()
+_AT_ONCE = 1024  # columns of one query
 WINDOWS = 8  # runs of rows that are taken of a large table
 _DEEPEST = 16  # lists in lists; of Parquet, DuckDB takes twice as long for each further level
 _QUOTED = re.compile(r"""\"(?:[^"]|"")*"|'(?:[^']|'')*'""")
@@ -87,18 +89,28 @@ def relation_table(
     if len(columns) > limits.columns:
         log.info("%s: %d columns were left out", name, len(columns) - limits.columns)
         columns, names = columns[: limits.columns], names[: limits.columns]
-    texts = ", ".join(_clipped(column, sql_type, limits.cell_chars) for column, sql_type in columns)
+    texts = [_clipped(column, sql_type, limits.cell_chars) for column, sql_type in columns]
     with session(limits) as duck:
-        rows = duck.execute(
-            f"SELECT {texts} FROM {relation} WHERE {chosen.where} LIMIT {limits.rows}"
-        ).fetchall()
+        rows = _fetch(duck, texts, f"{relation} WHERE {chosen.where} LIMIT {limits.rows}")
         head = Head(rows, chosen.complete and chosen.top is None)
         # Nested values can be large, and DuckDB makes the text of all rows at once.
         if chosen.top is not None and not any(_is_nested(sql_type) for _, sql_type in columns):
             # Not with LIMIT, which DuckDB applies to the values before they are clipped.
-            top = duck.execute(f"SELECT {texts} FROM {chosen.top}").fetchall()
+            top = _fetch(duck, texts, chosen.top)
             head = Head(top, chosen.complete) if top else head
-    return table_from_rows(name, names, rows, limits, head)
+    typed = {at for at, (_, sql_type) in enumerate(columns) if sql_type != "VARCHAR"}
+    return table_from_rows(name, names, rows, limits, head, typed)
+
+
+def _fetch(
+    duck: duckdb.DuckDBPyConnection, columns: Sequence[str], source: str
+) -> list[tuple[str | None, ...]]:
+    """Rows of some columns; of very many, some at a time: DuckDB needs memory for all columns of a query."""
+    parts = [
+        duck.execute(f"SELECT {', '.join(columns[begin : begin + _AT_ONCE])} FROM {source}").fetchall()
+        for begin in range(0, max(len(columns), 1), _AT_ONCE)
+    ]
+    return parts[0] if len(parts) == 1 else [tuple(chain(*row)) for row in zip(*parts, strict=True)]
 
 
 def windows(row_number: str, total: int, wanted: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
@@ -23,6 +24,7 @@ from gentus.lake.full.rows import AT_ONCE, FullTable, Piece, Tally, full_from_te
 from gentus.lake.location import Location
 from gentus.table import Limits
 
+_BLANK = re.compile(r"\s*")
 _LARGEST = 64 << 20  # characters of one record
 _NEAR = 16  # characters: an error this close to the end of the text may vanish with more of it
 
@@ -70,7 +72,7 @@ def _records(path: Location, sampled: JsonSample, tally: Tally) -> Iterator[Any]
     if sampled.complete:
         yield from records_of(sampled.text, complete=True)[0]
         return
-    text = _Text(stream_text(stream(path), sampled.head, tally.add_undecoded))
+    text = _Text(stream_text(stream(path), sampled.head, sampled.encoding, tally.add_undecoded))
     if sampled.lines:
         yield from _values(text, tally)
     else:
@@ -118,6 +120,15 @@ class _Text:
                 return self.held[self.at : self.at + 1]
             self.more()
 
+    def next_item(self) -> str:
+        """The next character that is no blank, without a step; empty at the end."""
+        while True:
+            found = _BLANK.match(self.held, self.at)
+            at = found.end() if found else self.at
+            if at < len(self.held) or self.ended:
+                return self.held[at : at + 1]
+            self.more()
+
     def value(self) -> Any:
         """Decode the value that begins here; raises `json.JSONDecodeError`."""
         while True:
@@ -149,7 +160,10 @@ def _items(text: _Text) -> Iterator[Any]:
         try:
             if not sign:
                 raise Unreadable(f"the JSON ends too early, after {count:,} records; copy the file again")
-            yield text.value()
+            value = text.value()
+            if text.next_item() not in (",", "]", ""):
+                raise Unreadable(f"it is not JSON after {count:,} records: a comma is missing")
+            yield value
         except json.JSONDecodeError as error:
             raise Unreadable(f"it is not JSON after {count:,} records: {error.msg}") from error
         count += 1

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gentus.lake.files import GZIP, ZSTD, opened, stream_raw, to_text
-from gentus.lake.formats.text import NO_DELIMITER, Dialect, TextSample
+from gentus.lake.formats.dialect import NO_DELIMITER, Dialect
+from gentus.lake.formats.text import TextSample
 from gentus.lake.formats.typed import file_literal, literal
 from gentus.lake.full.rows import Scan, Tally
 from gentus.lake.location import Location
@@ -21,10 +22,10 @@ if TYPE_CHECKING:
     import duckdb
 
 
-def strict_scan(path: Location, sampled: TextSample, headed: bool) -> Scan | None:
+def strict_scan(path: Location, sampled: TextSample) -> Scan | None:
     """A scan by DuckDB; None for text that it reads in another way than the sample was read."""
     dialect, width = sampled.dialect, len(sampled.header)
-    usual = sampled.encoding == "utf-8" and not sampled.rule and dialect.escape is None
+    usual = sampled.encoding == "utf-8" and sampled.layout.is_plain and dialect.escape is None
     if not isinstance(path, Path) or not usual or _is_packed(path):
         return None
     first = to_text(sampled.head)[0].partition("\n")[0]
@@ -37,7 +38,7 @@ def strict_scan(path: Location, sampled: TextSample, headed: bool) -> Scan | Non
     def scan(duck: duckdb.DuckDBPyConnection, positions: Sequence[int], tally: Tally) -> Iterator[str]:
         with opened(path):
             pass  # refuses what is no regular file
-        options = read_csv_options(dialect, [f"c{at}" for at in range(width)], headed)
+        options = read_csv_options(dialect, [f"c{at}" for at in range(width)], bool(sampled.layout.header))
         relation = f"read_csv({file_literal(str(path.resolve()))}, {options})"
         cells = [f"c{at}" for at in positions]
         yield f"(SELECT {', '.join([*cells, 'row_number() OVER () AS row'])} FROM {relation})"

@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from gentus.lake.base import Unreadable, clean_names
-from gentus.table import Limits
+from gentus.table import Limits, Rows
 
 if TYPE_CHECKING:
     import duckdb
@@ -32,10 +33,15 @@ class Tally:
     rows: int = 0
     beyond: int = 0  # cells to the right of the last column, or under keys that no sampled record has
     rejected: int = 0  # records that are no JSON, or that have no columns
+    comments: int = 0  # lines that are comments
     stray_quotes: int = 0  # quotes that never close: their row is read as if quotes were ordinary characters
     blanks: int = 0  # rows with blanks before a quote: blanks that their cells begin with are left out
     undecoded: int = 0  # bytes that are invalid in the encoding of the file
     binary: int = 0  # cells that are no text
+
+    def add_comment(self) -> None:
+        """Count a line."""
+        self.comments += 1
 
     def add_undecoded(self, some: int) -> None:
         """Count bytes."""
@@ -59,7 +65,9 @@ class FullTable:
     strict: FullTable | None = field(default=None, repr=False)
     is_plain: Callable[[], bool] = field(default=lambda: True, repr=False)  # whether `strict` can be trusted
     doubt: str = ""  # why its header looks like data; empty: it does not
+    reading: str = ""  # what is not usual in how it is read; empty: nothing
     delimiter: str | None = None  # of delimited text, where a missing value is an empty cell
+    first: Rows = field(default=(), repr=False)  # the first rows, if they were read already
 
     positions: dict[str, int] = field(init=False, repr=False)  # of the columns, by name
 
@@ -125,6 +133,12 @@ def streamed(
         finally:
             with suppress(Exception):  # a connection that has failed, or was stopped, may refuse
                 duck.unregister(name)
+
+
+def whole_numbers(numbers: NDArray[np.integer[Any]]) -> pa.Array:
+    """Numbers as Arrow has them; `pa.array` would import pandas, where that is installed."""
+    kind = pa.from_numpy_dtype(numbers.dtype)
+    return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(numbers)])
 
 
 def text_array(cells: Sequence[str | None]) -> pa.Array:

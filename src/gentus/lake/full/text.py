@@ -12,10 +12,12 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, islice
+from itertools import islice
 
 from gentus.lake.files import stream, stream_text
-from gentus.lake.formats.text import Dialect, csv_rows, is_rule, sample_text
+from gentus.lake.formats.dialect import Dialect, csv_rows
+from gentus.lake.formats.layout import table_rows
+from gentus.lake.formats.text import sample_text
 from gentus.lake.full.read_csv import is_plain, strict_scan
 from gentus.lake.full.rows import AT_ONCE, FullTable, Piece, Tally, full_from_text, text_array
 from gentus.lake.location import Location
@@ -30,8 +32,10 @@ def full_text(path: Location, limits: Limits, prose: bool = False, header: Heade
     width = len(sampled.header)
 
     def rows(positions: Sequence[int], tally: Tally) -> Iterator[Piece]:
-        lines = _lines(stream_text(stream(path), sampled.head, tally.add_undecoded))
-        found = _body(_rows(lines, sampled.dialect, tally), width, header != "no")
+        lines = _lines(stream_text(stream(path), sampled.head, sampled.encoding, tally.add_undecoded))
+        found = table_rows(_rows(lines, sampled.dialect, tally), sampled.layout, tally.add_comment)
+        if width > 1:  # lines of nothing but blanks are no rows
+            found = (row for row in found if len(row) > 1 or row[0].strip())
         while some := list(islice(found, AT_ONCE)):
             if any(len(row) != width for row in some):
                 some = [_fitted(row, width, tally) for row in some]
@@ -39,8 +43,10 @@ def full_text(path: Location, limits: Limits, prose: bool = False, header: Heade
             yield len(some), [text_array(columns[at]) for at in positions]
 
     full = full_from_text(sampled.header, rows, limits)
-    full = replace(full, doubt=sampled.doubt, delimiter=sampled.dialect.delimiter)
-    scan = strict_scan(path, sampled, header != "no")
+    first = sampled.top.rows
+    full = replace(full, delimiter=sampled.dialect.delimiter, first=first)
+    full = replace(full, doubt=sampled.doubt, reading=sampled.reading)
+    scan = strict_scan(path, sampled)
     strict = None if scan is None else replace(full, scan=scan, is_plain=lambda: is_plain(path))
     return replace(full, strict=strict)
 
@@ -130,18 +136,6 @@ def _open_at_end(lines: list[str], dialect: Dialect) -> bool:
     except csv.Error as error:
         return "end of data" in str(error)
     return False
-
-
-def _body(rows: Iterator[list[str]], width: int, headed: bool) -> Iterator[list[str]]:
-    """Leave out the header if there is one, the rule under it, and lines of nothing but blanks."""
-    first: list[list[str]] = []
-    if headed:
-        next(rows, None)
-        below = next(rows, None)
-        first = [] if below is None or (is_rule(below) and any(map(str.strip, below))) else [below]
-    for row in chain(first, rows):
-        if len(row) > 1 or width == 1 or row[0].strip():
-            yield row
 
 
 def _fitted(row: list[str], width: int, tally: Tally) -> list[str]:

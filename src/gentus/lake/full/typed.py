@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from dataclasses import replace
 from itertools import count, islice
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from gentus.lake.base import Unreadable, clean_names, failure_reason
-from gentus.lake.files import SQLITE, magic, opened
+from gentus.lake.files import SQLITE, magic
+from gentus.lake.files import opened as opened_file
 from gentus.lake.formats.arrow import is_file
+from gentus.lake.formats.arrow_mend import as_text, known_table, unknown_types, validated
 from gentus.lake.formats.database import (
     duckdb_tables,
     open_sqlite,
@@ -24,6 +27,7 @@ from gentus.lake.formats.excel import sheet_rows
 from gentus.lake.formats.parquet import ROW_NUMBER, parquet_literal
 from gentus.lake.formats.postgres import connect, relation_of, split_url, text_of_column
 from gentus.lake.formats.typed import check_depth, quoted
+from gentus.lake.frames import Frame, arrow_of
 from gentus.lake.full.rows import AT_ONCE, FullTable, Piece, Tally, full_from_text, streamed, text_array
 from gentus.lake.location import Location, Remote
 from gentus.lake.reader import open_lakehouse
@@ -32,6 +36,7 @@ from gentus.table import Limits
 
 if TYPE_CHECKING:
     import duckdb
+    import pyarrow.parquet as pq
 
 _NUMBERS = count()
 
@@ -53,7 +58,33 @@ def full_parquet(path: Location, duck: duckdb.DuckDBPyConnection, limits: Limits
         with opened(duck) as relation:
             yield _selected(relation, [name for name, _ in columns], positions, f"{ROW_NUMBER} + 1")
 
-    return _typed(columns, [name for name, _ in columns], scan, limits)
+    @contextmanager
+    def mending(duck: duckdb.DuckDBPyConnection, positions: Sequence[int], tally: Tally) -> Iterator[str]:
+        """The same by pyarrow, where a byte is invalid UTF-8: DuckDB refuses the file."""
+        import pyarrow.parquet as pq
+
+        with opened_file(path, full=True) as file:
+            parquet = pq.ParquetFile(pa.PythonFile(file, mode="r"))
+            schema = pa.schema(
+                [
+                    *(parquet.schema_arrow.field(at).with_name(f"c{at}") for at in positions),
+                    ("row", pa.int64()),
+                ]
+            )
+            with streamed(duck, schema, _parquet_pieces(parquet, positions, tally), tally) as relation:
+                casts = [f"CAST(c{at} AS {columns[at][1]}) AS c{at}" for at in positions]
+                yield f"(SELECT {', '.join([*casts, 'row'])} FROM {relation})"
+
+    names = [name for name, _ in columns]
+    strict = _typed(columns, names, scan, limits)
+    return replace(strict, scan=mending, strict=strict)
+
+
+def _parquet_pieces(parquet: pq.ParquetFile, positions: Sequence[int], tally: Tally) -> Iterator[Piece]:
+    names = [parquet.schema_arrow.names[at] for at in positions]
+    for batch in parquet.iter_batches(AT_ONCE, columns=names, use_threads=False):
+        found = validated(batch.select(names), tally.add_undecoded)
+        yield found.num_rows, found.columns
 
 
 def full_database(path: Location, part: str, duck: duckdb.DuckDBPyConnection, limits: Limits) -> FullTable:
@@ -161,7 +192,7 @@ def full_arrow(path: Location, duck: duckdb.DuckDBPyConnection, limits: Limits) 
     """An Arrow IPC (Feather) file or stream."""
     with _mapped(path) as mapped:
         schema, _ = _opened(mapped)
-    return _full_batches(schema, lambda positions: _arrow_pieces(path, positions), duck, limits)
+    return _full_batches(schema, lambda *given: _arrow_pieces(path, *given), duck, limits)
 
 
 def full_lakehouse(
@@ -170,7 +201,7 @@ def full_lakehouse(
     """A Delta or Iceberg table."""
     table = open_lakehouse(path, known, limits)
 
-    def pieces(positions: Sequence[int]) -> Iterator[Piece]:
+    def pieces(positions: Sequence[int], tally: Tally) -> Iterator[Piece]:
         for batch in table.all_rows([table.schema.names[at] for at in positions]):
             yield batch.num_rows, batch.columns
 
@@ -179,25 +210,32 @@ def full_lakehouse(
 
 def _full_batches(
     schema: pa.Schema,
-    pieces: Callable[[Sequence[int]], Iterator[Piece]],
+    pieces: Callable[[Sequence[int], Tally], Iterator[Piece]],
     duck: duckdb.DuckDBPyConnection,
     limits: Limits,
 ) -> FullTable:
-    numbered = pa.schema([field.with_name(f"c{at}") for at, field in enumerate(schema)])
+    texts = unknown_types(duck, schema)
+    types = [pa.string() if at in texts else field.type for at, field in enumerate(schema)]
+    numbered = pa.schema([(f"c{at}", one) for at, one in enumerate(types)])
     columns = _described_arrow(duck, numbered)
+
+    def known(positions: Sequence[int], tally: Tally) -> Iterator[Piece]:
+        for rows, arrays in pieces(positions, tally):
+            found = zip(positions, arrays, strict=True)
+            yield rows, [as_text(array) if at in texts else array for at, array in found]
 
     def scan(
         duck: duckdb.DuckDBPyConnection, positions: Sequence[int], tally: Tally
     ) -> AbstractContextManager[str]:
         wanted = pa.schema([*(numbered.field(at) for at in positions), ("row", pa.int64())])
-        return streamed(duck, wanted, pieces(positions), tally)
+        return streamed(duck, wanted, known(positions, tally), tally)
 
     return _typed(columns, schema.names, scan, limits)
 
 
 @contextmanager
 def _mapped(path: Location) -> Iterator[pa.NativeFile]:
-    with opened(path, full=True) as file:  # refuses what is no regular file
+    with opened_file(path, full=True) as file:  # refuses what is no regular file
         remote = isinstance(path, Remote)
         with pa.PythonFile(file, mode="r") if remote else pa.memory_map(str(path)) as mapped:
             yield mapped
@@ -211,20 +249,20 @@ def _opened(mapped: pa.NativeFile) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]
     return file.schema, (file.get_batch(number) for number in range(file.num_record_batches))
 
 
-def _arrow_pieces(path: Location, positions: Sequence[int]) -> Iterator[Piece]:
+def _arrow_pieces(path: Location, positions: Sequence[int], tally: Tally) -> Iterator[Piece]:
     with _mapped(path) as mapped:
-        for batch in _opened(mapped)[1]:
-            batch.validate(full=True)  # following a damaged offset would crash the process
+        for read in _opened(mapped)[1]:
+            batch = validated(read, tally.add_undecoded)
             for begin in range(0, batch.num_rows, 8 * AT_ONCE):
                 some = batch.slice(begin, 8 * AT_ONCE)
                 yield some.num_rows, [some.column(at) for at in positions]
 
 
-def full_frame(obj: Any, duck: duckdb.DuckDBPyConnection, limits: Limits) -> FullTable:
-    """A polars, pandas or pyarrow table, or any object with an Arrow protocol."""
+def full_frame(frame: Frame, duck: duckdb.DuckDBPyConnection, limits: Limits) -> FullTable:
+    """A data frame."""
+    data = arrow_of(frame)
     try:
-        data = _arrow_of(obj)
-        plain = data.rename_columns([f"c{at}" for at in range(data.num_columns)])
+        plain = known_table(duck, data.rename_columns([f"c{at}" for at in range(data.num_columns)]))
         columns = _described_arrow(duck, plain.schema)
     except Exception as error:
         raise Unreadable(failure_reason(error)) from error
@@ -240,27 +278,6 @@ def full_frame(obj: Any, duck: duckdb.DuckDBPyConnection, limits: Limits) -> Ful
                 duck.unregister(name)
 
     return _typed(columns, data.column_names, scan, limits)
-
-
-def _arrow_of(obj: Any) -> pa.Table:
-    if isinstance(obj, pa.Table):
-        return obj
-    if hasattr(obj, "iloc"):  # pandas
-        names = [str(column) for column in obj.columns]
-        try:
-            plain = obj.set_axis(range(len(names)), axis=1)
-            return pa.Table.from_pandas(plain, preserve_index=False).rename_columns(names)
-        except (pa.ArrowException, ValueError, TypeError):  # columns of mixed types
-            columns = (obj.iloc[:, at] for at in range(len(names)))
-            texts = [[None if cell is None else str(cell) for cell in column] for column in columns]
-            return pa.Table.from_arrays([pa.array(cells, pa.string()) for cells in texts], names)
-    if hasattr(obj, "__arrow_c_stream__"):
-        return pa.RecordBatchReader.from_stream(obj).read_all()
-    if hasattr(obj, "__dataframe__"):
-        from pyarrow.interchange import from_dataframe
-
-        return from_dataframe(obj)
-    raise Unreadable(f"a {type(obj).__name__} is no table; give a polars, pandas or pyarrow one")
 
 
 # --- what they share -----------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 
+from gentus.extras import install
 from gentus.lake.base import Unreadable, failure_reason
 from gentus.lake.location import Remote, State
 from gentus.lake.remote.retry import TRIES, transient, with_retries
@@ -55,7 +56,7 @@ def filesystem(location: Remote) -> tuple[Any, str]:
         store, path = url_to_fs(location.url, **options)
     except ImportError as error:
         package = _PACKAGES.get(location.scheme)
-        what = f"pip install {package}" if package else scrubbed(str(error))
+        what = install(package) if package else scrubbed(str(error))
         raise Unreadable(
             f"reading {location.scheme}:// needs a package that is not installed: {what}"
         ) from error

@@ -18,7 +18,16 @@ from gentus.lake.base import Skipped, Source, Unreadable, failure_reason
 from gentus.lake.formats.detect import Format, format_of
 from gentus.lake.location import Remote
 from gentus.lake.reader import read
-from gentus.lake.sandbox.process import Begin, bounded_memory, leave_signals_to_parent, portable, start, stop
+from gentus.lake.sandbox.process import (
+    Begin,
+    bounded_memory,
+    death_reason,
+    leave_signals_to_parent,
+    portable,
+    silence,
+    start,
+    stop,
+)
 from gentus.table import Limits, Table
 
 R = TypeVar("R")
@@ -256,8 +265,7 @@ class _Pool(Generic[R]):
             self.workers.remove(worker)
             raise RuntimeError(f"reading processes could not be started (exit code {code})")
         alone = bool(worker.waiting) and len(worker.waiting[0]) == 1
-        reason = f"the process reading it died (exit code {code}), perhaps out of memory; split the file"
-        self._requeue(worker, reason if alone else None)
+        self._requeue(worker, death_reason(code) if alone else None)
 
     def _requeue(self, worker: _Worker, reason: str | None) -> None:
         """Give the batches of an ended worker to others; the file that ended it is skipped.
@@ -285,6 +293,7 @@ def serve(connection: Connection, progress: Any, work: Work[Any], limits: Limits
     `progress` is shared with the parent: how many steps were begun, and the number of the last in its batch.
     """
     leave_signals_to_parent()
+    silence()
     waiting: SimpleQueue[list[Source] | None] = SimpleQueue()
 
     def receive() -> None:

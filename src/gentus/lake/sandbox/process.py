@@ -12,11 +12,11 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from gentus.lake.base import Unreadable
 from gentus.table import Limits
@@ -39,7 +39,7 @@ def start(process: BaseProcess) -> None:
     script that calls `gentus.build` without `if __name__ == "__main__":` would build again in every process.
     """
     main = sys.modules["__main__"]
-    with _ONE_AT_A_TIME:
+    with _ONE_AT_A_TIME, _ctrl_c_later():
         spec, file = main.__spec__, main.__dict__.pop("__file__", None)
         main.__spec__ = None
         try:
@@ -50,6 +50,33 @@ def start(process: BaseProcess) -> None:
                 main.__file__ = file
 
 
+@contextmanager
+def _ctrl_c_later() -> Iterator[None]:
+    """Keep Ctrl-C, which reaches all processes, from one that is being started, and from starting it half.
+
+    The new process inherits that the signal is blocked: while it imports, it would print a traceback. Another
+    thread of this one may still receive it, so that Python's handler has to wait, too.
+    """
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    from multiprocessing.resource_tracker import ensure_running
+
+    ensure_running()  # else starting a process starts it, and unblocks the signal
+    received: list[int] = []
+    ours = threading.current_thread() is threading.main_thread() and callable(signal.getsignal(signal.SIGINT))
+    handler = signal.signal(signal.SIGINT, lambda number, _: received.append(number)) if ours else None
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if ours:
+            signal.signal(signal.SIGINT, handler)
+        if received:
+            signal.raise_signal(signal.SIGINT)
+
+
 def stop(process: BaseProcess) -> None:
     """End a process, however busy it is."""
     process.terminate()
@@ -58,38 +85,86 @@ def stop(process: BaseProcess) -> None:
     process.join()
 
 
+class SandboxDiedError(Unreadable):
+    """The end of a process that was to read a table."""
+
+    def __init__(self, code: int | None) -> None:
+        super().__init__(death_reason(code))
+        self.args = (code,)  # what another process needs to unpickle it
+
+
 class SandboxProcess:
     """A process for calls, one at a time. It is started with the first one, and again after a crash."""
 
-    def __init__(self, limits: Limits | None = None) -> None:
-        self._limits = limits or Limits()
+    def __init__(self, limits: Limits | None = None, bounded: bool = True) -> None:
+        self._limits, self._bounded = limits or Limits(), bounded
         self._process: BaseProcess | None = None
         self._connection: Connection | None = None
+        self._ready = False
+        self.interrupted = False  # since it was last started
 
-    def __call__(self, function: Callable[..., R], *arguments: object) -> R:
-        """Call a picklable function there. Raises what it raises, or `Unreadable`."""
-        if self._process is not None and not self._process.is_alive():  # the system may have ended it
-            self.close()
-        connection = self._connection or self._start()
-        connection.send((function, arguments))
-        if not connection.poll(self._limits.seconds):
-            self.close()
-            raise Unreadable(f"it took longer than {self._limits.seconds:g} s to open; leave it out")
+    def __call__(self, function: Callable[..., R], *arguments: object, seconds: float | None = None) -> R:
+        """Call a picklable function there, in this folder and environment.
+
+        Raises what it raises, or `Unreadable`: also if it takes longer than the limit, or than `seconds`.
+        """
+        connection = self._send(function, arguments, False)
+        seconds = seconds or self._limits.seconds
         try:
+            if not connection.poll(seconds):
+                self.close()
+                raise Unreadable(f"it took longer than {seconds:g} s to open; leave it out")
             good, result = connection.recv()
         except (EOFError, ConnectionResetError) as error:
-            code = self.close()
-            reason = f"the process opening it died (exit code {code}): it is damaged; write it again"
-            raise Unreadable(reason) from error
+            raise SandboxDiedError(self.close()) from error
+        except KeyboardInterrupt:  # its answer would be taken for that of the next call
+            self.close()
+            raise
         if not good:
             raise result
         answer: R = result
         return answer
 
+    def events(self, function: Callable[..., R], *arguments: object) -> Generator[Any, None, R]:
+        """Call a function there that takes as long as it takes, and yield what it emits meanwhile.
+
+        Its last argument is what it emits with. If the generator is closed before its end, so is the process.
+        """
+        connection = self._send(function, arguments, True)
+        good: bool | None = None
+        result: Any = None
+        try:
+            while good is None:
+                if result is not None:
+                    yield result
+                good, result = connection.recv()
+        except (EOFError, ConnectionResetError) as error:
+            raise SandboxDiedError(self.close()) from error
+        except BaseException:
+            self.close()
+            raise
+        if not good:
+            raise result
+        answer: R = result
+        return answer
+
+    def interrupt(self) -> None:
+        """End the process from another thread; who waits for its answer learns that it died."""
+        if self._process is not None:
+            self.interrupted = True
+            self._process.terminate()
+
+    def _send(self, function: Callable[..., R], arguments: tuple[object, ...], emits: bool) -> Connection:
+        if self._process is not None and not self._process.is_alive():  # the system may have ended it
+            self.close()
+        connection = self._started()
+        connection.send((_folder(), dict(os.environ), function, arguments, emits))
+        return connection
+
     def close(self) -> int | None:
         """End the process; returns its exit code."""
         process, connection = self._process, self._connection
-        self._process = self._connection = None
+        self._process, self._connection, self._ready = None, None, False
         if process is None or connection is None:
             return None
         connection.close()
@@ -97,20 +172,46 @@ class SandboxProcess:
         stop(process)
         return process.exitcode
 
-    def _start(self) -> Connection:
+    def begin(self) -> None:
+        """Start the process, without waiting until it is ready."""
+        if self._process is not None:
+            return
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
-        process = context.Process(target=_serve, args=(theirs, self._limits), daemon=True)
+        process = context.Process(
+            target=_serve, args=(theirs, self._limits if self._bounded else None), daemon=True
+        )
         start(process)
         theirs.close()
-        self._process, self._connection = process, ours
-        try:
-            ours.recv()  # ready
-        except EOFError as error:
-            raise RuntimeError(
-                f"a process to open files could not be started (exit code {self.close()})"
-            ) from error
-        return ours
+        self._process, self._connection, self.interrupted = process, ours, False
+
+    def _started(self) -> Connection:
+        self.begin()
+        assert self._connection is not None
+        if not self._ready:
+            try:
+                self._connection.recv()
+            except EOFError as error:
+                raise RuntimeError(
+                    f"a process to open files could not be started (exit code {self.close()})"
+                ) from error
+            self._ready = True
+        return self._connection
+
+
+def death_reason(code: int | None) -> str:
+    """What to tell of a file whose reader died, by its exit code."""
+    died = f"the process opening it died (exit code {code})"
+    if code == -9:  # no parser does that; systems that have no memory left do
+        return f"{died}: it was killed, perhaps for want of memory; split the file"
+    return f"{died}: it is damaged, or its parser fails on it; write it again, or save it as CSV"
+
+
+def _folder() -> str | None:
+    """The working folder; None if it was deleted."""
+    with suppress(OSError):
+        return os.getcwd()
+    return None
 
 
 @contextmanager
@@ -131,18 +232,52 @@ def sandbox_process() -> Iterator[SandboxProcess]:
 # --- in the child --------------------------------------------------------------------------------------
 
 
-def _serve(connection: Connection, limits: Limits) -> None:
+def _serve(connection: Connection, limits: Limits | None) -> None:
     leave_signals_to_parent()
+    silence(stdout=limits is not None)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+    one_at_a_time = threading.Lock()
+
+    def emit(event: object) -> None:
+        with one_at_a_time:
+            connection.send((None, event))
+
     with suppress(EOFError, BrokenPipeError, ConnectionResetError), bounded_memory(limits):
         connection.send(None)
         while True:
-            function, arguments = connection.recv()
+            folder, environment, function, arguments, emits = connection.recv()
             answer: tuple[bool, object]
             try:
-                answer = True, function(*arguments)
+                _follow(folder, environment)
+                answer = True, function(*arguments, emit) if emits else function(*arguments)
             except Exception as error:
                 answer = False, portable(error)
             connection.send(answer)
+
+
+def _end_with_parent() -> None:
+    """End at once when the parent has: nobody waits for the result, and a file must not appear later."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def silence(stdout: bool = True) -> None:
+    """Discard what native code prints: stdout is for the data of the parent, and errors are sent to it."""
+    with open(os.devnull, "w") as nowhere:
+        for descriptor in (1, 2) if stdout else (2,):
+            os.dup2(nowhere.fileno(), descriptor)
+
+
+def _follow(folder: str | None, environment: dict[str, str]) -> None:
+    """Take the working folder and the environment of the parent, which may have changed since the start."""
+    if folder is not None:
+        os.chdir(folder)
+    if environment != dict(os.environ):
+        os.environ.clear()
+        os.environ.update(environment)
 
 
 def leave_signals_to_parent() -> None:
@@ -158,13 +293,13 @@ def _end(*_: object) -> None:
 
 
 @contextmanager
-def bounded_memory(limits: Limits) -> Iterator[None]:
+def bounded_memory(limits: Limits | None) -> Iterator[None]:
     """Limit the memory that this process may allocate from now on, in native code too.
 
     On Linux only: other systems have no such limit, or do not count mapped memory. Files that are mapped to
     be read do not count.
     """
-    if not sys.platform.startswith("linux"):
+    if limits is None or not sys.platform.startswith("linux"):
         yield
         return
     import resource
@@ -196,11 +331,16 @@ def bounded_time(limits: Limits) -> Iterator[Begin]:
 
 
 def portable(error: Exception) -> Exception:
-    """An error that can be pickled: made again from its arguments, or as text."""
-    error_type = type(error)
-    with suppress(Exception):
-        if "<locals>" not in error_type.__qualname__ and all(
-            isinstance(part, str | int) for part in error.args
-        ):
-            return error_type(*error.args)
-    return RuntimeError(f"{error_type.__name__}: {error}")
+    """An error that can be pickled: made again from its arguments, as one of a base class, or as text."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return type(error)(error.errno, error.strerror, *([str(error.filename)] if error.filename else []))
+    if all(isinstance(part, str | int | None) for part in error.args):
+        for kind in type(error).__mro__:
+            with suppress(Exception):
+                if (
+                    "<locals>" not in kind.__qualname__
+                    and issubclass(kind, Exception)
+                    and kind is not Exception
+                ):
+                    return kind(*error.args)
+    return RuntimeError(f"{type(error).__name__}: {error}")

@@ -11,6 +11,8 @@ start({
   "/": () => search,
   "/tables": () => import("./tables.js"),
   "/table": () => import("./table.js"),
+  "/groups": () => import("./groups.js"),
+  "/group": () => import("./group.js"),
   "/map": () => import("./map.js"),
   "/tree": () => import("./tree.js"),
 });

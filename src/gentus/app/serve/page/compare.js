@@ -7,7 +7,7 @@ import { preview } from "./lake.js";
 import { rowsOf } from "./picker.js";
 import { address } from "./route.js";
 import { leftOver, pairing } from "./session.js";
-import { badge, copyOf, likely, matched, sentence, spoken } from "./verdict.js";
+import { badge, copyOf, matched, reason, scored, sentence } from "./verdict.js";
 
 const ROWS = 5; // of each table
 
@@ -48,8 +48,8 @@ function verdict(session, hit) {
   return h(
     "div",
     { class: "verdict" },
-    h("p", {}, badge(hit), h("span", {}, matched(hit)), likely(hit)),
-    hit.fit === "full" ? null : h("p", { class: "said" }, spoken(sentence(hit.why))),
+    h("p", {}, badge(hit), h("span", {}, matched(hit)), scored(hit)),
+    reason(hit),
     copy ? h("p", { class: "said copy" }, sentence(copy)) : null,
   );
 }

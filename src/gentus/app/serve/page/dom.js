@@ -35,7 +35,7 @@ const whole = new Intl.NumberFormat("en");
 export const count = (number) => whole.format(number);
 
 /** "1 row", "12 rows". */
-export const some = (number, noun) => `${count(number)} ${noun}${number === 1 ? "" : "s"}`;
+export const some = (number, noun, nouns = `${noun}s`) => `${count(number)} ${number === 1 ? noun : nouns}`;
 
 /** A size for people. */
 export function bytes(number) {
@@ -82,7 +82,8 @@ const ICONS = {
   plus: "M12 5v14M5 12h14",
   minus: "M5 12h14",
   fit: "M4.500 9V4.500H9M15 4.500h4.500V9M19.500 15v4.500H15M9 19.500H4.500V15",
-  dice: "M5 5h14v14H5zM9 9h.01M15 15h.01M12 12h.01",
+  paste: "M8 4.500H5v17h14v-17h-3M8.500 3h7v3.500h-7zM8.500 11.500h7M8.500 15.500h7",
+  dice: "M4.500 4.500h15v15h-15zM8.500 8.300v.4M15.500 15.300v.4M12 11.800v.4M8.500 15.300v.4M15.500 8.300v.4",
 };
 
 /** An icon beside a word of the same meaning. */

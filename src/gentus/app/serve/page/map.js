@@ -1,30 +1,31 @@
-// The map of the lake: every table is a point, similar ones close together, coloured by their first code.
+// The map of the lake: every table is a point, similar ones close together, coloured by their family.
 
 import { get } from "./api.js";
 import { announce, count, failure, h, icon, some, tableName, waiting } from "./dom.js";
+import { CHOSEN, COLOURED, slotOf, swatch, whileMade } from "./families.js";
 import { preview } from "./lake.js";
+import { legend } from "./legend.js";
 import { Plot } from "./plot.js";
 import { pointing } from "./pointing.js";
 import { address, go, title } from "./route.js";
 import { lastHits } from "./search.js";
 
-const FAMILIES = 12; // in the legend
 const COLUMNS = 6; // of the table under the pointer
 const MATCHES = 8; // names listed
 const PAUSE = 120; // ms over a point before its columns are requested
 
-let known = null; // the response, requested once
 let cleanup = () => {};
 
 export const view = {
   name: "map",
-  async open(main) {
+  async open(main, parameters) {
+    cleanup();
     title("Map");
     const frame = h("div", { class: "map" }, h("h1", { class: "unseen" }, "Map of the lake"), waiting(1));
     main.replaceChildren(frame);
     try {
-      known ??= await get("/api/map");
-      if (frame.isConnected) cleanup = draw(frame, known);
+      const answer = await get("/api/map");
+      if (frame.isConnected) cleanup = draw(frame, answer, parameters.get("table"));
     } catch (error) {
       frame.replaceChildren(failure(error));
     }
@@ -36,11 +37,11 @@ export const view = {
   },
 };
 
-function draw(frame, { points, names }) {
+function draw(frame, { points, names, state }, wanted) {
   const canvas = h("canvas", {
     tabindex: "0",
     role: "application",
-    "aria-label": `Map of ${count(names.length)} tables. Arrow keys move it, plus and minus zoom, 0 shows all of it, Enter searches with the table nearest to the centre. The same tables are listed under Tables and Tree.`,
+    "aria-label": `Map of ${count(names.length)} tables. Arrow keys move it, plus and minus zoom, 0 shows all of it, Enter searches with the table nearest to the centre. The same tables are listed under Tables and Families.`,
   });
   const tip = h("div", { class: "tip", hidden: true });
   const cross = h("div", { class: "cross", "aria-hidden": "true" });
@@ -49,16 +50,37 @@ function draw(frame, { points, names }) {
   for (const name of lastHits()) if (place.has(name)) plot.marked.add(place.get(name));
   const found = plot.marked.size;
 
+  // --- colours, which follow the families and the scheme ------------------------------------------------
+
   const style = getComputedStyle(document.documentElement);
   const dark = matchMedia("(prefers-color-scheme: dark)");
-  const families = h("ul", { class: "families" });
   const colours = () => {
-    plot.dark = dark.matches;
+    plot.palette = Array.from({ length: CHOSEN + 1 }, (_, slot) =>
+      style.getPropertyValue(`--family-${slot}`).trim(),
+    );
     plot.ink = style.getPropertyValue("--ink").trim();
-    families.replaceChildren(...legend(plot));
     plot.changed();
   };
   dark.addEventListener("change", colours);
+  const families = h("div", {});
+  const largest = new Map(); // id -> family
+  const end = whileMade(
+    () => get("/api/groups", { limit: COLOURED }),
+    async (answer) => {
+      if (state === "computing" && answer.state === "ready") {
+        const map = await get("/api/map");
+        if (map.names.length !== names.length)
+          return view.open(frame.parentElement, new URLSearchParams(location.search)); // tables came or went
+        plot.sort(map.points);
+      }
+      state = answer.state;
+      for (const group of answer.groups) largest.set(group.id, group);
+      const chosen = place.has(wanted) ? (await get("/api/group", { table: wanted, limit: 1 })).group : null;
+      families.replaceChildren(legend(plot, answer, chosen));
+      plot.changed();
+    },
+    (error) => families.replaceChildren(failure(error)),
+  );
 
   // --- a table under the pointer ---------------------------------------------------------------------
 
@@ -80,9 +102,10 @@ function draw(frame, { points, names }) {
     canvas.classList.toggle("pointing", at >= 0);
     if (at < 0) return;
     const cells = h("dl", {});
+    const family = h("small", {}, named(largest.get(plot.families[at]), plot.families[at]));
     tip.replaceChildren(
       tableName(names[at]),
-      h("small", {}, `first code ${plot.codes[at]}`),
+      family,
       cells,
       stays
         ? h(
@@ -99,6 +122,7 @@ function draw(frame, { points, names }) {
       try {
         const table = await preview({ table: names[at] }, 3);
         if (plot.hovered !== at) return;
+        if (table.group) family.replaceChildren(...named(table.group, table.group.id));
         cells.replaceChildren(
           ...table.columns
             .slice(0, COLUMNS)
@@ -199,13 +223,12 @@ function draw(frame, { points, names }) {
             ` ${some(found, "table")} of your last search`,
           )
         : null,
-      h("h2", {}, "By first code"),
+      h("h2", {}, "Families"),
       families,
       h(
         "p",
         { class: "soft hint" },
-        "Points close together are similar tables. Click one to search with it. ",
-        h("a", { href: "/map.json" }, "JSON"),
+        "Points close together are similar tables. Click one to search with it.",
       ),
     ),
   );
@@ -215,57 +238,10 @@ function draw(frame, { points, names }) {
   return () => {
     watch.disconnect();
     dark.removeEventListener("change", colours);
+    end();
     clearTimeout(timer);
   };
 }
 
-function legend(plot) {
-  const most = plot.groups[0]?.members.length ?? 1;
-  const items = plot.groups.slice(0, FAMILIES).map((group) => {
-    const { code, members } = group;
-    const swatch = h("i", {});
-    swatch.style.background = plot.colour(group);
-    const share = h("span", { class: "share" }, h("span", {}));
-    share.firstChild.style.width = `${(100 * members.length) / most}%`;
-    share.firstChild.style.background = plot.colour(group);
-    let pinned = false;
-    const light = (on) => {
-      plot.only = on || pinned ? code : null;
-      plot.changed();
-    };
-    const button = h(
-      "button",
-      {
-        type: "button",
-        "aria-pressed": "false",
-        onmouseenter: () => light(true),
-        onmouseleave: () => light(false),
-        onclick: () => {
-          pinned = !pinned;
-          for (const other of button.closest("ul").querySelectorAll("[aria-pressed=true]"))
-            if (other !== button) other.click();
-          button.setAttribute("aria-pressed", String(pinned));
-          light(pinned);
-        },
-      },
-      swatch,
-      h("span", {}, h("span", { class: "unseen" }, "code "), String(code)),
-      share,
-      h("span", { class: "soft" }, count(members.length)),
-    );
-    return h("li", {}, button);
-  });
-  const rest = plot.groups.slice(FAMILIES);
-  if (rest.length)
-    items.push(
-      h(
-        "li",
-        { class: "soft" },
-        `${some(rest.length, "other code")}, ${some(
-          rest.reduce((sum, one) => sum + one.members.length, 0),
-          "table",
-        )}`,
-      ),
-    );
-  return items;
-}
+/** The family of a table, as far as it is known. */
+const named = (group, id) => (id === 0 ? ["in no family"] : [swatch(slotOf(id)), group?.name ?? "…"]);

@@ -1,16 +1,19 @@
-// The start of a search: drop, choose or paste a file, or pick a table from the lake.
+// The start of a search: drop, choose or paste a table, or pick one from the lake.
 
 import { get } from "./api.js";
 import { announce, bytes, count, failure, h, icon, some, tableName } from "./dom.js";
+import { examples } from "./examples.js";
 import { index } from "./lake.js";
+import { clipboardText, PASTE_KEYS, pastedFile } from "./paste.js";
 import { address, go } from "./route.js";
 
 const ACCEPTED =
-  ".csv,.tsv,.txt,.tab,.psv,.parquet,.pq,.json,.jsonl,.ndjson,.arrow,.feather,.ipc,.xlsx,.gz,.zst";
+  ".csv,.tsv,.txt,.tab,.psv,.parquet,.pq,.json,.jsonl,.ndjson,.arrow,.feather,.ipc,.xlsx,.xlsm,.xlsb,.xls,.ods,.gz,.zst";
+const KINDS = ["CSV", "TSV", "Excel", "Parquet", "JSON", "Arrow"];
 const SHOWN = 8; // tables that are suggested
 let takeFile = () => {};
 
-/** Listen for files that are dropped or pasted anywhere on the page. */
+/** Listen for files that are dropped, and for rows that are pasted, anywhere on the page. */
 export function listen(take) {
   takeFile = take;
   let depth = 0; // how many elements the dragged file is over
@@ -37,14 +40,24 @@ export function listen(take) {
     if (event.dataTransfer.files.length) takeFile(event.dataTransfer.files[0]);
   });
   addEventListener("paste", (event) => {
-    if (event.target.closest?.("input, textarea, select")) return;
-    const file = event.clipboardData?.files?.[0];
+    const field = event.target.closest?.("input, textarea, select");
+    if (field && field.id !== "rows") return;
     const text = event.clipboardData?.getData("text/plain") ?? "";
-    if (file) takeFile(file);
-    else if (text.trim().includes("\n")) {
-      takeFile(new File([text], text.includes("\t") ? "pasted.tsv" : "pasted.csv", { type: "text/plain" }));
-    }
+    const file = event.clipboardData?.files?.[0];
+    if (field) event.preventDefault(); // many rows would make the field slow, and are not to be edited
+    if (file && !text.trim()) takeFile(file);
+    else takeText(text);
   });
+}
+
+/** Search with pasted text; the start page says why it cannot be a table, other views ignore it. */
+function takeText(text) {
+  const told = document.getElementById("told");
+  try {
+    takeFile(pastedFile(text));
+  } catch (error) {
+    told?.replaceChildren(failure(error));
+  }
 }
 
 /** Whether a file is small enough to be sent; throws an error that says why not. */
@@ -63,15 +76,32 @@ export function picker() {
   const about = h(
     "p",
     { class: "lead" },
-    "GenTUS ranks the tables of the lake whose rows can be appended to it.",
+    "GenTUS ranks the tables of the lake whose rows can be appended to yours.",
   );
-  const limit = h("span", {}, "Or paste rows from a spreadsheet.");
+  const limit = h("span", {});
+  const element = h(
+    "section",
+    { class: "hero" },
+    h("h1", {}, "Which tables can be appended to yours?"),
+    about,
+    dropzone(limit),
+    pasting(),
+    h("div", { id: "told" }),
+    h("div", { class: "or", "aria-hidden": "true" }, "or pick a table from the lake"),
+    chooser(),
+    examples(),
+  );
   index()
     .then((facts) => {
-      about.textContent = `Of ${count(facts.tables)} tables in the lake, GenTUS ranks those whose rows can be appended to it.`;
-      limit.textContent = `Or paste rows from a spreadsheet. Up to ${bytes(facts.limits.upload_bytes)}.`;
+      about.textContent = `Of ${some(facts.tables, "table")} in the lake, GenTUS ranks those whose rows can be appended to yours.`;
+      limit.textContent = `also compressed by gzip or zstd; up to ${bytes(facts.limits.upload_bytes)}`;
+      if (facts.tables === 0) element.replaceChildren(...noTables(facts));
     })
     .catch((error) => about.replaceWith(failure(error)));
+  return element;
+}
+
+function dropzone(limit) {
   const input = h("input", {
     type: "file",
     id: "file",
@@ -80,26 +110,76 @@ export function picker() {
     onchange: () => input.files.length && takeFile(input.files[0]),
   });
   return h(
-    "section",
-    { class: "hero" },
-    h("h1", {}, "Which tables can be appended to yours?"),
-    about,
+    "div",
+    { class: "dropzone" },
+    input,
     h(
-      "div",
-      { class: "dropzone" },
-      input,
+      "label",
+      { for: "file" },
+      icon("upload"),
+      h("strong", {}, "Drop a table here, or ", h("u", {}, "choose a file")),
       h(
-        "label",
-        { for: "file" },
-        icon("upload"),
-        h("strong", {}, "Drop a table here, or ", h("u", {}, "choose a file")),
-        h("span", {}, "CSV, TSV, Parquet, JSON, Arrow, Excel; gzip or zstd. "),
-        limit,
+        "span",
+        { class: "kinds" },
+        KINDS.map((kind) => [h("span", {}, kind), " "]),
       ),
+      limit,
     ),
-    h("div", { class: "or", "aria-hidden": "true" }, "or pick a table from the lake"),
-    chooser(),
   );
+}
+
+/** A button that searches with the clipboard; where the browser does not allow that, a field to paste into. */
+function pasting() {
+  const field = h("textarea", {
+    id: "rows",
+    rows: "3",
+    spellcheck: "false",
+    "aria-label": "Rows of your table",
+    placeholder: "Paste here",
+    hidden: true,
+  });
+  const button = h(
+    "button",
+    {
+      type: "button",
+      onclick: async () => {
+        const text = await clipboardText();
+        if (text !== null) takeText(text);
+        else {
+          field.hidden = false;
+          field.focus();
+        }
+      },
+    },
+    icon("paste"),
+    "Paste",
+  );
+  return h(
+    "div",
+    { class: "pasting" },
+    button,
+    h(
+      "span",
+      {},
+      "rows that you copied in a spreadsheet, with their header.",
+      h("span", { class: "keys" }, " ", h("kbd", {}, PASTE_KEYS), " does the same."),
+    ),
+    field,
+  );
+}
+
+/** What to do about an index without tables. */
+function noTables({ name }) {
+  return [
+    h("h1", {}, "This index has no tables yet"),
+    h("p", { class: "lead" }, "There is nothing to search in. Add tables, then reload this page:"),
+    h("pre", { class: "todo" }, `gentus add ${name} FILES\ngentus sync ${name}`),
+    h(
+      "p",
+      { class: "soft" },
+      "The first adds files; the second finds all tables of the folder that the index was built from.",
+    ),
+  ];
 }
 
 /** A field that suggests tables of the lake while one types. */

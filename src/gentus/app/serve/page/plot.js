@@ -1,4 +1,6 @@
-// A scatter plot of many points on a canvas: drawn by colour, looked up by a grid, panned and zoomed.
+// A scatter plot of many points on a canvas: drawn by family, looked up by a grid, panned and zoomed.
+
+import { OTHER, SINGLE, slotOf } from "./families.js";
 
 const CELLS = 96; // of the grid, per side
 const MOST = 400; // the largest zoom
@@ -7,7 +9,7 @@ const SMALL = 2.6; // points of a smaller radius are squares
 const SEEDS = (137.508 * Math.PI) / 180; // the angle from one seed of a sunflower to the next
 
 export class Plot {
-  /** Points are [x, y, code]. */
+  /** Points are [x, y, family]; the palette, a colour per slot, is to be set before it is drawn. */
   constructor(canvas, points, onmove) {
     this.canvas = canvas;
     this.context = canvas.getContext("2d");
@@ -15,12 +17,12 @@ export class Plot {
     this.count = points.length;
     this.xs = new Float32Array(points.length); // between 0 and 1
     this.ys = new Float32Array(points.length);
-    this.codes = new Int32Array(points.length);
+    this.families = new Int32Array(points.length);
     this.dx = new Float32Array(points.length); // offset from others at the same position, in steps
     this.dy = new Float32Array(points.length);
     this.widest = 0; // of these
     this.marked = new Set(); // points with a ring
-    this.only = null; // the highlighted code
+    this.lit = null; // the highlighted points
     this.hovered = -1;
     this.read(points);
     this.reset();
@@ -36,15 +38,11 @@ export class Plot {
     }
     const width = right - left || 1;
     const height = bottom - top || 1;
-    const groups = new Map();
     const grid = Array.from({ length: CELLS * CELLS }, () => []);
     const there = new Map(); // how many points share a position
-    points.forEach(([x, y, code], at) => {
+    points.forEach(([x, y], at) => {
       this.xs[at] = (x - left) / width;
       this.ys[at] = 1 - (y - top) / height;
-      this.codes[at] = code;
-      if (!groups.has(code)) groups.set(code, []);
-      groups.get(code).push(at);
       grid[this.cell(this.xs[at], this.ys[at])].push(at);
       const place = `${x} ${y}`;
       const before = there.get(place) ?? 0; // points at the same position form a sunflower pattern
@@ -54,30 +52,24 @@ export class Plot {
       this.widest = Math.max(this.widest, Math.sqrt(before));
     });
     this.grid = grid;
-    this.groups = [...groups]
-      .map(([code, members]) => ({ code, members, hue: 0 }))
-      .sort((one, other) => other.members.length - one.members.length);
-    this.paint();
+    this.sort(points);
   }
 
-  /** Give every code a hue by its direction from the centre. */
-  paint() {
-    const centre = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
-    const [x, y] = [centre(this.xs), centre(this.ys)];
-    for (const group of this.groups) {
-      group.angle = Math.atan2(
-        centre(group.members.map((at) => this.ys[at])) - y,
-        centre(group.members.map((at) => this.xs[at])) - x,
-      );
-    }
-    let before = 0; // tables so far; hues are spread by number of tables
-    [...this.groups]
-      .sort((one, other) => one.angle - other.angle)
-      .forEach((group, at) => {
-        group.hue = (172 + (360 * (before + group.members.length / 2)) / this.count) % 360;
-        group.shade = at % 3; // so that neighbours differ
-        before += group.members.length;
-      });
+  /** Put points into the layers of their families: at the back those of none, at the front the smallest. */
+  sort(points) {
+    const slots = Array.from({ length: SINGLE + 1 }, () => []);
+    points.forEach(([, , family], at) => {
+      this.families[at] = family;
+      slots[slotOf(family)].push(at);
+    });
+    this.slots = slots;
+    this.lit = null;
+  }
+
+  /** Highlight some points; null shows all alike. */
+  light(members, slot) {
+    this.lit = members && { members, slot, marks: new Set(members) };
+    this.changed();
   }
 
   cell(x, y) {
@@ -85,8 +77,18 @@ export class Plot {
     return place(y) * CELLS + place(x);
   }
 
-  colour({ hue, shade }) {
-    return `oklch(${(this.dark ? 0.7 : 0.54) + 0.06 * shade} 0.13 ${hue.toFixed(1)})`;
+  /** What is drawn, from the back to the front. */
+  layers() {
+    const alpha = this.lit === null ? 0.85 : 0.16;
+    const order = [SINGLE, OTHER, ...this.slots.keys()].filter((slot, at) => at < 2 || slot < OTHER);
+    const all = order.map((slot) => ({ members: this.slots[slot], colour: this.palette[slot], alpha }));
+    if (this.lit !== null)
+      all.push({
+        members: this.lit.members,
+        colour: this.palette[this.lit.slot],
+        alpha: 0.95,
+      });
+    return all;
   }
 
   /** All points in view. */
@@ -174,7 +176,7 @@ export class Plot {
         for (const at of this.grid[row * CELLS + column]) {
           const [qx, qy] = this.place(at);
           const distance = (qx - px) ** 2 + (qy - py) ** 2;
-          if (distance < least && (this.only === null || this.codes[at] === this.only)) {
+          if (distance < least && (this.lit === null || this.lit.marks.has(at))) {
             least = distance;
             best = at;
           }
@@ -201,19 +203,15 @@ export class Plot {
     context.clearRect(0, 0, width, height);
     if (radius < SMALL) this.pixels(radius);
     else {
-      for (const group of this.groups) {
-        context.globalAlpha = this.alpha(group);
-        context.fillStyle = this.colour(group);
-        this.discs(group.members, radius);
+      for (const { members, colour, alpha } of this.layers()) {
+        context.globalAlpha = alpha;
+        context.fillStyle = colour;
+        this.discs(members, radius);
       }
       context.globalAlpha = 1;
     }
     for (const at of this.marked) this.ring(at, radius + 3, 2);
     if (this.hovered >= 0) this.ring(this.hovered, radius + 4, 2.5);
-  }
-
-  alpha({ code }) {
-    return this.only === null ? 0.82 : code === this.only ? 0.95 : 0.07;
   }
 
   /** Many small squares, written as pixels: ten times as fast as canvas calls. */
@@ -227,10 +225,10 @@ export class Plot {
     if (this.image?.width !== canvas.width || this.image.height !== canvas.height)
       this.image = context.createImageData(canvas.width, canvas.height);
     const words = new Uint32Array(this.image.data.buffer).fill(0);
-    for (const group of this.groups) {
-      const [red, green, blue] = rgb(this.colour(group));
-      const word = ((Math.round(255 * this.alpha(group)) << 24) | (blue << 16) | (green << 8) | red) >>> 0;
-      for (const at of group.members) {
+    for (const { members, colour, alpha } of this.layers()) {
+      const [red, green, blue] = rgb(colour);
+      const word = ((Math.round(255 * alpha) << 24) | (blue << 16) | (green << 8) | red) >>> 0;
+      for (const at of members) {
         const px = Math.round(xs[at] * scaleX + left + step * dx[at]);
         const py = Math.round(ys[at] * scaleY + top + step * dy[at]);
         if (px < 0 || py < 0 || px + side > canvas.width || py + side > canvas.height) continue;

@@ -2,7 +2,7 @@
 
 import { bar, h, tableName } from "./dom.js";
 import { rowsOf } from "./picker.js";
-import { badge, copyOf, fits, lack, matched, percent, sentence } from "./verdict.js";
+import { badge, copyOf, fits, matched, percent, reason, sentence } from "./verdict.js";
 
 const DRAWN = 12; // tables with more columns get no marks
 
@@ -50,7 +50,7 @@ function item(session, hit, open, tick) {
       { class: "first" },
       h("span", { class: "rank" }, String(hit.rank)),
       tableName(hit.table),
-      h("span", { class: "score" }, percent(hit.score), h("span", { class: "unseen" }, " likely")),
+      h("span", { class: "score" }, h("span", { class: "unseen" }, "score "), percent(hit.score)),
     ),
     bar(hit.score),
     h(
@@ -60,7 +60,7 @@ function item(session, hit, open, tick) {
       h("span", { class: "shared" }, marks(session.columns, hit.columns), matched(hit)),
       hit.rows === null ? null : h("span", { class: "size" }, rowsOf(hit)),
     ),
-    lack(hit),
+    reason(hit),
     copy ? h("span", { class: "said copy" }, sentence(copy)) : null,
   );
   return { element: h("li", { "data-hit": hit.table, class: hit.fit }, box, button), box, button };

@@ -44,8 +44,7 @@ async function show() {
   const { view } = await (views[location.pathname] ?? views["/"])();
   if (now !== turn) return;
   for (const link of document.querySelectorAll("header nav a")) {
-    const here =
-      link.pathname === location.pathname || (link.pathname === "/tables" && location.pathname === "/table");
+    const here = link.pathname === location.pathname || link.pathname === `${location.pathname}s`; // a table, a family
     if (here) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }

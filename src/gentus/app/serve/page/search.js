@@ -5,7 +5,7 @@ import { checkFile, picker, shape } from "./picker.js";
 import { resultList } from "./results.js";
 import { address, go, title } from "./route.js";
 import { keyOf, searchFile, searchReference } from "./session.js";
-import { fits, suggested, summary } from "./verdict.js";
+import { fits, suggested } from "./verdict.js";
 
 const FIRST = 10; // tables shown at first
 const MOST = 100; // tables that the server returns at most
@@ -108,7 +108,7 @@ function begin(found) {
   parts = null;
   const [first] = session.hits;
   const best = first ? ` The ${fits(first) ? "best" : "nearest"} is ${first.table}.` : "";
-  announce(`${summary(session.hits)}.${best}`);
+  announce(`${session.verdict}${best}`);
 }
 
 /** The address of the current state. */
@@ -210,7 +210,7 @@ function build() {
     h(
       "div",
       { class: "headline" },
-      h("h2", {}, summary(session.hits)),
+      h("h2", {}, session.verdict),
       h("span", { class: "soft" }, `${session.ms < 10 ? session.ms.toFixed(1) : Math.round(session.ms)} ms`),
     ),
     anyFits
@@ -218,10 +218,10 @@ function build() {
           "div",
           { class: "above soft" },
           session.hits.every(fits) ? null : h("label", {}, only, "Only tables that fit"),
-          h("span", {}, "likely to be appended"),
+          h("span", { title: "how likely a person would append the table" }, "score"),
         )
       : found
-        ? h("p", { class: "soft" }, "Below are the nearest. None is selected for a union.")
+        ? h("p", { class: "soft" }, "The nearest, none of which fits:")
         : null,
     list.element,
     found >= session.asked && session.asked < MOST ? another : null,
@@ -234,7 +234,7 @@ function build() {
   main.replaceChildren(work, bottom);
 }
 
-/** The header of the query looks like data; of a file that is at hand, it can be read as a row. */
+/** The first row of the query looks like data; of a file that is at hand, it can be read as the header. */
 function doubtful() {
   const { file } = session;
   const again = (header, text) =>
@@ -242,7 +242,7 @@ function doubtful() {
   return h(
     "p",
     { class: "doubt", role: "note" },
-    `${session.doubt[0].toUpperCase()}${session.doubt.slice(1)}. It was read as the header.`,
+    `${session.doubt[0].toUpperCase()}${session.doubt.slice(1)}. It was read as a row.`,
     file ? h("span", {}, again("no", "It has no header"), again("yes", "It is the header")) : null,
   );
 }
@@ -259,7 +259,7 @@ function describe(query) {
       h("a", { class: "button quiet", href: "/" }, "New search"),
     ),
     facts,
-    session.doubt ? doubtful() : null,
+    session.doubt ? doubtful() : "",
     h(
       "ul",
       { class: "chips", "aria-label": "Its columns" },
@@ -284,7 +284,7 @@ async function more(k) {
     if (now !== turn) return;
     session.asked = k;
     parts = null;
-    announce(`${summary(session.hits)}.`);
+    announce(session.verdict);
   } catch (error) {
     parts?.list.element.after(failure(error));
   }

@@ -13,10 +13,15 @@ export class Session {
     this.doubt = answer.doubt; // why its first row looks like data
     this.name = answer.query;
     this.columns = answer.query_columns;
-    this.hits = answer.results;
-    this.ms = answer.ms;
+    this.take(answer);
     this.alignments = new Map(); // table -> promise
     this.choices = new Map(); // of a table: column of the query -> column of the table, or null for none
+  }
+
+  take(answer) {
+    this.hits = answer.results;
+    this.verdict = answer.verdict; // how many of them fit, in words
+    this.ms = answer.ms;
   }
 
   /** Send a request about the query; an upload that has expired on the server is sent again. */
@@ -32,9 +37,7 @@ export class Session {
 
   /** Look for more tables. */
   async search(k) {
-    const answer = await this.ask((query) => post("/api/search", { query, k }));
-    this.hits = answer.results;
-    this.ms = answer.ms;
+    this.take(await this.ask((query) => post("/api/search", { query, k })));
   }
 
   hit(table) {

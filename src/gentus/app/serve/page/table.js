@@ -1,6 +1,7 @@
 // One table: a profile of its columns, and some rows.
 
 import { bar, count, failure, h, icon, shortSid, some, tableName, waiting } from "./dom.js";
+import { familyLink } from "./families.js";
 import { grid } from "./grid.js";
 import { preview } from "./lake.js";
 import { rowsOf } from "./picker.js";
@@ -54,6 +55,7 @@ async function follow(parameters) {
         { class: "soft facts" },
         h("span", {}, rowsOf(table)),
         h("span", {}, some(table.columns.length, "column")),
+        table.group ? familyLink(table.group) : null,
         table.sid
           ? h(
               "a",

@@ -2,13 +2,14 @@
 
 import { get } from "./api.js";
 import { announce, bar, count, failure, h, icon, some, tableName, waiting } from "./dom.js";
+import { slotOf, swatch, whileMade } from "./families.js";
 import { preview, Queue } from "./lake.js";
 import { address, title } from "./route.js";
 
 const SHOWN = 24; // codes of a level shown at first
 const LISTED = 12; // up to so many tables are listed without further codes
 const queue = new Queue(2);
-let turn = 0;
+let end = () => {};
 let main = null;
 
 export const view = {
@@ -18,11 +19,13 @@ export const view = {
     follow(parameters);
   },
   update: follow,
-  close: () => queue.clear(),
+  close() {
+    end();
+    queue.clear();
+  },
 };
 
-async function follow(parameters) {
-  const now = (turn += 1);
+function follow(parameters) {
   queue.clear();
   title("Tree");
   const prefix = codesOf(parameters.get("prefix") ?? "");
@@ -41,22 +44,24 @@ async function follow(parameters) {
       body,
     ),
   );
-  try {
-    const node = await get("/api/tree", { prefix: prefix.join("-") });
-    if (now !== turn) return;
-    body.replaceChildren(
-      h(
-        "p",
-        { class: "soft facts" },
-        h("span", {}, some(node.tables, "table")),
-        h("span", {}, node.children.length ? some(node.children.length, "code") : "the last code"),
-      ),
-      contents(node),
-    );
-    announce(`${some(node.tables, "table")} below`);
-  } catch (error) {
-    if (now === turn) body.replaceChildren(failure(error));
-  }
+  end();
+  end = whileMade(
+    () => get("/api/tree", { prefix: prefix.join("-") }),
+    (node) => {
+      if (body.querySelector("[aria-expanded=true]")) return; // what the user opened stays open
+      body.replaceChildren(
+        h(
+          "p",
+          { class: "soft facts" },
+          h("span", {}, some(node.tables, "table")),
+          h("span", {}, node.children.length ? some(node.children.length, "code") : "the last code"),
+        ),
+        contents(node),
+      );
+      announce(`${some(node.tables, "table")} below`);
+    },
+    (error) => body.replaceChildren(failure(error)),
+  );
 }
 
 /** The codes of an identifier, without its suffix. */
@@ -169,7 +174,8 @@ function branch(prefix, child, most) {
     h("span", { class: "code" }, h("span", { class: "unseen" }, "code "), String(child.code)),
     bar(child.tables / most),
     h("span", { class: "many" }, some(child.tables, "table")),
-    h("span", { class: "such" }, cells, h("span", { class: "examples" }, examples.slice(0, 2).join(", "))),
+    h("span", { class: "of" }, child.group ? [swatch(slotOf(child.group.id)), child.group.name] : null),
+    h("span", { class: "such" }, cells),
   );
   if (examples.length) watch(button, () => firstRow(examples[0], cells));
   return h(

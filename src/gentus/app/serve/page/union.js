@@ -112,7 +112,9 @@ export function unionView(session, tables, back) {
     const now = (turn += 1);
     rows.setAttribute("aria-busy", "true");
     const leftOut = [
-      ...tables.filter((name) => !used.includes(name)).map((name) => `${name} is left out: no column matches.`),
+      ...tables
+        .filter((name) => !used.includes(name))
+        .map((name) => `${name} is left out: no column matches.`),
       ...current.skipped.map((name) => `${name} is left out: none of its columns is used.`),
     ];
     if (!current.plan.tables.length) {
@@ -132,7 +134,9 @@ export function unionView(session, tables, back) {
       rows.setAttribute("aria-busy", "false");
       const total = answer.total === null ? "" : `${some(answer.total, "row")} and `;
       size.textContent = `${total}${some(columns.length, "column")}. Below are ${some(answer.rows.length, "row")}, some of every table.`;
-      notes.replaceChildren(remarks([...doubts(session, used), ...(plan.notes ?? []), ...leftOut, ...answer.notes]));
+      notes.replaceChildren(
+        remarks([...doubts(session, used), ...(plan.notes ?? []), ...leftOut, ...answer.notes]),
+      );
       announce(size.textContent);
     } catch (error) {
       if (now === turn) fail(error);
@@ -291,7 +295,7 @@ const judged = (hit) => (hit ? h("small", { class: "judged" }, badge(hit), perce
 function doubts(session, tables) {
   const hits = tables.map((name) => session.hit(name)).filter(Boolean);
   return [
-    ...hits.filter((hit) => !fits(hit)).map((hit) => [`${hit.table} is not a fit: `, spoken(hit.why), "."]),
+    ...hits.filter((hit) => !fits(hit)).map((hit) => [`${hit.table}, fit: none: `, spoken(hit.why), "."]),
     ...hits
       .filter((hit) => hit.same_rows && [undefined, ...tables].includes(session.original(hit)?.table))
       .map((hit) => `${hit.table}: ${copyOf(session, hit)}.`),

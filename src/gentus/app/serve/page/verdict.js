@@ -1,15 +1,13 @@
-// What a search says of a table: how far it fits, how likely a person would append it, and whether it is a copy.
+// What a search says of a table, in the words of the verdict: fit, score, why, and whether it is a copy.
 
 import { h, some } from "./dom.js";
 
-const FITS = { full: "Full fit", partial: "Partial fit", none: "Not a fit" };
-const NAMED = 4; // columns that are named in the list
 const MOST_TABLES = 50; // of a union on the server
 
 export const fits = (hit) => hit.fit !== "none";
 
 /** How far a table fits, as a badge. */
-export const badge = (hit) => h("span", { class: `fit ${hit.fit}` }, FITS[hit.fit]);
+export const badge = (hit) => h("span", { class: `fit ${hit.fit}` }, `Fit: ${hit.fit}`);
 
 /** A probability as percent; it never claims to be certain. */
 export function percent(score) {
@@ -19,7 +17,8 @@ export function percent(score) {
 }
 
 /** The score of a table in words. */
-export const likely = (hit) => h("span", {}, `${percent(hit.score)} likely that a person would append it`);
+export const scored = (hit) =>
+  h("span", {}, `Score ${percent(hit.score)}: how likely a person would append it`);
 
 /** "7 of 9 columns". */
 export const matched = ({ columns }) => `${columns.matched} of ${some(columns.query, "column")}`;
@@ -31,19 +30,9 @@ export const spoken = (words) =>
 /** Words as a sentence of their own; a name at its beginning stays as it is. */
 export const sentence = (words) => words[0].toUpperCase() + words.slice(1);
 
-/** The columns of the query that a partial fit lacks, or why a table does not fit; nothing for a full fit. */
-export function lack(hit) {
-  if (hit.fit === "full") return null;
-  if (hit.fit === "none") return h("span", { class: "said" }, spoken(sentence(hit.why)));
-  const { missing } = hit.columns;
-  return h(
-    "span",
-    { class: "said" },
-    "No match for ",
-    missing.slice(0, NAMED).map((name) => [h("span", { class: "lacks" }, name), " "]),
-    missing.length > NAMED ? `and ${missing.length - NAMED} more` : null,
-  );
-}
+/** Why a table does not fit, or not fully; nothing for a full fit. */
+export const reason = (hit) =>
+  hit.fit === "full" ? null : h("span", { class: "said" }, spoken(sentence(hit.why)));
 
 /** Whose rows a table has: "same rows as your table"; null if they are its own. */
 export function copyOf(session, hit) {
@@ -51,17 +40,6 @@ export function copyOf(session, hit) {
   const { words, rank } = hit.same_rows;
   const other = session.original(hit);
   return other ? words.replace(`#${rank}`, () => other.table) : words;
-}
-
-/** The headline: how many tables fit, and how many are only near. */
-export function summary(hits) {
-  const fitting = hits.filter(fits).length;
-  const near = hits.length - fitting;
-  if (!hits.length) return "Nothing found";
-  if (!fitting) return "No table in this lake fits yours";
-  return `${some(fitting, "table")} ${fitting === 1 ? "fits" : "fit"} yours${
-    near ? `, ${near} more ${near === 1 ? "is" : "are"} near` : ""
-  }`;
 }
 
 /** The tables that are selected at first: those that fit, without copies; of two, the one with more rows. */

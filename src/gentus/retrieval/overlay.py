@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gentus.arrays import I64, U8
-from gentus.search.trie import Children, Tree, Trie, in_order, ranges
+from gentus.retrieval.trie import Children, Tree, Trie, in_order, ranges
 
 
 @dataclass(frozen=True, slots=True)

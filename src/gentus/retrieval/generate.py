@@ -10,13 +10,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from gentus.arrays import F32, I64
-from gentus.search.beam import pair_products
-from gentus.search.trie import Tree, Trie
+from gentus.retrieval.beam import pair_products
+from gentus.retrieval.trie import Tree, Trie
 from gentus.settings import Softmax
 
 Mask = NDArray[np.bool_]
@@ -28,11 +26,11 @@ class Scorer(Protocol):
     A scorer keeps the state of its beams and reorders it by `parent`.
     """
 
-    def begin(self) -> Tensor:
+    def begin(self) -> F32:
         """(Q, V) logits of the first symbol, one row per query."""
         ...
 
-    def step(self, parent: Tensor, symbols: Tensor) -> Tensor:
+    def step(self, parent: I64, symbols: I64) -> F32:
         """(n, V) logits after `symbols` (n,), which extend the beams `parent` (n,) of the last step."""
         ...
 
@@ -107,7 +105,7 @@ def generate(
         active = (slot >= 0) & (symbols != eos if softmax == "vocabulary" else counts > 1)
         if not active.any():
             break
-        logits = scorer.step(_tensor(slot[active], logits), _tensor(symbols[active], logits))  # (n, V)
+        logits = scorer.step(slot[active], symbols[active])  # (n, V)
         slot = np.where(active, np.cumsum(active) - 1, -1)
     rows = trie.row(nodes)
     if prior and level + 1 < levels:  # every beam is one row by now: its remaining codewords at once
@@ -182,18 +180,18 @@ def _symbols(symbols: I64, late: int, codes: int, eos: int) -> I64:
     return np.where(symbols > 0, eos, -1)
 
 
-def _log_probabilities(logits: Tensor, row: I64, symbols: I64, softmax: Softmax) -> F32:
+def _log_probabilities(logits: F32, row: I64, symbols: I64, softmax: Softmax) -> F32:
     """(n,) log-probability of each symbol in its row of the logits; `row` names every row, in order."""
-    chosen: F32 = _numpy(logits)[row, symbols]
+    chosen = logits[row, symbols]
     if softmax == "vocabulary":
-        return chosen - _log_sum(_numpy(logits))[row]
+        return chosen - _log_sum(logits)[row]
     starts = np.flatnonzero(np.diff(row, prepend=-1))
     chosen = chosen - np.maximum.reduceat(chosen, starts)[row]
     return chosen - np.log(np.add.reduceat(np.exp(chosen), starts))[row]
 
 
 def _log_sum(table: F32) -> F32:
-    """(n,) log of the sum of exponentials of each row. NumPy, as threads only cost at this size."""
+    """(n,) log of the sum of exponentials of each row."""
     most = table.max(1)
     total: F32 = np.log(np.exp(table - most[:, None]).sum(1)) + most
     return total
@@ -224,12 +222,3 @@ def _split(owner: I64, rows: I64, scores: F32, prior: F32, generator: F32, inval
         Ranking(rows[part], scores[part], prior[part], generator[part], int(count))
         for part, count in zip(parts, invalid, strict=True)
     ]
-
-
-def _numpy(tensor: Tensor) -> F32:
-    array: F32 = tensor.detach().float().cpu().numpy()
-    return array
-
-
-def _tensor(array: I64, like: Tensor) -> Tensor:
-    return torch.from_numpy(array).to(like.device)

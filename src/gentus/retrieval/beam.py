@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from gentus.arrays import F32, I64
 from gentus.identifiers.codebooks import Codebooks
-from gentus.search.trie import Tree
+from gentus.retrieval.trie import Tree
 
 FEEDBACK = 2  # tables that pseudo-relevance feedback comes from
 FLAT_ROWS = 16  # per beam: once so few descendant rows are left, they are ranked without the tree ...

@@ -1,0 +1,149 @@
+"""Blocks of columns that are compared with each other, where two tables are too wide to compare all pairs.
+
+A block has columns of the query that are alike, and the columns of the table that are most like them: of
+columns that could be mistaken for each other, all are in it, so that none of them looks certain. Columns are
+alike by sketches of their values, words and names, and by statistics: one product of matrices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gentus.align.name_similarity import name_grams
+from gentus.align.table_profile import TableProfile
+from gentus.arrays import F32, F64, I64
+
+OURS = 48  # columns of the query in a block ...
+_THEIRS = 80  # ... and of the table, at most
+_ALIKE = 8  # columns that are looked up for each column of the query
+_SKETCH = 64
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+_QUANTILES = 5
+_POWER_STEPS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnBlock:
+    """Columns that are compared with each other, and how like them the columns outside of the block are."""
+
+    ours: list[int]  # positions in the query
+    theirs: list[int]  # positions in the table
+    alike: F32  # (ours, theirs)
+    others_theirs: F32  # (ours, all other columns of the table)
+    others_ours: F32  # (all other columns of the query, theirs)
+
+    def outside(self, log_odds: F64) -> tuple[F64, F64]:
+        """(ours, 1) and (1, theirs) the odds of pairs with columns outside, by those of like pairs inside.
+
+        Without them, a column with many like it outside of the block would look certain.
+        """
+        alike, known = self.alike.ravel().astype(np.float64), np.clip(log_odds, -8, 8).ravel()
+        apart = alike - alike.mean()
+        slope = max(0.0, float(apart @ known / max(apart @ apart, 1e-9)))
+        base = float(known.mean() - slope * alike.mean())
+        spread = float(np.var(known - base - slope * alike))
+        top = float(known.max())
+
+        def odds(likeness: F32, axis: int) -> F64:
+            expected = np.minimum(
+                np.float32(slope) * likeness + np.float32(base + spread / 2), np.float32(top)
+            )
+            return np.asarray(np.exp(expected).sum(axis, keepdims=True), np.float64)
+
+        return odds(self.others_theirs, 1), odds(self.others_ours, 0)
+
+
+def column_blocks(query: TableProfile, table: TableProfile, names: bool) -> Iterator[ColumnBlock]:
+    """Blocks of two tables; every column of the query is in one."""
+    ours, theirs = (_Likeness(side, names) for side in (query, table))
+    likeness = ours.with_all(theirs)
+    wanted = min(_ALIKE, len(theirs.points))
+    for block in _halved(np.concatenate([ours.vectors, ours.points], 1), np.arange(len(ours.points))):
+        alike = likeness[block]
+        found = np.argpartition(-alike, wanted - 1, 1)[:, :wanted]
+        order = np.argsort(-np.take_along_axis(alike, found, 1), 1)
+        ranked = np.take_along_axis(found, order, 1)  # the most alike first
+        namesakes = [theirs.by_name[name] for at in block if (name := ours.names[at]) in theirs.by_name]
+        candidates = dict.fromkeys([*namesakes, *chain.from_iterable(ranked.T.tolist())])
+        chosen = np.array(list(candidates)[:_THEIRS])
+        chosen.sort()
+        yield ColumnBlock(
+            block.tolist(),
+            chosen.tolist(),
+            alike[:, chosen],
+            np.delete(alike, chosen, 1),
+            np.delete(likeness[:, chosen], block, 0),
+        )
+
+
+def _halved(vectors: F32, some: I64) -> Iterator[I64]:
+    """Blocks of alike columns: halves of halves, cut across the direction in which they differ most."""
+    if len(some) <= OURS:
+        yield some
+        return
+    centred = vectors[some] - vectors[some].mean(0)
+    direction = centred[np.argmax((centred**2).sum(1))]
+    for _ in range(_POWER_STEPS):
+        direction = centred.T @ (centred @ direction)
+        direction /= max(float(np.linalg.norm(direction)), 1e-12)
+    order = np.argsort(centred @ direction, kind="stable")
+    for half in np.array_split(order, 2):
+        yield from _halved(vectors, some[np.sort(half)])
+
+
+class _Likeness:
+    """Columns as vectors: products of `vectors` and distances of `points` say how alike two columns are."""
+
+    def __init__(self, profile: TableProfile, names: bool) -> None:
+        width = len(profile.cell_counts)
+        owner = np.repeat(np.arange(width), np.diff(profile.text_starts))
+        parts = [
+            2 * _sketched(profile.value_columns, profile.value_keys, np.sqrt(profile.value_counts), width),
+            2 * _sketched(owner, profile.text_ids, 1 + np.log(profile.text_counts), width),
+            _folded(profile.characters),
+        ]
+        if names:
+            parts.append(3 * _folded(name_grams([column.name for column in profile.table.columns])))
+        self.vectors: F32 = np.concatenate(parts, 1).astype(np.float32)
+        self.names = [column.name for column in profile.table.columns]
+        self.by_name = {name: at for at, name in enumerate(self.names) if names}
+        quantiles = np.zeros((width, _QUANTILES))
+        for at, numbers in enumerate(profile.numbers):
+            if len(numbers):
+                quantiles[at] = numbers[np.linspace(0, len(numbers) - 1, _QUANTILES).astype(int)]
+        scaled = np.sign(quantiles) * np.log1p(np.abs(quantiles)) / 4
+        place = np.arange(width)[:, None] / max(width, 1)  # decides between columns that are equally alike
+        self.points: F32 = np.concatenate(
+            [2 * profile.type_shares, scaled, profile.statistics, place], 1
+        ).astype(np.float32)
+
+    def with_all(self, others: _Likeness) -> F32:
+        """(q, t) how alike the columns are to those of another table."""
+        likeness = (
+            np.concatenate([self.vectors, self.points], 1)
+            @ np.concatenate([others.vectors, others.points], 1).T
+        )
+        likeness -= (self.points**2).sum(1)[:, None] / 2
+        likeness -= (others.points**2).sum(1) / 2
+        return np.asarray(likeness, np.float32)
+
+
+def _sketched(owner: I64, ids: NDArray[np.integer[Any]], weights: NDArray[Any], width: int) -> NDArray[Any]:
+    """(width, _SKETCH) random projections by hashed signs of what each column has, of length one."""
+    hashed = (ids.astype(np.uint64) * _MIX) >> np.uint64(33)
+    at = owner * _SKETCH + (hashed % np.uint64(_SKETCH)).astype(np.int64)
+    signs = np.where((hashed >> np.uint64(20)) & np.uint64(1), weights, -weights)
+    sketches = np.bincount(at, signs, width * _SKETCH).reshape(width, _SKETCH)
+    return np.asarray(sketches / np.maximum(np.linalg.norm(sketches, axis=1, keepdims=True), 1e-9))
+
+
+def _folded(vectors: NDArray[Any]) -> NDArray[Any]:
+    """(n, _SKETCH) vectors with fewer numbers, of length one."""
+    folded = vectors.reshape(len(vectors), -1, _SKETCH).sum(1)
+    return np.asarray(folded / np.maximum(np.linalg.norm(folded, axis=1, keepdims=True), 1e-9))

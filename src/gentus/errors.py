@@ -1,0 +1,28 @@
+"""The base of all errors that gentus raises on purpose.
+
+Each is also one of Python's own, so that code that knows nothing of gentus can catch it: an index or a table
+that is not there is a `FileNotFoundError`, a table that cannot be read a `ValueError`. Messages say what is
+wrong, with which file, and what to do. A wrong argument is a plain `ValueError` or `TypeError`,
+a package that has to be installed first a `ModuleNotFoundError`.
+"""
+
+from __future__ import annotations
+
+
+class GentusError(Exception):
+    """What gentus raises if something is wrong with an index, a lake, a table, a plan or an output.
+
+    Example:
+        >>> try:
+        ...     gentus.open("nowhere.index")
+        ... except gentus.GentusError as error:
+        ...     print(type(error).__name__)
+        IndexNotFoundError
+    """
+
+    # An error that is also a `KeyError` would show its message in quotes.
+    __str__ = Exception.__str__
+
+
+class CheckpointError(GentusError, RuntimeError):
+    """A language model or a generator cannot be loaded; the message says what to do."""

@@ -1,0 +1,158 @@
+"""Learning a ranking from labels: features of training queries' candidates, and the choice of what counts.
+
+The features of a training query come from the annotated graph without that query's own annotations (in
+folds), so that they are those of a query nobody has annotated. Validation queries take no part in any of it
+but the choice, and their annotations are in no graph that they are ranked by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gentus.arrays import F64, I64
+from gentus.index.candidates import FEATURES, NEAREST, PARTS, CandidateFinder, Candidates
+from gentus.index.queries import Query
+from gentus.metrics import score
+from gentus.neighbours.labels import Labels
+from gentus.neighbours.listwise import Lists, Listwise, learn_listwise, training_steps
+from gentus.progress import Progress
+from gentus.retrieval.walk import AnnotatedGraph
+
+FOLDS = 10
+MOST_QUERIES = 2000  # that are learnt from: more take memory, and change little
+BEAM = 2 * NEAREST
+ALTERNATIVES: tuple[tuple[str, ...], ...] = (  # parts of the features, the cheapest first
+    ("prior",),
+    ("prior", "walk"),
+    ("prior", "columns"),
+    ("prior", "walk", "columns"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RankingFit:
+    """The ranking that was chosen, and by what."""
+
+    listwise: Listwise | None  # None: the prior's own
+    parts: tuple[str, ...]  # of the features, that it uses
+    validation_map: dict[str, float]  # of every alternative
+    standard_error: float  # of the gain over the prior
+    training_queries: int
+
+
+@dataclass(frozen=True, slots=True)
+class RankedQuery:
+    """A query that was read, its latent and its candidates."""
+
+    table: int
+    query: Query
+    candidates: Candidates
+
+
+def fit_ranking(
+    finder: CandidateFinder, queries: Mapping[int, Query], labels: Labels, seed: int, progress: Progress
+) -> RankingFit:
+    """Learn from labels, all by catalogue id; `queries` are those that could be read."""
+    random = np.random.default_rng(seed)
+    graph = AnnotatedGraph.of(labels.pairs)
+    truth = _truth(np.concatenate([labels.pairs, labels.validation]))
+    wanted = np.unique(labels.pairs[:, 0])
+    wanted = wanted[np.isin(wanted, list(queries))]
+    if len(wanted) > MOST_QUERIES:
+        wanted = np.sort(random.choice(wanted, MOST_QUERIES, replace=False))
+    with progress.stage("Finding candidates of labelled queries", len(wanted)) as tick:
+        training = []
+        for one in _training_candidates(finder, graph, wanted, queries, random):
+            training.append(one)
+            tick(1)
+        held = [query for query in labels.queries().tolist() if query in queries]
+        judging = _of_graph(finder, graph)
+        validation = [_candidates(judging, query, queries) for query in held]
+    lists = Lists.of(
+        [one.candidates.features for one in training],
+        [np.isin(one.candidates.tables, truth[one.table]) for one in training],
+    )
+    found: dict[tuple[str, ...], tuple[Listwise | None, F64]] = {
+        ("prior",): (None, _precisions(None, validation, truth, labels.k))
+    }
+    steps = training_steps(len(training)) * (len(ALTERNATIVES) - 1)
+    with progress.stage("Learning to rank", steps, "steps") as tick:
+        for parts in ALTERNATIVES[1:] if lists.relevant.any() and validation else ():
+            learnt = learn_listwise(lists, _used(parts), np.random.default_rng(seed), tick)
+            found[parts] = learnt, _precisions(learnt, validation, truth, labels.k)
+    return _chosen(found, len(training))
+
+
+def _training_candidates(
+    finder: CandidateFinder,
+    graph: AnnotatedGraph,
+    wanted: I64,
+    queries: Mapping[int, Query],
+    random: np.random.Generator,
+) -> Iterator[RankedQuery]:
+    """The candidates of training queries, each by a graph without the annotations of its fold."""
+    fold = random.permutation(len(wanted)) % FOLDS
+    for number in range(FOLDS):
+        some = wanted[fold == number]
+        without = _of_graph(finder, graph.without(some))
+        for query in some.tolist():
+            yield _candidates(without, query, queries)
+
+
+def _of_graph(finder: CandidateFinder, graph: AnnotatedGraph) -> CandidateFinder:
+    """The same finder with walks in another graph."""
+    at, known = finder.graph.find(graph.tables)
+    return replace(finder, graph=graph, rows=np.where(known, finder.rows[at], -1))
+
+
+def _candidates(finder: CandidateFinder, table: int, queries: Mapping[int, Query]) -> RankedQuery:
+    return RankedQuery(table, queries[table], finder.search(queries[table], BEAM))
+
+
+def _truth(pairs: I64) -> dict[int, list[int]]:
+    truth: dict[int, list[int]] = {}
+    for query, table in pairs.tolist():
+        truth.setdefault(query, []).append(table)
+    return truth
+
+
+def _used(parts: tuple[str, ...]) -> NDArray[np.bool_]:
+    """(FEATURES,) those of some parts."""
+    used = np.zeros(len(FEATURES), bool)
+    for part in parts:
+        used[PARTS[part]] = True
+    return used
+
+
+def _precisions(
+    learnt: Listwise | None, queries: list[RankedQuery], truth: Mapping[int, list[int]], k: int
+) -> F64:
+    """(Q,) average precision per query; the candidates of the prior are in its order, before all others."""
+    found = []
+    for one in queries:
+        order = np.arange(len(one.candidates.tables))
+        if learnt is not None:
+            order = np.argsort(-learnt.scores(one.candidates.features), kind="stable")
+        best = one.candidates.tables[order[:k]].tolist()
+        found.append(score({one.table: best}, {one.table: truth[one.table]}, k).map)
+    return np.array(found, np.float64)
+
+
+def _error(values: F64) -> float:
+    """The standard error of a mean."""
+    return float(values.std(ddof=1) / len(values) ** 0.5) if len(values) > 1 else 0.0
+
+
+def _chosen(found: Mapping[tuple[str, ...], tuple[Listwise | None, F64]], queries: int) -> RankingFit:
+    """The cheapest alternative that is within one standard error of the one with the best MAP."""
+    means = {parts: float(each.mean()) if len(each) else 0.0 for parts, (_, each) in found.items()}
+    top = max(means, key=lambda parts: means[parts])
+    behind = {parts: found[top][1] - each for parts, (_, each) in found.items()}
+    best = next(parts for parts, gap in behind.items() if gap.sum() / max(len(gap), 1) <= _error(gap))
+    error = _error(found[best][1] - found[ALTERNATIVES[0]][1])
+    figures = {" + ".join(parts): round(mean, 4) for parts, mean in means.items()}
+    return RankingFit(found[best][0], best, figures, round(error, 4), queries)

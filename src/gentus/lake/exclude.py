@@ -1,0 +1,145 @@
+"""What of a lake is left out: patterns as in `.gitignore`, from `--exclude` and the lake's `.gentusignore`.
+
+A pattern with a slash before its end is meant from the root of the lake, another one in every folder. `*`,
+`?` and `[abc]` stay within a name, `**` is any number of folders, a slash at the end means folders only, `!`
+takes back. The last pattern that matches a table or a folder above it decides, which is simpler than Git: a
+table can be taken back out of a folder that is left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from gentus.lake.base import Excluded, Skipped, Source
+
+if TYPE_CHECKING:
+    from gentus.lake.location import Location
+
+_SPECIAL = re.compile(r"([\\*?\[])")
+_ANY_FOLDERS = "(?:[^/]+/)*"
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A pattern, and the expressions that it stands for."""
+
+    text: str  # as it was written
+    keeps: bool = field(init=False)  # what it matches is not left out
+    _matches: re.Pattern[str] = field(init=False, repr=False, compare=False)
+    _above: tuple[re.Pattern[str], ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Translate it."""
+        keeps = self.text.startswith("!")
+        path = self.text[keeps:]
+        parts = [part for part in path.removesuffix("/").split("/") if part not in ("", ".")]
+        if not parts:
+            raise ValueError(f"{self.text!r} is no pattern of files")
+        if "/" not in path.removesuffix("/"):
+            parts = ["**", *parts]
+        before = [_ANY_FOLDERS if part == "**" else f"{_expression(part)}/" for part in parts]
+        last = ".+" if parts[-1] == "**" else _expression(parts[-1])
+        ending = "/.*" if path.endswith("/") else "(?:/.*)?"
+        whole = "".join([*before[:-1], last, ending])
+        above = tuple(re.compile("".join(before[:at]), re.S) for at in range(1, len(parts)))
+        object.__setattr__(self, "keeps", keeps)
+        object.__setattr__(self, "_matches", re.compile(whole, re.S))
+        object.__setattr__(self, "_above", above)
+
+    def matches(self, name: str) -> bool:
+        """Whether it matches a table or a folder above it; the name of a folder ends in a slash."""
+        return self._matches.fullmatch(name) is not None
+
+    def may_match_in(self, folder: str) -> bool:
+        """Whether it can match something in a folder, whose name ends in a slash."""
+        return any(one.fullmatch(folder) for one in self._above)
+
+
+@dataclass(frozen=True, slots=True)
+class Exclude:
+    """The patterns of a lake, in the order in which they count."""
+
+    patterns: tuple[Pattern, ...] = ()
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> Exclude:
+        """From the texts of patterns."""
+        return cls(tuple(map(Pattern, texts)))
+
+    def by(self, name: str) -> Pattern | None:
+        """The pattern by which a table or folder is left out; None: it is not."""
+        for pattern in reversed(self.patterns):
+            if pattern.matches(name):
+                return None if pattern.keeps else pattern
+        return None
+
+    def excluded(self, name: str, path: Location, folder: bool = False) -> Excluded | None:
+        """A file that is left out, or a whole folder that is; None: at least a part of it is read."""
+        full = f"{name}/" if folder else name
+        pattern = self.by(full)
+        if pattern is None:
+            return None
+        if folder and any(one.keeps and one.may_match_in(full) for one in self.patterns):
+            return None
+        return Excluded(name, path, f"it is excluded by {pattern.text}")
+
+    def applied(self, items: Iterable[Source | Skipped]) -> Iterator[Source | Skipped]:
+        """The tables of a database or workbook, of which single ones may be left out."""
+        for item in items:
+            yield self.excluded(item.name, item.path) or item
+
+
+NOTHING = Exclude()
+
+
+def parse_lines(text: str, where: object) -> list[str]:
+    """The patterns in a file: one on each line, but for empty ones and comments (`#`)."""
+    found = []
+    for number, line in enumerate(text.splitlines(), 1):
+        line = line.strip()
+        if not line or line.startswith("#"):
+            continue
+        try:
+            found.append(Pattern(line).text)
+        except ValueError as error:
+            raise ValueError(f"{where}, line {number}: {error}") from error
+    return found
+
+
+def keeping(name: str) -> Pattern:
+    """The pattern that takes back the table or folder of this name."""
+    return Pattern("!/" + _SPECIAL.sub(r"\\\1", name))
+
+
+def latest(before: Iterable[str], given: Iterable[str]) -> tuple[str, ...]:
+    """Patterns with further ones behind them, where they decide; one that is given again moves there."""
+    new = list(given)
+    return tuple(dict.fromkeys([*(one for one in before if one not in new), *new]))
+
+
+def _expression(part: str) -> str:
+    """A regular expression for one part of a path."""
+    found, at = "", 0
+    while at < len(part):
+        sign = part[at]
+        end = part.find("]", at + 2) if sign == "[" else -1
+        if sign == "*":
+            found += "[^/]*"
+        elif sign == "?":
+            found += "[^/]"
+        elif end > 0:
+            inner = part[at + 1 : end].replace("\\", "\\\\").replace("[", "\\[").replace("^", "\\^")
+            found += f"[^/{inner[1:]}]" if inner.startswith("!") else f"[{inner}]"
+            at = end
+        else:
+            at += sign == "\\" and at + 1 < len(part)
+            found += re.escape(part[at])
+        at += 1
+    try:
+        re.compile(found)
+    except re.error as error:  # such as [z-a]
+        raise ValueError(f"{part!r} is no pattern of files: {error}") from error
+    return found
