@@ -104,6 +104,25 @@ class TableStore:
             ),
         )
 
+    def move(self, lake: Location, to: Location) -> None:
+        """Note that all tables of a lake are elsewhere, under the same names; those in the index stay."""
+        real_path = self._real_paths()
+
+        def moved() -> Iterator[tuple[str, str]]:
+            for entry in list(self.each_entry()):
+                path = as_location(entry.path)
+                if entry.path.startswith(self._database.folder):
+                    continue
+                if path == lake:
+                    yield str(to), entry.name
+                elif path.is_relative_to(lake):
+                    yield str(to / str(path.relative_to(lake))), entry.name
+
+        self._database.db.executemany(
+            "UPDATE tables SET path = ?, real_path = ? WHERE name = ?",
+            ((self._stored(path), real_path(path), name) for path, name in moved()),
+        )
+
     def retire(self, names: Iterable[str]) -> None:
         """Leave tables out of the next generation; until then the current one can still name them."""
         self._database.db.executemany(f"{_RETIRE} WHERE name = ?", ((name,) for name in names))
