@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from zlib import crc32
 
 import numpy as np
@@ -69,8 +70,13 @@ def _parsed(names: Sequence[str]) -> list[_Name]:
 def _grams(plain: str) -> F64:
     """(GRAMS,) roots of the counts of hashed n-grams of one to three letters, with the ends marked."""
     padded = f"^{plain}$"
-    grams = [padded[at : at + size] for size in (1, 2, 3) for at in range(len(padded) - size + 1)]
-    return np.sqrt(np.bincount([crc32(gram.encode()) % GRAMS for gram in grams], minlength=GRAMS))
+    buckets = [_bucket(padded[at : at + size]) for size in (1, 2, 3) for at in range(len(padded) - size + 1)]
+    return np.sqrt(np.bincount(buckets, minlength=GRAMS))
+
+
+@lru_cache(maxsize=16_384)
+def _bucket(gram: str) -> int:
+    return crc32(gram.encode()) % GRAMS
 
 
 def _embedding(ids: list[int]) -> F64:
