@@ -323,14 +323,14 @@ def test_columns_that_do_not_align(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         def read(self, query: Any) -> Any:
             return read(query)
 
-    def align(query: Any, table: Any, names: bool) -> Alignment:
+    def align(aligner: Any, table: Any, profile: None) -> Alignment:
         pairs = [
             ColumnPair(ColumnRef(0, own), ColumnRef(0, other), 0.9, "alike")
             for own, other in under[table.name].items()
         ]
         return Alignment("q", table.name, pairs, [], [], 0.9)
 
-    monkeypatch.setattr("gentus.index.union_plan.align_tables", align)
+    monkeypatch.setattr("gentus.index.explain.Aligner.align", align)
     known: Any = Known()
     plan = plan_union(known, query, [str(one), str(two)])
     assert [table.left_out for table in plan.tables] == [("size", "Note"), ("size", "note", "id")]

@@ -134,6 +134,13 @@ def _count_table(
         count_shapes(duck, table.full, positions, table.shapes, strict)
 
 
+def count_columns(source: SourceTable, null_values: Sequence[str], duck: duckdb.DuckDBPyConnection) -> None:
+    """Count shapes of all columns of a table, before it is known which of them matter."""
+    source.shapes.null_values = tuple(dict.fromkeys(null_values))
+    with as_table_error(source.planned):
+        count_shapes(duck, source.full, range(len(source.full.names)), source.shapes)
+
+
 # --- deciding notations --------------------------------------------------------------------------------
 
 
