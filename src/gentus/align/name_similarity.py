@@ -10,7 +10,7 @@ from zlib import crc32
 import numpy as np
 
 from gentus.arrays import F64
-from gentus.features.extract import is_name, name_words
+from gentus.features.names import is_name, name_words
 from gentus.features.weights import TOKEN_WIDTH, load_tokenizer, load_vectors
 
 GRAMS = 256

@@ -213,7 +213,8 @@ def table_from_rows(
     columns += [Column(column, []) for raw, column in _beyond(header, names, rows) if raw.strip()]
     if not filled:
         raise Unreadable("all of its cells are empty")
-    return Table(name, columns, len(rows), sketch)
+    complete = head is None or (head.complete and len(head.rows) <= len(rows))
+    return Table(name, columns, len(rows), sketch, complete=complete)
 
 
 def _filled_cells(values: Sequence[str | None], clip: int) -> list[str]:
