@@ -346,7 +346,7 @@ def test_columns_that_do_not_align(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         def read(self, query: Any) -> Any:
             return read(query)
 
-    def align(aligner: Any, table: Any, profile: None) -> Alignment:
+    def align(aligner: Any, table: Any, score: float, profile: None) -> Alignment:
         pairs = [
             ColumnPair(ColumnRef(0, own), ColumnRef(0, other), 0.9, "alike")
             for own, other in under[table.name].items()

@@ -23,21 +23,28 @@ class Aligner:
     """Aligns tables with one query, of which the profile and the signatures are made once."""
 
     def __init__(self, query: Table, names: bool = True, profile: TableProfile | None = None) -> None:
-        self.query, self.names, self._profile = query, names, profile
+        self.query, self.names = query, names
+        self._profile = None if profile is None else replace(profile, table=query)
         self._columns: QueryColumns | None = None
+
+    def score(self, table: Table) -> float:
+        """The score that a search gives."""
+        self._columns = self._columns or columns_of(self.query)
+        (verdict,) = judge(self._columns, [columns_of(table).signatures], self.names)
+        return round(verdict.score, 4)
 
     def align(
         self, table: Table, score: float | None = None, profile: TableProfile | None = None
     ) -> Alignment:
-        """Which columns match and why, and how far the table fits; the score may be known from a search."""
+        """Which columns match and why, and how far the table fits; score and profile may be known.
+
+        A profile that is given may lack the cells of its table.
+        """
         if self._profile is None:
             self._profile = profile_table(self.query)
-        if score is None:
-            self._columns = self._columns or columns_of(self.query)
-            (verdict,) = judge(self._columns, [columns_of(table).signatures], self.names)
-            score = round(verdict.score, 4)
-        found = align_profiles(self._profile, profile or profile_table(table), self.names)
-        return _judged(found, self.query, table, score)
+        other = profile_table(table) if profile is None else replace(profile, table=table)
+        found = align_profiles(self._profile, other, self.names)
+        return _judged(found, self.query, table, self.score(table) if score is None else score)
 
 
 def align_tables(query: Table, table: Table, names: bool = True) -> Alignment:

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias, TypedDict, Unpack
 
 from gentus.align.alignment import Alignment
 from gentus.align.matched_columns import MatchedColumns
+from gentus.align.name_similarity import parse_names
 from gentus.align.table_profile import TableProfile
 from gentus.align.verdict import Fit
 from gentus.index.explain import Aligner
@@ -30,6 +31,7 @@ from gentus.union.errors import PlanError
 from gentus.union.plan import LeftOut, PlannedTable, UnionPlan
 from gentus.union.planning import (
     PlanJob,
+    Profiled,
     QuerySampled,
     Sampled,
     WhichColumns,
@@ -164,6 +166,7 @@ class _PlanAnswers:
         self._aligned: list[AlignedTable | None] = []
         self._unfit: list[LeftOut] = []
         self._aligner: Aligner | None = None
+        self._score: float | None = None  # of the table that was sampled last
 
     def _take(self, sample: Table) -> None:
         """The sample of the query, which may choose the tables."""
@@ -195,30 +198,43 @@ class _PlanAnswers:
                 self._aligner = Aligner(self.sample, names, about.profile)
                 return self.planned()
             case Sampled():
-                self._align(self.candidates[len(self._aligned)], about)
+                self._sampled(self.candidates[len(self._aligned)], about)
+            case Profiled():
+                self._align(self.candidates[len(self._aligned)], about.profile)
             case WhichColumns():
                 reasons = [f"{one.table} was left out: {one.why}" for one in (*self.left_out, *self._unfit)]
                 return self._aligned, [*self.notes, *reasons]
         return None
 
-    def _align(self, one: Candidate, sampled: Sampled) -> None:
+    def _sampled(self, one: Candidate, sampled: Sampled) -> None:
+        """Take the sample of a table, and judge it while it is profiled."""
+        if sampled.table is None:
+            self._leave_out(one, sampled.reason)
+            return
+        self._samples[one.source.name] = sampled.table
+        if not _is_aligned(one) and self._aligner is not None:
+            self._score = self._aligner.score(sampled.table)
+            parse_names([column.name for column in sampled.table.columns])  # they are kept
+
+    def _align(self, one: Candidate, profile: TableProfile | None) -> None:
         """Align a table; one without a column under the query's, or a hit that is no fit, is left out."""
         try:
-            if sampled.table is None:
-                raise Unreadable(sampled.reason)
-            self._aligned.append(self._fitting(one, sampled.table, sampled.profile))
-            self._samples[one.source.name] = sampled.table
+            self._aligned.append(self._fitting(one, self._samples[one.source.name], profile))
         except Unreadable as error:
-            if not one.is_hit:
-                raise PlanError(f"{one.source.name}: {error.reason}") from error
-            self._aligned.append(None)
-            self._unfit.append(LeftOut(one.source.name, error.reason))
+            self._leave_out(one, error.reason)
+
+    def _leave_out(self, one: Candidate, reason: str) -> None:
+        """Leave out a table that a search found; one that was named is an error."""
+        if not one.is_hit:
+            raise PlanError(f"{one.source.name}: {reason}")
+        self._aligned.append(None)
+        self._unfit.append(LeftOut(one.source.name, reason))
 
     def _fitting(self, one: Candidate, table: Table, profile: TableProfile | None) -> AlignedTable:
-        alignment = one.alignment
-        if alignment is None or alignment.missing is not None:
+        alignment = one.alignment if _is_aligned(one) else None
+        if alignment is None:
             assert self._aligner is not None
-            alignment = self._aligner.align(table, profile=profile)
+            alignment = self._aligner.align(table, self._score, profile)
         if not alignment.pairs:
             raise Unreadable("none of its columns belongs under one of the query's")
         if one.is_hit and alignment.fit is not None and alignment.columns is not None:
@@ -277,6 +293,10 @@ def _candidates(
                 left_out.append(LeftOut(source.name, error.reason))
             else:
                 yield Candidate(source, alignment, is_hit)
+
+
+def _is_aligned(one: Candidate) -> bool:
+    return one.alignment is not None and one.alignment.missing is None
 
 
 def _check_fit(fit: Fit, score: float, columns: MatchedColumns, options: UnionOptions) -> None:

@@ -64,11 +64,16 @@ class QuerySampled(NamedTuple):
 
 
 class Sampled(NamedTuple):
-    """The sample of a table, its profile if it is wide, or why it cannot be read."""
+    """The sample of a table, or why it cannot be read."""
 
     table: Table | None
-    profile: TableProfile | None = None
     reason: str = ""
+
+
+class Profiled(NamedTuple):
+    """The profile of a table that was sampled, if it is wide; without its cells, which were told."""
+
+    profile: TableProfile | None
 
 
 class WhichTables(NamedTuple):
@@ -154,9 +159,10 @@ def _opened(
         source = open_table(planned, duck, None, limits)
         sample = _sample(source, limits)
     except Unreadable as error:
-        tell(Sampled(None, None, error.reason))
+        tell(Sampled(None, error.reason))
         return None
-    tell(Sampled(sample, _wide_profile(sample)))
+    tell(Sampled(sample))
+    tell(Profiled(_wide_profile(sample)))
     return source
 
 
@@ -174,7 +180,7 @@ def _wide_profile(table: Table | None) -> TableProfile | None:
         return None
     from gentus.align.table_profile import profile_table
 
-    return profile_table(table)
+    return replace(profile_table(table), table=replace(table, columns=[]))
 
 
 def _look_ahead(source: SourceTable, job: PlanJob, duck: duckdb.DuckDBPyConnection) -> None:
