@@ -27,10 +27,13 @@ class Sample:
     all: int  # and of those that it started
 
 
-def peak_bytes() -> int:
-    """The most memory that this process has had. Unlike `getrusage` on Linux, not that of its parent."""
+def peak_bytes(process: int | None = None) -> int:
+    """The most memory that this process has had, or another one on Linux.
+
+    Unlike `getrusage` on Linux, not that of its parent.
+    """
     with contextlib.suppress(OSError):
-        for line in Path("/proc/self/status").read_text().splitlines():
+        for line in Path(f"/proc/{process or 'self'}/status").read_text().splitlines():
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) * 1024
     import resource
