@@ -107,6 +107,7 @@ def tables(document: Document) -> list[Table]:
     note = (
         f"A query and a table of {what['columns']:,} columns and {what['rows']:,} rows: `gentus union INDEX"
         " QUERY`, with search and alignment, as CSV to Parquet. The fastest of"
-        f" {what['times']} runs, with the start of the process."
+        f" {what['times']} runs, with the start of the process. Processor time and memory are those of all"
+        " processes of the command."
     )
     return [Table(columns, rows, note=note)]

@@ -200,30 +200,32 @@ def table_from_rows(
         log.info("%s: %d columns beyond the first %d were left out", name, dropped, limits.columns)
         header = header[: limits.columns]
         rows = [row[: limits.columns] for row in rows]
-    clip = limits.cell_chars
-    columns: list[Column] = []
+    clip, columns = limits.cell_chars, list[Column]()
     filled = False
     names = clean_names(header, limits)
     # zip_longest pads ragged rows; the cells of rows longer than the header fall off its end.
     by_column = zip_longest(*rows, fillvalue="") if rows else iter(())
     for at, (raw, column, values) in enumerate(zip(header, names, by_column, strict=False)):
-        cells: list[str] = []
-        for value in values:
-            if value is None:
-                continue
-            cell = value.strip()
-            if len(cell) > _LONGEST_EMPTY:
-                cells.append(cell if len(cell) <= clip else cell[:clip].rstrip())
-            elif cell.lower() not in EMPTY:
-                cells.append(cell[:clip].rstrip())
+        cells = _filled_cells(values, clip)
         filled = filled or bool(cells)
-        cells = _all_without_surrogates(cells)
         if cells or raw.strip():  # a trailing delimiter makes a column with neither name nor cells
             columns.append(Column(column, cells, at in typed))
     columns += [Column(column, []) for raw, column in _beyond(header, names, rows) if raw.strip()]
     if not filled:
         raise Unreadable("all of its cells are empty")
-    return Table(name, columns, len(rows), sketch)
+    complete = head is None or (head.complete and len(head.rows) <= len(rows))
+    return Table(name, columns, len(rows), sketch, complete=complete)
+
+
+def _filled_cells(values: Sequence[str | None], clip: int) -> list[str]:
+    """The cells of a column that have a value, trimmed and clipped."""
+    given = [value for value in values if value is not None]
+    cells = [
+        cell for cell in map(str.strip, given) if len(cell) > _LONGEST_EMPTY or cell.lower() not in EMPTY
+    ]
+    if max(map(len, cells), default=0) > clip:
+        cells = [cell[:clip].rstrip() for cell in cells]
+    return _all_without_surrogates(cells)
 
 
 def _beyond(

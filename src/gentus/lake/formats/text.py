@@ -53,8 +53,12 @@ class TextSample:
 
 def read_delimited(source: Source, limits: Limits, prose: bool = False) -> Table:
     """Read a delimited text file; `prose` says that it may be no table at all (`.txt`)."""
-    sampled = sample_text(source.path, limits, prose, source.header)
-    table = table_from_rows(source.name, sampled.header, sampled.rows, limits, sampled.top)
+    return table_of(source.name, sample_text(source.path, limits, prose, source.header), limits)
+
+
+def table_of(name: str, sampled: TextSample, limits: Limits) -> Table:
+    """The table that a sample of text is."""
+    table = table_from_rows(name, sampled.header, sampled.rows, limits, sampled.top)
     return replace(table, doubt=sampled.doubt, delimiter=sampled.dialect.delimiter, reading=sampled.reading)
 
 
