@@ -55,6 +55,8 @@ def whole(path: Path) -> tuple[list[str], list[tuple[str, ...]], str]:
         (f"{BODY}Note: preliminary, may change\n", "1 line below"),
         (f"{BODY}Total,,60\n", "1 line below the table left out ('Total 60')"),
         (f"Sales of 2024\n{BODY}\n* estimated\n", "1 line above"),
+        (f"Figures of all regions, preliminary, second edition\nOur report\n\n{BODY}", "2 lines above"),
+        (f"A report\nFigures of all regions, preliminary, second edition\n\n{BODY}", "2 lines above"),
     ],
 )
 def test_what_stands_around_a_table_is_left_out_and_told(tmp_path: Path, text: str, told: str) -> None:
@@ -135,6 +137,7 @@ def test_wide_tables_under_a_short_title_keep_all_columns(tmp_path: Path) -> Non
         ("gb18030", "北京 上海 广州 深圳"),
         ("big5", "臺北 高雄 臺中 臺南"),
         ("euc_kr", "서울 부산 인천 대구"),
+        ("cp874", "กรุงเทพ เชียงใหม่ ภูเก็ต ขอนแก่น สงขลา ชลบุรี ระยอง ลำปาง นนทบุรี เชียงราย พัทยา ตรัง น่าน"),
         ("cp1252", "Köln Genève Málaga"),
     ],
 )
@@ -144,6 +147,16 @@ def test_encodings_are_recognised_and_told(tmp_path: Path, encoding: str, words:
     _, rows, reading = whole(put(tmp_path / "a.csv", text, encoding))
     assert [row[1] for row in rows] == cities == read_path(tmp_path / "a.csv").columns[1].cells
     assert "guessed" in reading
+
+
+def test_a_note_that_nothing_cuts_is_no_row(tmp_path: Path) -> None:
+    rows = "".join(f"{name} by the great sea,{at},{at}\n" for at, name in enumerate("abcdefghi"))
+    text = f"place,a,b\n{rows}Values below three are not shown\n"
+    _, found, reading = whole(put(tmp_path / "a.csv", text))
+    assert len(found) == 9
+    assert "1 line below the table left out ('Values below three" in reading
+    text = f"place,a,b\n{rows}Values below three are not shown,9,\n"
+    assert len(whole(put(tmp_path / "a.csv", text))[1]) == 10
 
 
 def test_signs_alone_are_western() -> None:

@@ -129,12 +129,13 @@ def rows_above(rows: Sequence[Row]) -> int:
         return 0
     bare = len(rows) > 1 and _is_bare(rows[1])
     named = len(first) >= max(2, width - (not bare)) and all(map(str.strip, first))
+    named = named and not (bare and _is_writing(first))
     if width < 2 or (named and not is_remark(first, width)):
         return 0
     usual = median([filled(row) for row in rows if len(row) == width])
     at = _titles(rows, 0, width, usual)
-    if at and at + 1 < len(rows) and _is_bare(rows[at + 1]):
-        at = _titles(rows, at + 1, width, usual)  # what is above it was cut by chance
+    while at + 1 < min(len(rows), _MOST_ABOVE) and _is_cut_by_chance(rows, at):
+        at = _titles(rows, at + 1, width, usual)
     if at in (0, _MOST_ABOVE) or at + 1 >= len(rows):
         return 0
     if _names_data(rows, at):
@@ -157,6 +158,18 @@ def _titles(rows: Sequence[Row], at: int, width: int, usual: float) -> int:
     while at < min(len(rows), _MOST_ABOVE) and _is_title(rows[at], width, usual, at > 0 or bare):
         at += 1
     return at
+
+
+def _is_cut_by_chance(rows: Sequence[Row], at: int) -> bool:
+    """Whether a row is a title, though it is as wide as the table: others or a blank line follow it."""
+    if _is_bare(rows[at + 1]):
+        return at > 0 or _is_writing(rows[at])
+    return at > 0 and not filled(rows[at + 1]) and _is_writing(rows[at])
+
+
+def _is_writing(row: Row) -> bool:
+    """Whether a cell has more words than a name."""
+    return any(len(cell.split()) > 3 for cell in row)
 
 
 def _is_bare(row: Row) -> bool:
@@ -190,7 +203,7 @@ def _is_title(row: Row, width: int, usual: float, follows: bool) -> bool:
     if extent == 1:
         return width > 2 or len(row) == 1
     if len(row) < width - (not follows):  # cut by chance; the first row may lack the name of row labels
-        return follows or 2 * extent <= width or any(len(cell.split()) > 3 for cell in row)
+        return follows or 2 * extent <= width or _is_writing(row)
     return extent == 2 and width > 3 and usual > 3 and bool(row[0].strip())
 
 
