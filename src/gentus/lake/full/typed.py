@@ -24,6 +24,7 @@ from gentus.lake.formats.database import (
 )
 from gentus.lake.formats.detect import Format
 from gentus.lake.formats.excel import sheet_rows
+from gentus.lake.formats.excel_errors import error_note
 from gentus.lake.formats.parquet import (
     ROW_NUMBER,
     left_out_note,
@@ -181,7 +182,7 @@ def full_sheet(path: Location, part: str, limits: Limits) -> FullTable:
                     [text_array([row[at] if at < len(row) else None for row in some]) for at in positions],
                 )
 
-    return full_from_text(header, rows, limits)
+    return replace(full_from_text(header, rows, limits), reading=error_note(path, part))
 
 
 def full_postgres(location: Remote, limits: Limits) -> FullTable:
