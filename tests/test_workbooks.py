@@ -167,7 +167,7 @@ def test_errors_are_told(tmp_path: Path, rows: int) -> None:
     assert read_path(path / "A & B").reading == told
     assert read_path(path / "Sheet").reading == ""
     assert read_path(path / "A & B", Limits(typed_bytes=1 << 20)).reading == (
-        told if rows < 100 else "at least 1 cell with errors read as empty (#DIV/0!)"
+        told if rows < 100 else f"at least {told.replace('3', '2')}"
     )
     with duckdb.connect() as duck:
         assert open_full(Source("a", path, "A & B", 0, 0), duck).reading == told

@@ -155,8 +155,11 @@ def without_surrogates(text: str) -> str:
 
 
 def _all_without_surrogates(cells: list[str]) -> list[str]:
+    joined = "".join(cells)
+    if joined.isascii():
+        return cells
     try:
-        "".join(cells).encode()
+        joined.encode()
     except UnicodeEncodeError:
         return [without_surrogates(cell) for cell in cells]
     return cells
@@ -200,22 +203,13 @@ def table_from_rows(
         log.info("%s: %d columns beyond the first %d were left out", name, dropped, limits.columns)
         header = header[: limits.columns]
         rows = [row[: limits.columns] for row in rows]
-    clip = limits.cell_chars
     columns: list[Column] = []
     filled = False
     names = clean_names(header, limits)
     # zip_longest pads ragged rows; the cells of rows longer than the header fall off its end.
     by_column = zip_longest(*rows, fillvalue="") if rows else iter(())
     for at, (raw, column, values) in enumerate(zip(header, names, by_column, strict=False)):
-        cells: list[str] = []
-        for value in values:
-            if value is None:
-                continue
-            cell = value.strip()
-            if len(cell) > _LONGEST_EMPTY:
-                cells.append(cell if len(cell) <= clip else cell[:clip].rstrip())
-            elif cell.lower() not in EMPTY:
-                cells.append(cell[:clip].rstrip())
+        cells = _filled_cells(values, limits.cell_chars)
         filled = filled or bool(cells)
         cells = _all_without_surrogates(cells)
         if cells or raw.strip():  # a trailing delimiter makes a column with neither name nor cells
@@ -224,6 +218,13 @@ def table_from_rows(
     if not filled:
         raise Unreadable("all of its cells are empty")
     return Table(name, columns, len(rows), sketch)
+
+
+def _filled_cells(values: Iterable[str | None], clip: int) -> list[str]:
+    """The cells of a column that have a value, trimmed and clipped."""
+    trimmed = [value.strip() for value in values if value]
+    cells = [cell for cell in trimmed if len(cell) > _LONGEST_EMPTY or cell.lower() not in EMPTY]
+    return [cell[:clip].rstrip() for cell in cells] if max(map(len, cells), default=0) > clip else cells
 
 
 def _beyond(

@@ -125,7 +125,7 @@ def format_at(path: Location, part: str | None = None) -> Format:
     if _is_json_folder(path, part):
         return Format.JSON_FOLDER
     # At a URL, only what has no name of a table can be a folder that is one.
-    if format_of(path.name) is None if isinstance(path, Remote) else path.is_dir():
+    if format_of(path.name) is None if isinstance(path, Remote) else os.path.isdir(path):
         found = folder_format(path)
         if found is None:
             raise Unreadable(_NO_TABLE_FOLDER)

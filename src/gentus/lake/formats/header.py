@@ -29,6 +29,7 @@ _LOOK = 64  # rows that tell at first sight
 _COLUMNS = 256  # that are compared
 _TOP = 2  # rows under the first one that may belong to a header of several rows
 _BLANK = EMPTY | {"-", "--", "–", "—", "?", ".", "*", "na"}
+_LONGEST_BLANK = max(map(len, _BLANK))
 _LETTER = re.compile(r"[^\W\d_]")
 _LETTERS = re.compile(r"[^\W\d_]+")
 _DIGITS = re.compile(r"\d+")
@@ -63,7 +64,11 @@ def header_doubt(names: Cells, rows: Sequence[Cells]) -> str:
 def compare_with_columns(names: Cells, rows: Sequence[Cells]) -> list[Evidence]:
     """What each column says of its name; nothing, where the row is a header at first sight."""
     width = len(names)
-    others = [[*row, *[""] * (width - len(row))][:width] for row in rows if row != names]
+    others = [
+        row if len(row) == width else [*row, *[""] * (width - len(row))][:width]
+        for row in rows
+        if row != names
+    ]
     columns = list(zip(*others, strict=True))
     if len(others) < _TOP or not any(map(_is_suspect, names, columns)):
         return []
@@ -86,9 +91,11 @@ def _is_repeated(name: str, column: Cells) -> bool:
 
 def kind_of(cell: str) -> Kind:
     """What a cell looks like: numbers, dates and times have digits and no letters, codes have both."""
-    if cell.lower() in _BLANK:
+    if cell.isdecimal():  # most cells, in less time
+        return "number"
+    if len(cell) <= _LONGEST_BLANK and cell.lower() in _BLANK:
         return "empty"
-    if not _DIGITS.search(cell):
+    if cell.isalpha() or not _DIGITS.search(cell):
         return "text"
     return "code" if _LETTER.search(cell) else "number"
 

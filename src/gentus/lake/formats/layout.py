@@ -25,6 +25,7 @@ _MOST_HEADER = 3
 LOOK = 64  # rows under a header that tell what its columns hold
 _SOME = 24  # rows that tell whether a row above them belongs to the header
 CONSISTENT = 0.8  # share of the rows below a title that are as wide as the header
+_RARELY = 0.2  # share of the cells in a column of numbers that may be none
 _RULE = re.compile(r"\s*(:?-{2,}:?)?\s*")
 _YEAR = re.compile(r"(1[5-9]|20)\d\d([-–/]\d\d(\d\d)?)?")
 _UNIT = re.compile(
@@ -81,7 +82,7 @@ def _without_comments(
 
 def has_comments(rows: Sequence[Row], header: int) -> bool:
     """Whether rows under the header are comments, and no row of the table begins like one."""
-    marked = [row for row in rows[header:] if row[0].lstrip().startswith(COMMENT)]
+    marked = [row for row in rows[header:] if row[0].lstrip()[:1] == COMMENT]
     width = usual_width(rows) if marked else 1
     return width > 1 and all(len(row) != width for row in marked)
 
@@ -93,6 +94,8 @@ def is_rule(row: Row) -> bool:
 
 def joined_names(header: Sequence[Row]) -> list[str]:
     """The names of a header of several rows: a cell that spans columns is repeated for each."""
+    if len(header) == 1:
+        return list(map(str.strip, header[0]))
     width = max(map(len, header), default=0)
     parts: list[list[str]] = [[] for _ in range(width)]
     # A row with one text in all columns is a title that spans them.
@@ -179,12 +182,12 @@ def _is_bare(row: Row) -> bool:
 
 def filled(row: Row) -> int:
     """How many cells have something in them."""
-    return sum(bool(cell.strip()) for cell in row)
+    return sum(map(bool, map(str.strip, row)))
 
 
 def extent_of(row: Row) -> int:
     """Cells up to the last one that is filled."""
-    return max((at for at, cell in enumerate(row, 1) if cell.strip()), default=0)
+    return next((at for at in range(len(row), 0, -1) if row[at - 1].strip()), 0)
 
 
 def is_remark(row: Row, width: int) -> bool:
@@ -210,7 +213,7 @@ def _is_title(row: Row, width: int, usual: float, follows: bool) -> bool:
 def _names_data(rows: Sequence[Row], at: int) -> bool:
     """Whether a row has numbers that no header has, or looks like the rows below it."""
     row, below = rows[at], [one for one in rows[at + 1 : at + 1 + LOOK] if filled(one)]
-    if any(_is_value(row[one]) for one in number_columns(below, len(row))):
+    if any(_is_value(cell) and _is_number_column(below, one) for one, cell in enumerate(row)):
         return True
     return bool(header_doubt(list(row), [list(one) for one in below]))
 
@@ -223,21 +226,22 @@ def _is_announced(rows: Sequence[Row], at: int, width: int) -> bool:
     if above and (" " in above[0][0].strip() or above[0][0].endswith(":")):
         return True
     below = [row for row in rows[at + 1 : at + 1 + LOOK] if filled(row)]
-    return any(_is_name(rows[at][one]) for one in number_columns(below, len(rows[at])))
+    return any(_is_name(cell) and _is_number_column(below, one) for one, cell in enumerate(rows[at]))
 
 
 # --- header ---------------------------------------------------------------------------------------------
 
 
-def number_columns(rows: Sequence[Row], width: int) -> list[int]:
-    """Columns that hold numbers, dates or times, nearly without exception."""
-    found = []
-    for at in range(width):
-        kinds = Counter(kind_of(row[at].strip()) for row in rows if at < len(row))
-        filled = kinds.total() - kinds["empty"]
-        if filled > 1 and kinds["number"] >= 0.8 * filled:
-            found.append(at)
-    return found
+def _is_number_column(rows: Sequence[Row], at: int) -> bool:
+    """Whether a column holds numbers, dates or times, nearly without exception."""
+    numbers = others = 0
+    for row in rows:
+        kind = kind_of(row[at].strip()) if at < len(row) else "empty"
+        numbers += kind == "number"
+        others += kind in ("code", "text")
+        if others > _RARELY * len(rows):
+            return False  # whatever follows
+    return numbers + others > 1 and others <= _RARELY * (numbers + others)
 
 
 def header_rows(rows: Sequence[Row]) -> int:
@@ -264,7 +268,7 @@ def _belongs_to_header(rows: Sequence[Row], at: int) -> bool:
     if len(row) < 2 or any(map(_is_value, row)) or not any(map(_is_value, near)):
         return False
     below = rows[at + 1 : at + 1 + _SOME]
-    numbers = number_columns(below, width)
+    numbers = [one for one in range(width) if _is_number_column(below, one)]
     words = [one for one in numbers if one < len(row) and _is_name_above(row[one], one, below)]
     again = (row[one] in {cells[one] for cells in below if one < len(cells)} for one in words)
     if not words or any(again) or len({cell.strip() for cell in row}) < 2:

@@ -32,7 +32,8 @@ def rows_below(rows: Sequence[Row], body: Sequence[Row], whole: bool) -> int:
     `whole` says that they are all of them, those at the end included: only then sums can be compared.
     """
     last = rows[-1] if rows and body else ()
-    if not body or (len(last) >= max(2, len(body[0])) and all(last) and not _is_total(last)):
+    widest = max(map(len, body[:LOOK]), default=0)
+    if not body or (len(last) >= max(2, widest) and extent_of(last) > 1 and not _is_total(last)):
         return 0  # nearly all files
     width = usual_width(body[:LOOK])
     if width < 2:
