@@ -218,8 +218,8 @@ def test_a_labelled_query_that_crashes_its_parser(tmp_path: Path) -> None:
             with super().stage(title, *rest, **more) as tick:
                 yield tick
 
-    options = {"settings": QUICK, "workers": 1, "progress": Spoiling()}
-    with gentus.build(lake, tmp_path / "my.index", tmp_path / "labels.csv", **options) as index:
+    out, labels = tmp_path / "my.index", tmp_path / "labels.csv"
+    with gentus.build(lake, out, labels, settings=QUICK, workers=1, progress=Spoiling()) as index:
         (reason,) = index.info()["labels"]["ranking"]["unreadable"]
         assert reason.startswith("book.xlsx/Sheet1: the process opening it died")
         assert index.search(lake / tables[0], k=3)

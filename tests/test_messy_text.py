@@ -19,9 +19,12 @@ from gentus.lake.full.rows import Tally
 from gentus.lake.reader import only_table
 from gentus.table import Limits
 from gentus_bench.baselines.text_readers import Reading, read_by
+from gentus_bench.experiment import Request
 from gentus_bench.experiments.readers import judged
 from gentus_bench.lakes.annotated import annotated_files
 from gentus_bench.lakes.messy_text import SHAPES, make_messy
+from gentus_bench.registry import chosen
+from gentus_bench.results import Results
 
 BODY = "id,city,sales\n1,Berlin,10\n2,Paris,20\n3,Rome,30\n"
 ROWS = [("1", "Berlin", "10"), ("2", "Paris", "20"), ("3", "Rome", "30")]
@@ -236,3 +239,20 @@ def test_annotations_as_they_are_published(tmp_path: Path) -> None:
     assert (known["c.csv"].delimiter, known["c.csv"].names) == (",", [])
     assert judged(known["w.csv"], Reading(delimiter=",")) == {"dialect": False}
     assert judged(known["c.csv"], Reading(delimiter=",", quote='"')) == {"dialect": True, "header": True}
+
+
+def test_the_speed_of_two_checkouts_is_compared(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    make_messy(lake, 2)
+    own = Path(gentus.__file__).parents[2]
+    (experiment,) = chosen(["reading"])
+    options = experiment.parse([f"other={own}", "files=12", "rounds=2", "large=2", "megabytes=0.02"])
+    request = Request(Results(tmp_path / "results"), lake / "csv")
+    small, large = (document for document, _ in experiment.execute(request, options))
+    assert (small["what"]["files"], large["what"]["files"]) == (12, 2)
+    for document in (small, large):
+        assert list(document["turns"]) == ["this", "other"]
+        assert all(len(one["cpu_seconds"]) == 2 and one["refused"] == 0 for one in document["turns"].values())
+    assert "Speed of this checkout" in str(experiment.module.tables(small)[0].note)
+    with pytest.raises(ValueError, match="there is no gentus in"):
+        list(experiment.execute(request, experiment.parse([f"other={tmp_path}"])))
