@@ -8,6 +8,7 @@ import signal
 import sys
 import zipfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from conftest import QUICK, make_lake, rows_of
+from conftest import QUICK, make_lake, rows_of, write_pairs
 from data.workbooks import xlsx
 from served import Served, served
 from test_cli import Run, run
@@ -24,6 +25,7 @@ import gentus
 from gentus.lake import Limits, only_table
 from gentus.lake import read as read_here
 from gentus.lake.sandbox import named
+from gentus.progress import Progress, Step
 
 __all__ = ["run"]
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGSEGV")
@@ -197,3 +199,27 @@ def test_the_server_goes_on(api: Served) -> None:
     aligned = {"query": {"table": "good.parquet"}, "table": "bad.parquet"}
     assert api.post_json("/api/align", aligned).status_code == 422
     assert api.table("good.parquet")["sample"]
+
+
+def test_a_labelled_query_that_crashes_its_parser(tmp_path: Path) -> None:
+    """It was read well before: the build goes on without it, and says so."""
+    lake = make_lake(tmp_path / "lake", ["cities", "fish"], 6)
+    header, *rows = rows_of("fish", 60)
+    (lake / "book.xlsx").write_bytes(xlsx([header, *rows]))
+    tables = sorted(path.name for path in lake.glob("fish_*"))
+    pairs = [(query, table) for query in ["book.xlsx/Sheet1", *tables] for table in tables if query != table]
+    write_pairs(tmp_path / "labels.csv", pairs)
+
+    class Spoiling(Progress):
+        @contextmanager
+        def stage(self, title: str, *rest: Any, **more: Any) -> Iterator[Step]:
+            if title == "Reading labelled queries":
+                write_far(lake / "book.xlsx")
+            with super().stage(title, *rest, **more) as tick:
+                yield tick
+
+    out, labels = tmp_path / "my.index", tmp_path / "labels.csv"
+    with gentus.build(lake, out, labels, settings=QUICK, workers=1, progress=Spoiling()) as index:
+        (reason,) = index.info()["labels"]["ranking"]["unreadable"]
+        assert reason.startswith("book.xlsx/Sheet1: the process opening it died")
+        assert index.search(lake / tables[0], k=3)

@@ -156,6 +156,8 @@ TRUE_HEADERS = {
     "codes under words": "sku,colour\nA-100,red\nA-101,blue\nA-102,red\nA-103,blue\n",
     "names with digits": "q1,q2,q3\nyes,no,yes\nno,no,yes\nyes,yes,no\nno,yes,no\n",
     "one row below": "1,2\n3,4\n",
+    "numbered names": "Place,Game 1,Game 2\n"
+    + "".join(f"{'Wing' if n % 2 else 'Back'},Player Number {n} (c),Other Player {n}b\n" for n in range(9)),
 }
 NO_HEADERS = {
     "numbers": ["5.1,3.5,1.4", "4.9,3.0,1.4", "4.7,3.2,1.3", "4.6,3.1,1.5"],
@@ -165,6 +167,20 @@ NO_HEADERS = {
     "categories": [f"{'red' if n % 3 else 'blue'},{'small' if n % 5 else 'big'}" for n in range(1, 30)],
     "codes": ["A-100;DE12", "A-101;FR77", "A-102;DE13", "A-103;IT01", "A-104;FR09"],
     "years below years": ["Jaws,1975", "Alien,1979", "Heat,1995", "Fargo,1996", "Psycho,1960", "Rocky,1976"],
+    "a gap": [
+        "Turin,,1783",
+        *(f"{('Turin', 'Bern', 'Oslo')[n % 3]},{n * 977},{n * 7001}" for n in range(1, 30)),
+    ],
+    "a number and words": [
+        "28595|Vienna|Oslo",
+        "46859|Athens|Rome",
+        "42958|Vienna|Vienna",
+        "49867|Paris|Berlin",
+    ],
+    "remarks with numbers": [
+        "7200,two rooms 5",
+        *(f"{n * 911},{'a b c d'[: n % 7 + 1]} {n * 3}" for n in range(1, 20)),
+    ],
 }
 
 

@@ -19,9 +19,12 @@ from gentus.lake.full.rows import Tally
 from gentus.lake.reader import only_table
 from gentus.table import Limits
 from gentus_bench.baselines.text_readers import Reading, read_by
+from gentus_bench.experiment import Request
 from gentus_bench.experiments.readers import judged
 from gentus_bench.lakes.annotated import annotated_files
 from gentus_bench.lakes.messy_text import SHAPES, make_messy
+from gentus_bench.registry import chosen
+from gentus_bench.results import Results
 
 BODY = "id,city,sales\n1,Berlin,10\n2,Paris,20\n3,Rome,30\n"
 ROWS = [("1", "Berlin", "10"), ("2", "Paris", "20"), ("3", "Rome", "30")]
@@ -55,6 +58,8 @@ def whole(path: Path) -> tuple[list[str], list[tuple[str, ...]], str]:
         (f"{BODY}Note: preliminary, may change\n", "1 line below"),
         (f"{BODY}Total,,60\n", "1 line below the table left out ('Total 60')"),
         (f"Sales of 2024\n{BODY}\n* estimated\n", "1 line above"),
+        (f"Figures of all regions, preliminary, second edition\nOur report\n\n{BODY}", "2 lines above"),
+        (f"A report\nFigures of all regions, preliminary, second edition\n\n{BODY}", "2 lines above"),
     ],
 )
 def test_what_stands_around_a_table_is_left_out_and_told(tmp_path: Path, text: str, told: str) -> None:
@@ -135,6 +140,7 @@ def test_wide_tables_under_a_short_title_keep_all_columns(tmp_path: Path) -> Non
         ("gb18030", "北京 上海 广州 深圳"),
         ("big5", "臺北 高雄 臺中 臺南"),
         ("euc_kr", "서울 부산 인천 대구"),
+        ("cp874", "กรุงเทพ เชียงใหม่ ภูเก็ต ขอนแก่น สงขลา ชลบุรี ระยอง ลำปาง นนทบุรี เชียงราย พัทยา ตรัง น่าน"),
         ("cp1252", "Köln Genève Málaga"),
     ],
 )
@@ -144,6 +150,16 @@ def test_encodings_are_recognised_and_told(tmp_path: Path, encoding: str, words:
     _, rows, reading = whole(put(tmp_path / "a.csv", text, encoding))
     assert [row[1] for row in rows] == cities == read_path(tmp_path / "a.csv").columns[1].cells
     assert "guessed" in reading
+
+
+def test_a_note_that_nothing_cuts_is_no_row(tmp_path: Path) -> None:
+    rows = "".join(f"{name} by the great sea,{at},{at}\n" for at, name in enumerate("abcdefghi"))
+    text = f"place,a,b\n{rows}Values below three are not shown\n"
+    _, found, reading = whole(put(tmp_path / "a.csv", text))
+    assert len(found) == 9
+    assert "1 line below the table left out ('Values below three" in reading
+    text = f"place,a,b\n{rows}Values below three are not shown,9,\n"
+    assert len(whole(put(tmp_path / "a.csv", text))[1]) == 10
 
 
 def test_signs_alone_are_western() -> None:
@@ -223,3 +239,20 @@ def test_annotations_as_they_are_published(tmp_path: Path) -> None:
     assert (known["c.csv"].delimiter, known["c.csv"].names) == (",", [])
     assert judged(known["w.csv"], Reading(delimiter=",")) == {"dialect": False}
     assert judged(known["c.csv"], Reading(delimiter=",", quote='"')) == {"dialect": True, "header": True}
+
+
+def test_the_speed_of_two_checkouts_is_compared(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    make_messy(lake, 2)
+    own = Path(gentus.__file__).parents[2]
+    (experiment,) = chosen(["reading"])
+    options = experiment.parse([f"other={own}", "files=12", "rounds=2", "large=2", "megabytes=0.02"])
+    request = Request(Results(tmp_path / "results"), lake / "csv")
+    small, large = (document for document, _ in experiment.execute(request, options))
+    assert (small["what"]["files"], large["what"]["files"]) == (12, 2)
+    for document in (small, large):
+        assert list(document["turns"]) == ["this", "other"]
+        assert all(len(one["cpu_seconds"]) == 2 and one["refused"] == 0 for one in document["turns"].values())
+    assert "Speed of this checkout" in str(experiment.module.tables(small)[0].note)
+    with pytest.raises(ValueError, match="there is no gentus in"):
+        list(experiment.execute(request, experiment.parse([f"other={tmp_path}"])))

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gentus.lake import Limits, Source, Unreadable, from_frame, read_path
+from gentus.lake.formats.typed import text_of
 from gentus.lake.full.open import open_full
 from gentus.lake.full.rows import Tally
 
@@ -124,3 +125,43 @@ def test_an_encrypted_database(tmp_path: Path) -> None:
         duck.execute("CREATE TABLE a.t AS SELECT 1 AS n")
     with pytest.raises(Unreadable, match="encrypt"):
         read_path(tmp_path / "a.duckdb")
+
+
+def write_variant(path: Path, shredding: str = "") -> Path:
+    """Values of several types in one column; `shredding` stores those of one type apart."""
+    value = "CASE i % 3 WHEN 0 THEN 'abc'::VARIANT WHEN 1 THEN (i * 10)::VARIANT ELSE {'a': i}::VARIANT END"
+    options = f", SHREDDING {{v: '{shredding}'}}" if shredding else ""
+    duckdb.execute(
+        f"COPY (SELECT 'x' || i AS id, {value} AS v, 'y' AS w FROM range(9) t(i)) TO '{path}'"
+        f" (FORMAT parquet, COMPRESSION uncompressed{options})"
+    )
+    return path
+
+
+@pytest.mark.parametrize("shredding", ["", "VARCHAR", "BIGINT", "STRUCT(a BIGINT)"])
+def test_variants_are_read_as_text_or_json(tmp_path: Path, shredding: str) -> None:
+    path = write_variant(tmp_path / "v.parquet", shredding)
+    expected = ["abc", "10", '{"a":2}', "abc", "40", '{"a":5}', "abc", "70", '{"a":8}']
+    assert read_path(path).columns[1].cells == expected
+    with duckdb.connect() as duck:
+        full = open_full(Source("v.parquet", path, None, 0, 0), duck)
+        assert (full.names, full.reading) == (["id", "v", "w"], "")
+        with full.scan(duck, [1], Tally()) as relation:
+            found = duck.execute(f"SELECT {text_of('c1', full.types[1])} FROM {relation}").fetchall()
+    assert [cell for (cell,) in found] == expected
+
+
+def test_a_variant_that_cannot_be_read_costs_its_column(tmp_path: Path) -> None:
+    path = write_variant(tmp_path / "v.parquet", "VARCHAR")
+    number = (40).to_bytes(8, "little")
+    content = path.read_bytes()
+    assert content.count(b"\x18" + number) == 1  # the header of a 64-bit integer
+    path.write_bytes(content.replace(b"\x18" + number, b"\x54" + number))  # a type that there is not
+    table = read_path(path)
+    assert [column.name for column in table.columns] == ["id", "w"]
+    assert table.reading == "left out, as DuckDB cannot read their Variant values: v"
+    with duckdb.connect() as duck:
+        full = open_full(Source("v.parquet", path, None, 0, 0), duck)
+        assert (full.names, full.reading) == (["id", "w"], table.reading)
+        with full.scan(duck, [0, 1], Tally()) as relation:
+            assert duck.execute(f"SELECT c0, c1, row FROM {relation}").fetchall()[8] == ("x8", "y", 9)

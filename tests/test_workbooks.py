@@ -138,3 +138,37 @@ def test_nothing_is_printed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -
     (tmp_path / "a.xlsx").write_bytes(made.getvalue())
     assert read_path(tmp_path / "a.xlsx").rows == 3
     assert capfd.readouterr() == ("", "")
+
+
+def with_errors(rows: int) -> bytes:
+    """A workbook with a second sheet, in whose rows are three errors; the first has one in a text."""
+    book = openpyxl.Workbook()
+    first, second = book.active, book.create_sheet("A & B")
+    first.append(["a", "b"])
+    first.append([1, "t=e #N/A"])
+    second.append(["a", "b"])
+    for at in range(rows):
+        second.append([at, f"text {at}"])
+    for at, error in enumerate(["#DIV/0!", "#N/A", "#N/A"]):
+        cell = second.cell(2 + at * (rows // 3), 2, error)
+        cell.data_type = "e"
+    formula = second.cell(3, 2, "=1/0")
+    assert formula.data_type == "f"
+    made = io.BytesIO()
+    book.save(made)
+    return made.getvalue()
+
+
+@pytest.mark.parametrize("rows", [9, 24_000])  # in one piece, and in several
+def test_errors_are_told(tmp_path: Path, rows: int) -> None:
+    path = tmp_path / "a.xlsx"
+    path.write_bytes(with_errors(rows))
+    told = "3 cells with errors read as empty (#DIV/0!, #N/A)"
+    assert read_path(path / "A & B").reading == told
+    assert read_path(path / "Sheet").reading == ""
+    assert read_path(path / "A & B", Limits(typed_bytes=1 << 20)).reading == (
+        told if rows < 100 else f"at least {told.replace('3', '2')}"
+    )
+    with duckdb.connect() as duck:
+        assert open_full(Source("a", path, "A & B", 0, 0), duck).reading == told
+        assert open_full(Source("a", path, "Sheet", 0, 0), duck).reading == ""

@@ -20,6 +20,7 @@ alignment | Precision and recall of column alignment, beside valentine's matcher
 verdict | Which tables fit, or that none does, by weights learnt on the other lakes | data lake k |
 groups | Families of unionable tables against the groups of the ground truth | data lake |
 headers | First rows called data, and headerless files that are missed, beside DuckDB | data lake |
+reading | Files per second of sampled reading, beside another checkout | data lake |
 readers | Dialect, header and cells of delimited text, beside DuckDB and others | data lake method |
 union | Memory and time of a union of large tables | |
 union_speed | A union beside DuckDB alone, for the same result | |

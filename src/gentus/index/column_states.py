@@ -16,7 +16,7 @@ from gentus.features.bert import BertColumns
 from gentus.files import write_file
 from gentus.index.catalogue import Catalogue, FeatureSlots
 from gentus.index.folder import IndexFolderError, Layout
-from gentus.lake import Limits, read
+from gentus.lake import Limits, read_named
 from gentus.progress import Progress
 from gentus.table import Table
 
@@ -55,7 +55,7 @@ class LakeStates:
         with progress.stage("Reading with BERT", len(sources)) as tick:
             for chunk, found in missing.items():
                 found.sort(key=lambda entry: entry[2])
-                read_tables = [_filled(read(sources[table], self.limits)) for table, _, _ in found]
+                read_tables = [_filled(read_named(sources[table], self.limits)) for table, _, _ in found]
                 states = self.model.states(read_tables, tick)
                 counts = [len(table.columns) for table in read_tables]
                 buffer = io.BytesIO()

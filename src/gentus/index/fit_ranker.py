@@ -101,7 +101,7 @@ def fit_ranking(
 
 def _ordered(training: Sequence[RankedQuery], parts: Sequence[NDArray[np.bool_]]) -> list[RankedQuery]:
     """The queries of some parts, part by part."""
-    return [training[at] for part in parts for at in np.flatnonzero(part)]
+    return [training[at] for part in parts for at in np.flatnonzero(part).tolist()]
 
 
 def _training_candidates(

@@ -177,7 +177,8 @@ def _hash_or_none(source: Source) -> str | None:
     """The hash of what was read, unless it has changed since."""
     try:
         digest = fingerprint(source)
-        return digest if look_up(source.path)[1].mtime_ns == source.mtime_ns else None
+        state = look_up(source.path, source.part)[1]
+        return digest if (state.size, state.mtime_ns) == (source.size, source.mtime_ns) else None
     except (OSError, Unreadable):
         return None
 

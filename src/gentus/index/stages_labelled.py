@@ -38,7 +38,7 @@ from gentus.index.stages import (
     chunks,
     some_columns,
 )
-from gentus.lake import read
+from gentus.lake import read_named
 from gentus.neighbours.labels import Labels
 from gentus.neighbours.matching import Columns
 from gentus.settings import GenerationSettings
@@ -201,7 +201,7 @@ def _supervision(
     sources = run.catalogue.tables.sources_of(columns.ids)
 
     def opened(position: int) -> Table:
-        return read(sources[columns.ids[position]], run.settings.limits)
+        return read_named(sources[columns.ids[position]], run.settings.limits)
 
     tables = columns.sample.tables
     kept = tables[np.isin(tables[:, 0], columns.ids)]

@@ -15,7 +15,7 @@ from gentus.arrays import F64, I64
 from gentus.index.candidates import CandidateFinder, rows_of
 from gentus.index.config import LabelReport, RankingReport
 from gentus.index.fit_ranker import fit_ranking, standard_error
-from gentus.index.queries import Query, encoded
+from gentus.index.queries import Latents, Query
 from gentus.index.stages import (
     Assigned,
     Embedding,
@@ -29,7 +29,7 @@ from gentus.index.stages import (
     embed,
     join_blocks,
 )
-from gentus.lake import Unreadable, read
+from gentus.lake import Skipped
 from gentus.neighbours.graph import Neighbours, largest
 from gentus.neighbours.labels import Labels, Ranker
 from gentus.retrieval.beam import Decoder
@@ -37,7 +37,6 @@ from gentus.retrieval.walk import AnnotatedGraph
 from gentus.table import evenly_spaced
 from gentus.threads import one_blas_thread
 
-AT_ONCE = 64  # queries that are encoded together
 MOST_JUDGED = 500  # training queries that weigh positions
 POSITION_WEIGHTS = ((1, 0.0), (2, 0.5), (4, 1.0), (8, 2.0))  # factors of the order, weights of the number
 
@@ -123,15 +122,16 @@ def learn_ranking(given: LabelFile, model: Model, assigned: Assigned, run: Run) 
 
 
 def _read(wanted: I64, model: Model, run: Run, unreadable: list[str]) -> Iterator[tuple[int, Query]]:
-    """Queries as a search reads them, by catalogue id; a file that is gone by now becomes `unreadable`."""
-    sources = run.catalogue.tables.sources_of(wanted.tolist())
-    for begin in range(0, len(wanted), AT_ONCE):
-        some, tables = [], []
-        for one in wanted[begin : begin + AT_ONCE].tolist():
-            try:
-                tables.append(read(sources[one], run.settings.limits))
-                some.append(one)
-            except Unreadable as error:
-                unreadable.append(f"{sources[one].name}: {error.reason}")
-        for one, content in zip(some, encoded(tables, model.encoder), strict=True):
+    """Queries as a search reads them, by catalogue id; a file that is gone by now becomes `unreadable`.
+
+    They are read where the lake was: a file that crashes its parser costs itself.
+    """
+    ids = wanted.tolist()
+    sources = run.catalogue.tables.sources_of(ids)
+    work = Latents.by(model.encoder)
+    found = run.engine.each((sources[one] for one in ids), work, run.settings.limits)
+    for one, (source, content) in zip(ids, found, strict=True):
+        if isinstance(content, Skipped):
+            unreadable.append(f"{source.name}: {content.reason}")
+        else:
             yield one, Query(content, None, {one})

@@ -155,8 +155,11 @@ def without_surrogates(text: str) -> str:
 
 
 def _all_without_surrogates(cells: list[str]) -> list[str]:
+    joined = "".join(cells)
+    if joined.isascii():
+        return cells
     try:
-        "".join(cells).encode()
+        joined.encode()
     except UnicodeEncodeError:
         return [without_surrogates(cell) for cell in cells]
     return cells
@@ -200,13 +203,13 @@ def table_from_rows(
         log.info("%s: %d columns beyond the first %d were left out", name, dropped, limits.columns)
         header = header[: limits.columns]
         rows = [row[: limits.columns] for row in rows]
-    clip, columns = limits.cell_chars, list[Column]()
+    columns: list[Column] = []
     filled = False
     names = clean_names(header, limits)
     # zip_longest pads ragged rows; the cells of rows longer than the header fall off its end.
     by_column = zip_longest(*rows, fillvalue="") if rows else iter(())
     for at, (raw, column, values) in enumerate(zip(header, names, by_column, strict=False)):
-        cells = _filled_cells(values, clip)
+        cells = _filled_cells(values, limits.cell_chars)
         filled = filled or bool(cells)
         if cells or raw.strip():  # a trailing delimiter makes a column with neither name nor cells
             columns.append(Column(column, cells, at in typed))
@@ -217,12 +220,10 @@ def table_from_rows(
     return Table(name, columns, len(rows), sketch, complete=complete)
 
 
-def _filled_cells(values: Sequence[str | None], clip: int) -> list[str]:
+def _filled_cells(values: Iterable[str | None], clip: int) -> list[str]:
     """The cells of a column that have a value, trimmed and clipped."""
-    given = [value for value in values if value is not None]
-    cells = [
-        cell for cell in map(str.strip, given) if len(cell) > _LONGEST_EMPTY or cell.lower() not in EMPTY
-    ]
+    trimmed = [value.strip() for value in values if value]
+    cells = [cell for cell in trimmed if len(cell) > _LONGEST_EMPTY or cell.lower() not in EMPTY]
     if max(map(len, cells), default=0) > clip:
         cells = [cell[:clip].rstrip() for cell in cells]
     return _all_without_surrogates(cells)

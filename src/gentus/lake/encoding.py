@@ -28,8 +28,9 @@ _ALPHABETS = (
     ("koi8-r", _RUSSIAN),
     ("cp866", _RUSSIAN),
 )
-ONE_BYTE = frozenset(name for name, _ in _ALPHABETS)  # of those that are guessed, with one byte per sign
-_EAST_ASIAN = ("shift_jis", "euc_jp", "gb18030", "big5", "euc_kr", "tis_620")
+_THAI = "cp874"
+ONE_BYTE = frozenset([*(name for name, _ in _ALPHABETS), _THAI])  # that are guessed, with a byte per sign
+_EAST_ASIAN = ("shift_jis", "euc_jp", "gb18030", "big5", "euc_kr")
 _WIDER = {"shift_jis": "cp932", "big5": "cp950", "euc_kr": "cp949"}  # with the signs that Windows adds
 _PLAUSIBLE = 0.9  # from which on a text is taken for one in an alphabet
 _PREFERRED = 0.12  # by how much another encoding has to be better than the western one
@@ -43,6 +44,13 @@ _LOOK = 64 << 10  # bytes
 _WORDS = 500
 _LETTERS = re.compile(r"[^\W\d_]+")
 _ASCII = re.compile(r"[A-Za-z]")
+_VOWELS = "\u0e30-\u0e3a\u0e40-\u0e4d"  # and tones, which stand beside consonants
+_SYLLABLES = re.compile(
+    "(?:[\u0e40-\u0e44]?[\u0e01-\u0e2e][\u0e31\u0e34-\u0e3a\u0e47\u0e4d]?[\u0e48-\u0e4c]?[\u0e30\u0e32\u0e33\u0e45]?"
+    "|[\u0e2f\u0e46\u0e50-\u0e59])+"
+)
+_RUN = re.compile(rb"[\x80-\xff]+")
+_FEWEST_VOWELS = 0.25  # of the letters of a Thai text
 _LATIN = ("cp1250", "cp1252", "cp1254", "cp1257", "iso8859-2")
 
 
@@ -57,6 +65,8 @@ def guess_encoding(data: bytes) -> str:
     best = scores.index(max(scores))
     if scores[best] >= _PLAUSIBLE:
         return _ALPHABETS[best][0]
+    if _is_thai(some):
+        return _THAI
     return _east_asian(look) or (_ALPHABETS[best][0] if scores[best] > 2 * _PREFERRED else WESTERN)
 
 
@@ -73,6 +83,16 @@ def _plausibility(words: bytes, encoding: str, alphabets: str) -> float:
         for word in found
     )
     return float(known / max(1, foreign.total()) * usual / max(1, len(found)))
+
+
+def _is_thai(words: bytes) -> bool:
+    """Whether words are Thai: bytes of other encodings give vowels and tones in wrong places, or none."""
+    if not any(len(run) % 2 for run in _RUN.findall(words)):  # two bytes per character
+        return False
+    found = words.decode(_THAI, "replace").split(" ")
+    vowels = sum(len(re.findall(f"[{_VOWELS}]", word)) for word in found)
+    wrong = sum(_SYLLABLES.fullmatch(word) is None for word in found)
+    return vowels >= _FEWEST_VOWELS * sum(map(len, found)) and wrong <= (1 - _PLAUSIBLE) * len(found)
 
 
 def _east_asian(data: bytes) -> str | None:

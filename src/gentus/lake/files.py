@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import BinaryIO, cast
 
 from gentus.lake.base import Unreadable
@@ -21,6 +22,8 @@ GZIP = b"\x1f\x8b"
 ZSTD = b"\x28\xb5\x2f\xfd"
 SQLITE = b"SQLite format 3\0"
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"  # how .xls begins, and whatever Office encrypts
+_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_MAGIC = 16
 _WHOLE = 1 << 20  # files up to this are read whole
 _HEAD = 256 << 10  # of larger ones, this much of the start ...
 _BLOCK = 64 << 10  # ... and this much at each of so many offsets
@@ -73,15 +76,26 @@ def opened(path: Location, full: bool = False) -> Iterator[BinaryIO]:
         with opened_remote(path, full) as remote:
             yield cast(BinaryIO, remote)
         return
-    _regular(os.stat(path))
-    # The file may have been replaced since: without O_NONBLOCK, opening a pipe waits for a writer.
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    descriptor = _descriptor(path)
     try:
-        _regular(os.fstat(descriptor))
         with open(descriptor, "rb", buffering=0, closefd=False) as file:
             yield file
     finally:
         os.close(descriptor)
+
+
+def _descriptor(path: Path) -> int:
+    """Open a regular file; the caller closes it."""
+    text = os.fspath(path)
+    _regular(os.stat(text))
+    # The file may have been replaced since: without O_NONBLOCK, opening a pipe waits for a writer.
+    descriptor = os.open(text, _FLAGS)
+    try:
+        _regular(os.fstat(descriptor))
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def _regular(state: os.stat_result) -> None:
@@ -97,8 +111,14 @@ def size_of(file: BinaryIO) -> int:
 
 def magic(path: Location) -> bytes:
     """The first bytes of a file, enough to tell its format."""
-    with opened(path) as file:
-        return file.read(16)
+    if isinstance(path, Remote):
+        with opened(path) as file:
+            return file.read(_MAGIC)
+    descriptor = _descriptor(path)  # every file of a lake is opened for these bytes
+    try:
+        return os.read(descriptor, _MAGIC)
+    finally:
+        os.close(descriptor)
 
 
 def sample_bytes(path: Location, limit: int, least: int = 0) -> ByteSample:

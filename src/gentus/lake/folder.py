@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
+from heapq import merge
 from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
@@ -13,14 +14,18 @@ from gentus.lake.base import Skipped, Source, Unreadable, failure_reason
 from gentus.lake.exclude import NOTHING, Exclude
 from gentus.lake.files import magic
 from gentus.lake.formats.detect import (
+    JSON_FILES,
     SEVERAL_TABLES,
     Format,
     detect_format,
     folder_format,
     format_of,
     is_database,
+    look_up,
+    may_be_row,
     state_of_folder,
 )
+from gentus.lake.formats.json_folder import FEWEST, find_records
 from gentus.lake.location import Location, Remote, State
 from gentus.lake.reader import parts_of
 from gentus.lake.sandbox.process import sandbox_process
@@ -36,7 +41,7 @@ class FolderEntry(NamedTuple):
     """An entry of a folder that may be a table, or hold some."""
 
     key: str  # what it is sorted by: its name, with a slash where the names of its tables begin with it
-    file: str  # its name on the disk
+    file: str  # its name on the disk; empty: the JSON files of the folder
     folder: bool
     link: bool
     table: bool = False  # a folder, and one table
@@ -46,16 +51,54 @@ class FolderEntry(NamedTuple):
         """Its name as valid Unicode."""
         return self.key.rstrip("/")
 
+    @property
+    def may_be_row(self) -> bool:
+        """Whether it may be a row of the table that the JSON files of its folder are."""
+        return not (self.folder or self.link or self.table) and may_be_row(self.file)
 
-def listing(folder: Path) -> Iterator[FolderEntry]:
-    """List a folder in the order that all names have when they are sorted; hidden files are left out."""
+
+def listing(folder: Path, prefix: str = "", exclude: Exclude = NOTHING) -> Iterator[FolderEntry]:
+    """List a folder in the order that all names have when they are sorted; hidden files are left out.
+
+    Its JSON files with one object each and the same keys are one entry, unless some of them are excluded.
+    """
+    entries = sorted_entries(folder)
+    others = _no_rows(folder, prefix, exclude, entries)
+    if others is None:
+        return iter(entries)
+    kept = (one for one in entries if one.file in others or not one.may_be_row)
+    return merge(kept, [FolderEntry(JSON_FILES, "", False, False, table=True)])
+
+
+def sorted_entries(folder: Path) -> Iterable[FolderEntry]:
+    """The entries of a folder that may be tables, file by file; they can be gone through several times."""
     with os.scandir(folder) as entries:
         found = (one for one in map(_entry, entries) if one is not None)
         few = list(islice(found, MANY))
         if len(few) < MANY:
             few.sort()
-            return iter(few)
-        return _sorted_on_disk(chain(few, found))
+            return few
+        return _SortedOnDisk(chain(few, found))
+
+
+def _no_rows(
+    folder: Path, prefix: str, exclude: Exclude, entries: Iterable[FolderEntry]
+) -> frozenset[str] | None:
+    """The JSON files of a folder that are no rows of its table; None if it has none."""
+    files = find_records(folder, (one.file for one in entries if one.may_be_row))
+    if files is None:
+        return None
+    others, rows = set[str](), 0
+    for one in entries:
+        if not one.may_be_row:
+            continue
+        if files.row(one.file) is None:
+            others.add(one.file)
+        elif exclude.by(prefix + one.name):  # whoever reads the table later does not know the patterns
+            return None
+        else:
+            rows += 1
+    return frozenset(others) if rows >= FEWEST else None
 
 
 def _entry(entry: os.DirEntry[str]) -> FolderEntry | None:
@@ -70,17 +113,21 @@ def _entry(entry: os.DirEntry[str]) -> FolderEntry | None:
     return FolderEntry(unicode_name(entry.name) + ("/" if inner else ""), entry.name, folder, link)
 
 
-def _sorted_on_disk(found: Iterable[FolderEntry]) -> Iterator[FolderEntry]:
-    """Sort with SQLite. All entries are read at once, so that errors of the folder are raised here."""
-    from gentus.scratch import Scratch  # lazily: it imports SQLite, which few lakes need
+class _SortedOnDisk:
+    """Entries sorted with SQLite. All are read at once, so that errors of the folder are raised here."""
 
-    rows = Scratch("key", "file", "folder", "link", "table_")
-    rows.extend((one.key, os.fsencode(one.file), *one[2:]) for one in found)
-    # SQLite sorts text by its bytes in UTF-8, which is the order of code points, and so Python's.
-    return (
-        FolderEntry(key, os.fsdecode(file), *map(bool, rest))
-        for key, file, *rest in rows.run("SELECT * FROM rows ORDER BY key, file")
-    )
+    def __init__(self, found: Iterable[FolderEntry]) -> None:
+        from gentus.scratch import Scratch  # lazily: it imports SQLite, which few lakes need
+
+        self._rows = Scratch("key", "file", "folder", "link", "table_")
+        self._rows.extend((one.key, os.fsencode(one.file), *one[2:]) for one in found)
+
+    def __iter__(self) -> Iterator[FolderEntry]:
+        """SQLite sorts text by its bytes in UTF-8, which is the order of code points, and so Python's."""
+        return (
+            FolderEntry(key, os.fsdecode(file), *map(bool, rest))
+            for key, file, *rest in self._rows.run("SELECT * FROM rows ORDER BY key, file")
+        )
 
 
 def unicode_name(name: str) -> str:
@@ -95,7 +142,7 @@ def unicode_name(name: str) -> str:
 
 def walk(root: Path, exclude: Exclude = NOTHING) -> Iterator[Source | Skipped]:
     """Yield the tables of folders of any depth, holding the listings of one branch only."""
-    branch = [(root, "", listing(root))]
+    branch = [(root, "", listing(root, "", exclude))]
     while branch:
         folder, prefix, entries = branch[-1]
         entry = next(entries, None)
@@ -110,7 +157,7 @@ def walk(root: Path, exclude: Exclude = NOTHING) -> Iterator[Source | Skipped]:
             yield left_out
             continue
         try:
-            branch.append((path, f"{name}/", listing(path)))
+            branch.append((path, f"{name}/", listing(path, f"{name}/", exclude)))
         except OSError as error:
             yield Skipped(name, path, failure_reason(error))
 
@@ -127,7 +174,7 @@ def tables_at(
         if entry.link:
             yield from tables_of_link(path, root, name)
         elif entry.table:
-            yield from folder_table(path, name)
+            yield from folder_table(path, name, None if entry.file else JSON_FILES)
         elif known := format_of(entry.file):
             found = tables_of_file(path, name, known)
             yield from exclude.applied(found) if known in SEVERAL_TABLES else found
@@ -135,14 +182,14 @@ def tables_at(
         yield Skipped(name, path, failure_reason(error))
 
 
-def folder_table(path: Location, name: str) -> Iterator[Source | Skipped]:
-    """Yield a folder that is one table."""
+def folder_table(path: Location, name: str, part: str | None = None) -> Iterator[Source | Skipped]:
+    """Yield a folder that is one table, or whose JSON files are."""
     try:
-        state = state_of_folder(path)
+        state = state_of_folder(path) if part is None else look_up(path, part)[1]
     except (OSError, Unreadable) as error:
         yield Skipped(name, path, failure_reason(error))
     else:
-        yield Source(name, path, None, state.size, state.mtime_ns, state.version)
+        yield Source(name, path, part, state.size, state.mtime_ns, state.version)
 
 
 def tables_of_link(path: Path, root: Path, name: str) -> Iterator[Source | Skipped]:

@@ -31,7 +31,7 @@ ListingResult: TypeAlias = Source | Skipped | ListingTask
 def run_listing(root: Path, exclude: Exclude, task: ListingTask, room: int = DEEP) -> list[ListingResult]:
     """The tables of a task in the order of `scan`, and further tasks in place of more than it should list."""
     try:
-        entries = _entries(task)
+        entries = _entries(task, exclude)
         some = list(islice(entries, WIDE + 1))
     except OSError as error:
         return [Skipped(task.prefix.rstrip("/"), task.folder, failure_reason(error))]
@@ -51,8 +51,8 @@ def run_listing(root: Path, exclude: Exclude, task: ListingTask, room: int = DEE
     return found
 
 
-def _entries(task: ListingTask) -> Iterator[FolderEntry]:
-    for entry in listing(task.folder):
+def _entries(task: ListingTask, exclude: Exclude) -> Iterator[FolderEntry]:
+    for entry in listing(task.folder, task.prefix, exclude):
         if task.last is not None and entry.key >= task.last:
             return
         if entry.key >= task.first:

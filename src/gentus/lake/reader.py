@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gentus.lake.base import SeveralTables, Source, TableNotFoundError, Unreadable, failure_reason
-from gentus.lake.formats.detect import Format, format_at, look_up
+from gentus.lake.formats.detect import JSON_FILES, Format, format_at, look_up
+from gentus.lake.formats.json_folder import is_record_folder
 from gentus.lake.location import Location, Remote, as_location
 from gentus.table import Limits, Table
 
@@ -40,7 +41,7 @@ def parts_of(path: Location, known: Format, limits: Limits) -> list[str] | list[
         from gentus.lake.formats.excel import sheets_of
 
         return sheets_of(path, limits)
-    return [None]
+    return [JSON_FILES] if known is Format.JSON_FOLDER else [None]
 
 
 def only_table(
@@ -56,8 +57,10 @@ def only_table(
             if found is None:
                 raise TableNotFoundError(f"there is no file {path}")
             path, part = found
-        known = format_at(path)
-        path, state = look_up(path)
+            if part is None and path.is_dir() and is_record_folder(path):
+                part = JSON_FILES
+        known = format_at(path, part)
+        path, state = look_up(path, part)
         parts = parts_of(path, known, limits or Limits())
     except Unreadable:
         raise
@@ -77,9 +80,11 @@ def only_table(
 
 
 def file_at(path: Path) -> tuple[Path, str | None] | None:
-    """What lies at a path, or the file that it leads into and the table in there; None: nothing."""
+    """What lies at a path, or the file or folder that it leads into and the table in there; None: nothing."""
     if path.exists():
         return path, None
+    if path.name == JSON_FILES and path.parent.is_dir():
+        return path.parent, JSON_FILES
     inside = next((folder for folder in path.parents if folder.is_file()), None)
     return None if inside is None else (inside, path.relative_to(inside).as_posix())
 
@@ -99,8 +104,12 @@ def _read(source: Source, limits: Limits) -> Table:
     path, part, name = source.path, source.part, source.name
     # Parsers may raise anything on files from anywhere, and one bad file must never stop a scan of thousands.
     try:
-        known = format_at(path)
+        known = format_at(path, part)
         match known, part:
+            case (Format.JSON_FOLDER, _):
+                from gentus.lake.formats.json_folder import read_records
+
+                return read_records(source.file, name, limits)
             case (Format.DELTA | Format.ICEBERG, _):
                 from gentus.lake.formats.lakehouse import read_lakehouse
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gentus.lake import Limits, as_location
 from gentus.lake.files import SQLITE, magic
 from gentus.lake.formats.database import duckdb_tables
-from gentus.lake.formats.detect import Format, format_at
+from gentus.lake.formats.detect import JSON_FILES, Format, format_at
 from gentus.lake.formats.text import sample_text
 from gentus.lake.formats.typed import file_literal, literal
 from gentus.lake.full.read_csv import read_csv_options
@@ -54,7 +54,7 @@ def relations(
     if table.path is None:
         raise no_sql(table, "it is a data frame or standard input; save it as a file")
     path = as_location(table.path)
-    known = format_at(path)
+    known = format_at(path, table.part)
     if not isinstance(path, Path) or known in _REFUSED:
         raise no_sql(table, _REFUSED.get(known, "it is at a URL; download it"))
     file = file_literal(str(path))
@@ -64,7 +64,9 @@ def relations(
         yield Relation(sql, names[: len(full.names)], "file_row_number + 1")
     elif known is Format.DATABASE:
         yield from _attached(table, path, duck, alias)
-    elif known is Format.JSON:
+    elif known in (Format.JSON, Format.JSON_FOLDER):
+        if known is Format.JSON_FOLDER:
+            file = f"{file[:-1]}/{JSON_FILES}'"
         columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in full.names)
         yield Relation(f"read_json({file}, columns = {{{columns}}})", full.names)
     else:

@@ -43,7 +43,8 @@ def info(
         typer.Option(
             "--reading",
             rich_help_panel=TABLES,
-            help="List tables of which lines were left out, headers joined or encodings guessed.",
+            help="List tables of which lines were left out, headers joined, encodings guessed or files taken"
+            " together.",
         ),
     ] = False,
     as_json: AsJson = False,

@@ -1,6 +1,7 @@
 """What lies at a location: which format it has, its size, time and version, and a hash of its content.
 
 A folder is one table if it has a Delta log (`_delta_log/`) or Iceberg metadata (`metadata/*.metadata.json`).
+The part `*.json` of a folder is the table of its JSON files that have one object each (`json_folder.py`).
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import hashlib
 import os
 import re
 import stat
+from collections.abc import Iterator
 from enum import Enum
 from functools import lru_cache
 from pathlib import Path
@@ -30,6 +32,7 @@ class Format(Enum):
     DATABASE = "a database"
     DELTA = "a Delta table"  # these two are folders
     ICEBERG = "an Iceberg table"
+    JSON_FOLDER = "a folder of JSON objects"
     POSTGRES = "a table of a Postgres server"
 
 
@@ -48,6 +51,7 @@ SEVERAL_TABLES = (Format.DATABASE, Format.EXCEL)  # that one file may hold
 _DUCKDB = b"DUCK"  # at byte 8; its version number follows
 DELTA_LOG = "_delta_log"
 METADATA = "metadata"
+JSON_FILES = "*.json"  # the part of a folder whose JSON files are one table
 _METADATA = re.compile(r"v?(\d+)(?:-[^/]*)?(?:\.gz)?\.metadata\.json|[^/]*\.metadata\.json")
 _HASHED_WHOLE = 16 << 20  # bytes; of larger files, evenly spread blocks are hashed
 _BLOCK = 256 << 10
@@ -114,12 +118,14 @@ def guess_ending(path: Path) -> str:
     return ".json" if _JSON.match(text) else ".csv"
 
 
-def format_at(path: Location) -> Format:
+def format_at(path: Location, part: str | None = None) -> Format:
     """The format of what lies at a location; raises `Unreadable` if that is no table."""
     if isinstance(path, Remote) and path.scheme in POSTGRES:
         return Format.POSTGRES
+    if _is_json_folder(path, part):
+        return Format.JSON_FOLDER
     # At a URL, only what has no name of a table can be a folder that is one.
-    if format_of(path.name) is None if isinstance(path, Remote) else path.is_dir():
+    if format_of(path.name) is None if isinstance(path, Remote) else os.path.isdir(path):
         found = folder_format(path)
         if found is None:
             raise Unreadable(_NO_TABLE_FOLDER)
@@ -131,14 +137,16 @@ def is_plain(source: Source) -> bool:
     """Whether Python alone reads it: no native parser, which a damaged file might crash or block."""
     if isinstance(source.path, Remote):  # objects of `memory://` exist in this process only
         return source.path.scheme == "memory" or format_of(source.path.name) in _PLAIN
+    if _is_json_folder(source.path, source.part):
+        return True
     return source.part is None and is_plain_file(source.path)
 
 
 def is_plain_file(path: Path) -> bool:
     """The same of a file on this machine that is one table."""
     try:
-        if path.is_dir():  # a lakehouse table
-            return False
+        if path.is_dir():
+            return folder_format(path) is None
         start = magic(path)
         return detect_format(path, start) in _PLAIN and not start.startswith(ZSTD)
     except (OSError, Unreadable):
@@ -158,6 +166,34 @@ def folder_format(folder: Location) -> Format | None:
     if _files_in(folder / DELTA_LOG):
         return Format.DELTA
     return Format.ICEBERG if _newest_metadata(folder) else None
+
+
+def _is_json_folder(path: Location, part: str | None) -> bool:
+    return part == JSON_FILES and isinstance(path, Path) and path.is_dir()
+
+
+def json_files(folder: Path) -> Iterator[os.DirEntry[str]]:
+    """The JSON files of a folder that may be rows of one table, in no order; raises `OSError`."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if may_be_row(entry.name) and entry.is_file(follow_symlinks=False):
+                yield entry
+
+
+def may_be_row(name: str) -> bool:
+    """Whether a file of this name may be a row of the table that its folder is."""
+    return name.lower().endswith(".json") and not name.startswith(".")
+
+
+def _state_of_json(folder: Path) -> State:
+    """The state of the JSON files of a folder: any change of one, and any new or missing one, changes it."""
+    size = latest = digest = count = 0
+    for entry in json_files(folder):
+        found = entry.stat(follow_symlinks=False)
+        line = f"{entry.name} {found.st_size} {found.st_mtime_ns}".encode("utf-8", "surrogateescape")
+        digest += int.from_bytes(hashlib.blake2b(line, digest_size=16).digest())  # a sum: they have no order
+        size, latest, count = size + found.st_size, max(latest, found.st_mtime_ns), count + 1
+    return State(size, latest, f"{count} files {digest % (1 << 128):032x}")
 
 
 def state_of_folder(folder: Location) -> State:
@@ -214,8 +250,10 @@ def _files_in(folder: Location) -> dict[str, State]:
 # --- size, time, version and content --------------------------------------------------------------------
 
 
-def look_up(path: Location) -> tuple[Location, State]:
+def look_up(path: Location, part: str | None = None) -> tuple[Location, State]:
     """The state of a table; a URL is returned with its state, so that it is not asked for again."""
+    if isinstance(path, Path) and _is_json_folder(path, part):
+        return path, _state_of_json(path)
     if isinstance(path, Remote):
         from gentus.lake.remote.storage import state_of
 
@@ -236,7 +274,7 @@ def fingerprint(source: Source) -> str:
     Of an object at a URL nothing is read: its state changes with its content.
     """
     try:
-        location, state = look_up(source.path)
+        location, state = look_up(source.path, source.part)
         if isinstance(location, Path) and not state.version:
             digest = _digest(location, state.size, state.mtime_ns)
         elif state.detects_changes:

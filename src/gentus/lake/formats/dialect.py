@@ -10,9 +10,9 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 
 from gentus.lake.formats.layout import is_remark, rows_above
@@ -45,6 +45,7 @@ class Guess:
     fit: float  # share of the rows that are as wide as the header; shorter ones count a half
     clean: bool  # every quote opens or closes a cell
     titled: bool = False  # rows above the header were left out
+    lines: list[list[str]] | None = field(default=None, repr=False)  # all rows, where they are few
 
     @property
     def is_no_writing(self) -> bool:
@@ -72,8 +73,10 @@ def guess_dialect(text: str, complete: bool = True) -> Guess:
     look = text[:_CHARS]
     cut = not complete or len(look) < len(text)
     present = [delimiter for delimiter in DELIMITERS if delimiter in look]
-    found = [_best_quotes(look, delimiter, cut) for delimiter in present]
-    several = [one for one in found if one.width > 1]
+    first = look.lstrip("\r\n").partition("\n")[0]
+    quoted_first = '"' in first or "'" in first  # then it may go on in the next line
+    found = {one: _best_quotes(look, one, cut) for one in present if quoted_first or one in first}
+    several = [one for one in found.values() if one.width > 1]
     best = max(several, key=lambda one: one.score, default=None)
     if best is not None and best.fit >= _MOSTLY and best.clean:
         return best
@@ -88,7 +91,8 @@ def guess_dialect(text: str, complete: bool = True) -> Guess:
         return max(tables, key=lambda one: one.score)
     uncut = _best_quotes(look, NO_DELIMITER, cut)
     # A column and an empty one, all in quotes: uncut, the quotes would be part of the cells.
-    quoted = [one for one in found if one.clean and one.fit == 1.0 and one.width == 1]
+    others = [found.get(one) or _best_quotes(look, one, cut) for one in present]
+    quoted = [one for one in others if one.clean and one.fit == 1.0 and one.width == 1]
     return quoted[0] if quoted and not uncut.clean else uncut
 
 
@@ -167,10 +171,22 @@ def _quoted_share(look: str, delimiter: str, quote: str, of_all: bool = False) -
 
 def _measure(look: str, dialect: Dialect, cut: bool, above: bool) -> Guess:
     """How well a dialect fits; `above` says that titles may stand above the header."""
-    lines = _rows(look, dialect, cut)
+    lines, clean = _rows(look, dialect, cut)
     titles = rows_above(lines) if above else 0
     header, *body = [row for row in lines[titles:] if row] or [[]]
     width = len(header)
+    fit = _fit(header, body) if body else 0.5
+    named = width - (width > 0 and not header[-1].strip())
+    titled = titles > 0 or is_remark(header, width + 1)
+    return Guess(dialect, named, fit, clean, titled, (len(lines) <= _ROWS and not cut and lines) or None)
+
+
+def _fit(header: list[str], body: list[list[str]]) -> float:
+    """The share of the rows that are as wide as the header; shorter ones count a half."""
+    width = len(header)
+    widths = list(map(len, body))
+    if widths.count(width) == len(body):
+        return 1.0  # nearly all files
     exact = short = 0
     for row in body:
         more = len(row) - width
@@ -179,38 +195,36 @@ def _measure(look: str, dialect: Dialect, cut: bool, above: bool) -> Guess:
             exact += 1
         elif more < 0:
             short += 1
-    labelled = sum(len(row) == width + 1 for row in body)  # row labels that the header does not name
-    fit = max(exact + short / 2, labelled) / len(body) if body else 0.5
-    named = width - (width > 0 and not header[-1].strip())
-    return Guess(dialect, named, fit, _clean(look, dialect, cut), titles > 0 or is_remark(header, width + 1))
+    labelled = widths.count(width + 1)  # row labels that the header does not name
+    return max(exact + short / 2, labelled) / len(body)
 
 
-def _rows(look: str, dialect: Dialect, cut: bool) -> list[list[str]]:
-    rows = parse_lines(look, dialect, _ROWS + 1)
+def _rows(look: str, dialect: Dialect, cut: bool) -> tuple[list[list[str]], bool]:
+    """The first rows, blank lines included, and whether every quote opens or closes a cell."""
+    rows, clean = _parsed(look, dialect, cut)
     # A last row that ends where the sample does says nothing, unless a stray quote has swallowed lines.
     if cut and 2 < len(rows) <= _ROWS and not _swallowed(rows[-1]):
         rows.pop()
-    return rows
+    return rows, clean
 
 
 def _swallowed(row: list[str]) -> bool:
     return any(cell.count("\n") > _SWALLOWED for cell in row)
 
 
-def _clean(look: str, dialect: Dialect, cut: bool) -> bool:
-    """Whether every quote opens or closes a cell."""
+def _parsed(look: str, dialect: Dialect, cut: bool) -> tuple[list[list[str]], bool]:
     if not dialect.quote or dialect.quote not in look:
-        return dialect.quote == '"'
+        return parse_lines(look, dialect, _ROWS + 1), dialect.quote == '"'
     try:
-        deque(islice(_text_rows(look, dialect, strict=True), _ROWS + 1), maxlen=0)
+        return list(islice(_text_rows(look, dialect, strict=True), _ROWS + 1)), True
     except csv.Error as error:
+        rows = parse_lines(look, dialect, _ROWS + 1)
         # A sample that ends inside quotes is no fault, unless they span too much.
-        return cut and "end of data" in str(error) and not _swallowed(parse(look, dialect)[-1])
-    return True
+        return rows, cut and "end of data" in str(error) and not _swallowed(parse(look, dialect)[-1])
 
 
 def _untitled(look: str, delimiter: str, cut: bool) -> Guess | None:
-    body = [row for row in _rows(look, Dialect(delimiter), cut) if row][1:]
+    body = [row for row in _rows(look, Dialect(delimiter), cut)[0] if row][1:]
     width, count = Counter(map(len, body)).most_common(1)[0] if body else (0, 0)
     fit = count / len(body) if body else 0.0
     return Guess(Dialect(delimiter), width, fit, True) if width > 1 and count > 2 and fit >= 0.9 else None

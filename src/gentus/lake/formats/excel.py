@@ -9,6 +9,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from gentus.extras import install_extra
 from gentus.lake.base import Unreadable, failure_reason, table_from_rows
 from gentus.lake.files import OLE, opened
+from gentus.lake.formats.excel_errors import error_note
 from gentus.lake.location import Location
 from gentus.table import Head, Limits, Table, evenly_spaced
 
@@ -50,7 +52,9 @@ def read_sheet(path: Location, part: str, name: str, limits: Limits) -> Table:
     header, body = [value or "" for value in rows[0]], rows[1:]
     top = Head(body[: limits.head], len(body) <= limits.head)
     kept = [body[i] for i in evenly_spaced(len(body), limits.rows)]
-    return table_from_rows(name, header, kept, limits, top)
+    table = table_from_rows(name, header, kept, limits, top)
+    note = error_note(path, part, limits.typed_bytes)
+    return replace(table, reading=note) if note else table
 
 
 @contextmanager

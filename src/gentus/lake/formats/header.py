@@ -21,6 +21,7 @@ Kind: TypeAlias = Literal["empty", "number", "code", "text"]
 Cells: TypeAlias = Sequence[str]
 
 NAMES: dict[Kind, float] = {"empty": 0.03, "number": 0.015, "code": 0.06, "text": 0.9}  # shares of names
+_AMOUNTS = 0.005  # share of names that are a number and nothing else, neither a year nor of a count
 _DOUBT = 4.0  # log-odds from which on the row looks like data
 _FOR_HEADER, _FOR_DATA = -8.0, 5.0  # the most that one column says
 _REPEATED = 0.01  # share of names that are also values of their column, by chance
@@ -28,10 +29,12 @@ _LOOK = 64  # rows that tell at first sight
 _COLUMNS = 256  # that are compared
 _TOP = 2  # rows under the first one that may belong to a header of several rows
 _BLANK = EMPTY | {"-", "--", "–", "—", "?", ".", "*", "na"}
+_LONGEST_BLANK = max(map(len, _BLANK))
 _LETTER = re.compile(r"[^\W\d_]")
 _LETTERS = re.compile(r"[^\W\d_]+")
 _DIGITS = re.compile(r"\d+")
 _YEAR = re.compile(r"(1[5-9]|20)\d\d")
+_AMOUNT = re.compile(r"[-+]?\d[\d.,]*")
 _WHOLE = re.compile(r"-?\d{1,9}")
 
 
@@ -61,13 +64,17 @@ def header_doubt(names: Cells, rows: Sequence[Cells]) -> str:
 def compare_with_columns(names: Cells, rows: Sequence[Cells]) -> list[Evidence]:
     """What each column says of its name; nothing, where the row is a header at first sight."""
     width = len(names)
-    others = [[*row, *[""] * (width - len(row))][:width] for row in rows if row != names]
+    others = [
+        row if len(row) == width else [*row, *[""] * (width - len(row))][:width]
+        for row in rows
+        if row != names
+    ]
     columns = list(zip(*others, strict=True))
     if len(others) < _TOP or not any(map(_is_suspect, names, columns)):
         return []
     counted = _counted(names, columns)
     return [
-        _compared(name.strip(), [cell.strip() for cell in column], at in counted)
+        _compared(name.strip(), [cell.strip() for cell in column], at in counted, at == 0)
         for at, (name, column) in enumerate(zip(names, columns, strict=True))
     ]
 
@@ -84,29 +91,32 @@ def _is_repeated(name: str, column: Cells) -> bool:
 
 def kind_of(cell: str) -> Kind:
     """What a cell looks like: numbers, dates and times have digits and no letters, codes have both."""
-    if cell.lower() in _BLANK:
+    if cell.isdecimal():  # most cells, in less time
+        return "number"
+    if len(cell) <= _LONGEST_BLANK and cell.lower() in _BLANK:
         return "empty"
-    if not _DIGITS.search(cell):
+    if cell.isalpha() or not _DIGITS.search(cell):
         return "text"
     return "code" if _LETTER.search(cell) else "number"
 
 
-def _compared(name: str, column: list[str], counted: bool) -> Evidence:
+def _compared(name: str, column: list[str], counted: bool, first: bool) -> Evidence:
     """The evidence of one column; of a name that is `counted`, a number is no evidence."""
     kind, found = kind_of(name), list(map(kind_of, column))
     kinds = Counter(found)
     filled = len(column) - kinds["empty"]
     if not filled or (kind == "empty" and kinds["empty"] >= NAMES["empty"] * len(column)):
         return Evidence()
-    if kind == "empty":
-        return Evidence(log((kinds["empty"] + NAMES["empty"]) / (len(column) + 1) / NAMES["empty"]))
-    odds = log((kinds[kind] + NAMES[kind]) / (filled + 1) / (1.0 if counted else NAMES[kind]))
+    if kind == "empty":  # the first column often has no name; another one may lack its first value
+        before = NAMES["empty"] if first else 0.5
+        return Evidence(min(0.0, log((kinds["empty"] + before) / (len(column) + 1) / NAMES["empty"])))
+    share = _AMOUNTS if _AMOUNT.fullmatch(name) else NAMES[kind]
+    odds = log((kinds[kind] + share) / (filled + 1) / (1.0 if counted else share))
     if kind == "text" or counted:
         odds = min(odds, 0.0)
     same = [cell for cell, other in zip(column, found, strict=True) if other == kind]
     if kind in ("number", "code") and not counted:
-        shapes = Counter(map(_shape, same))
-        odds += min(0.0, log((shapes[_shape(name)] + 0.5) / (len(same) + 1) / 0.5))
+        odds += _odds_of_shape(name, same)
     typed = kind in ("number", "code") and odds > 2
     repeated = kind != "number" and len(same) * 2 >= filled and _is_repeated(name, column)
     if kind != "number":
@@ -114,6 +124,19 @@ def _compared(name: str, column: list[str], counted: bool) -> Evidence:
     if kind == "text" and same and name not in column:
         odds += _odds_of_writing(name, same)
     return Evidence(max(_FOR_HEADER, min(_FOR_DATA, odds)), typed, repeated)
+
+
+def _odds_of_shape(name: str, values: list[str]) -> float:
+    """By how digits and letters follow each other: a new shape is likely where many values have their own."""
+    shapes = Counter(map(_shape, values))
+    seen = shapes[_shape(name)]
+    if not seen and _is_as_long(name, values):
+        seen = sum(count == 1 for count in shapes.values())
+    return min(0.0, log((seen + 0.5) / (len(values) + 1) / 0.5))
+
+
+def _is_as_long(name: str, values: list[str]) -> bool:
+    return bool(values) and min(map(len, values)) <= len(name) <= max(map(len, values))
 
 
 def _odds_of_repeats(name: str, column: list[str], filled: int, repeated: bool) -> float:
@@ -129,7 +152,7 @@ def _odds_of_writing(name: str, values: list[str]) -> float:
     """By capitals and length: values that are written otherwise speak for a name."""
     cases = Counter(map(_case, values))
     odds = min(0.0, log((cases[_case(name)] + 0.3) / (len(values) + 1) / 0.3))
-    if len(values) > 3 and not min(map(len, values)) <= len(name) <= max(map(len, values)):
+    if len(values) > 3 and not _is_as_long(name, values):
         odds += log(2 / (len(values) + 2) / 0.4)
     return odds
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,13 +79,14 @@ def sample_json(path: Location, limits: Limits) -> JsonSample:
         raise Unreadable("there are no records in it: a table is an array of objects or an object per line")
     first, whole = records[: limits.head], taken.complete and len(records) <= limits.head
     records = [records[i] for i in evenly_spaced(len(records), limits.rows)]
-    columns = _header(records)
+    columns = header_of(records)
     return JsonSample(
         taken.head, encoding, text, taken.complete, not open_array, records, first, whole, *columns
     )
 
 
-def _header(records: list[Any]) -> tuple[list[str], bool]:
+def header_of(records: Sequence[Any]) -> tuple[list[str], bool]:
+    """The columns of some records, and whether these are arrays, of which the first one has the names."""
     if all(isinstance(record, list) for record in records):  # rows without names: the first has them
         width = max(map(len, records))
         return [cell_text(value) or "" for value in records[0]] + [""] * (width - len(records[0])), True

@@ -25,6 +25,7 @@ _MOST_HEADER = 3
 LOOK = 64  # rows under a header that tell what its columns hold
 _SOME = 24  # rows that tell whether a row above them belongs to the header
 CONSISTENT = 0.8  # share of the rows below a title that are as wide as the header
+_RARELY = 0.2  # share of the cells in a column of numbers that may be none
 _RULE = re.compile(r"\s*(:?-{2,}:?)?\s*")
 _YEAR = re.compile(r"(1[5-9]|20)\d\d([-–/]\d\d(\d\d)?)?")
 _UNIT = re.compile(
@@ -81,7 +82,7 @@ def _without_comments(
 
 def has_comments(rows: Sequence[Row], header: int) -> bool:
     """Whether rows under the header are comments, and no row of the table begins like one."""
-    marked = [row for row in rows[header:] if row[0].lstrip().startswith(COMMENT)]
+    marked = [row for row in rows[header:] if row[0].lstrip()[:1] == COMMENT]
     width = usual_width(rows) if marked else 1
     return width > 1 and all(len(row) != width for row in marked)
 
@@ -93,6 +94,8 @@ def is_rule(row: Row) -> bool:
 
 def joined_names(header: Sequence[Row]) -> list[str]:
     """The names of a header of several rows: a cell that spans columns is repeated for each."""
+    if len(header) == 1:
+        return list(map(str.strip, header[0]))
     width = max(map(len, header), default=0)
     parts: list[list[str]] = [[] for _ in range(width)]
     # A row with one text in all columns is a title that spans them.
@@ -129,12 +132,13 @@ def rows_above(rows: Sequence[Row]) -> int:
         return 0
     bare = len(rows) > 1 and _is_bare(rows[1])
     named = len(first) >= max(2, width - (not bare)) and all(map(str.strip, first))
+    named = named and not (bare and _is_writing(first))
     if width < 2 or (named and not is_remark(first, width)):
         return 0
     usual = median([filled(row) for row in rows if len(row) == width])
     at = _titles(rows, 0, width, usual)
-    if at and at + 1 < len(rows) and _is_bare(rows[at + 1]):
-        at = _titles(rows, at + 1, width, usual)  # what is above it was cut by chance
+    while at + 1 < min(len(rows), _MOST_ABOVE) and _is_cut_by_chance(rows, at):
+        at = _titles(rows, at + 1, width, usual)
     if at in (0, _MOST_ABOVE) or at + 1 >= len(rows):
         return 0
     if _names_data(rows, at):
@@ -159,6 +163,18 @@ def _titles(rows: Sequence[Row], at: int, width: int, usual: float) -> int:
     return at
 
 
+def _is_cut_by_chance(rows: Sequence[Row], at: int) -> bool:
+    """Whether a row is a title, though it is as wide as the table: others or a blank line follow it."""
+    if _is_bare(rows[at + 1]):
+        return at > 0 or _is_writing(rows[at])
+    return at > 0 and not filled(rows[at + 1]) and _is_writing(rows[at])
+
+
+def _is_writing(row: Row) -> bool:
+    """Whether a cell has more words than a name."""
+    return any(len(cell.split()) > 3 for cell in row)
+
+
 def _is_bare(row: Row) -> bool:
     """Whether a row is several words that nothing cuts."""
     return len(row) == 1 and " " in row[0].strip()
@@ -166,12 +182,12 @@ def _is_bare(row: Row) -> bool:
 
 def filled(row: Row) -> int:
     """How many cells have something in them."""
-    return sum(bool(cell.strip()) for cell in row)
+    return sum(map(bool, map(str.strip, row)))
 
 
 def extent_of(row: Row) -> int:
     """Cells up to the last one that is filled."""
-    return max((at for at, cell in enumerate(row, 1) if cell.strip()), default=0)
+    return next((at for at in range(len(row), 0, -1) if row[at - 1].strip()), 0)
 
 
 def is_remark(row: Row, width: int) -> bool:
@@ -190,14 +206,14 @@ def _is_title(row: Row, width: int, usual: float, follows: bool) -> bool:
     if extent == 1:
         return width > 2 or len(row) == 1
     if len(row) < width - (not follows):  # cut by chance; the first row may lack the name of row labels
-        return follows or 2 * extent <= width or any(len(cell.split()) > 3 for cell in row)
+        return follows or 2 * extent <= width or _is_writing(row)
     return extent == 2 and width > 3 and usual > 3 and bool(row[0].strip())
 
 
 def _names_data(rows: Sequence[Row], at: int) -> bool:
     """Whether a row has numbers that no header has, or looks like the rows below it."""
     row, below = rows[at], [one for one in rows[at + 1 : at + 1 + LOOK] if filled(one)]
-    if any(_is_value(row[one]) for one in number_columns(below, len(row))):
+    if any(_is_value(cell) and _is_number_column(below, one) for one, cell in enumerate(row)):
         return True
     return bool(header_doubt(list(row), [list(one) for one in below]))
 
@@ -210,21 +226,22 @@ def _is_announced(rows: Sequence[Row], at: int, width: int) -> bool:
     if above and (" " in above[0][0].strip() or above[0][0].endswith(":")):
         return True
     below = [row for row in rows[at + 1 : at + 1 + LOOK] if filled(row)]
-    return any(_is_name(rows[at][one]) for one in number_columns(below, len(rows[at])))
+    return any(_is_name(cell) and _is_number_column(below, one) for one, cell in enumerate(rows[at]))
 
 
 # --- header ---------------------------------------------------------------------------------------------
 
 
-def number_columns(rows: Sequence[Row], width: int) -> list[int]:
-    """Columns that hold numbers, dates or times, nearly without exception."""
-    found = []
-    for at in range(width):
-        kinds = Counter(kind_of(row[at].strip()) for row in rows if at < len(row))
-        filled = kinds.total() - kinds["empty"]
-        if filled > 1 and kinds["number"] >= 0.8 * filled:
-            found.append(at)
-    return found
+def _is_number_column(rows: Sequence[Row], at: int) -> bool:
+    """Whether a column holds numbers, dates or times, nearly without exception."""
+    numbers = others = 0
+    for row in rows:
+        kind = kind_of(row[at].strip()) if at < len(row) else "empty"
+        numbers += kind == "number"
+        others += kind in ("code", "text")
+        if others > _RARELY * len(rows):
+            return False  # whatever follows
+    return numbers + others > 1 and others <= _RARELY * (numbers + others)
 
 
 def header_rows(rows: Sequence[Row]) -> int:
@@ -251,7 +268,7 @@ def _belongs_to_header(rows: Sequence[Row], at: int) -> bool:
     if len(row) < 2 or any(map(_is_value, row)) or not any(map(_is_value, near)):
         return False
     below = rows[at + 1 : at + 1 + _SOME]
-    numbers = number_columns(below, width)
+    numbers = [one for one in range(width) if _is_number_column(below, one)]
     words = [one for one in numbers if one < len(row) and _is_name_above(row[one], one, below)]
     again = (row[one] in {cells[one] for cells in below if one < len(cells)} for one in words)
     if not words or any(again) or len({cell.strip() for cell in row}) < 2:

@@ -32,7 +32,8 @@ def rows_below(rows: Sequence[Row], body: Sequence[Row], whole: bool) -> int:
     `whole` says that they are all of them, those at the end included: only then sums can be compared.
     """
     last = rows[-1] if rows and body else ()
-    if not body or (len(last) >= max(2, len(body[0])) and all(last) and not _is_total(last)):
+    widest = max(map(len, body[:LOOK]), default=0)
+    if not body or (len(last) >= max(2, widest) and extent_of(last) > 1 and not _is_total(last)):
         return 0  # nearly all files
     width = usual_width(body[:LOOK])
     if width < 2:
@@ -71,7 +72,7 @@ def _stands_below(rows: Sequence[Row], at: int, body: Sequence[Row], width: int,
         return False
     cells = [one[0].strip() for one in body if extent_of(one) > 1 and len(one) >= width]
     noted = any(extent_of(one) == 1 and _NOTE.match(one[0].strip()) for one in rows[at + 1 :])
-    return _is_unlike_column(first, cells, noted)
+    return _is_unlike_column(first, cells, noted, len(row) == 1 and width > 2)
 
 
 def _is_total(row: Row) -> bool:
@@ -86,17 +87,17 @@ def _is_apart(rows: Sequence[Row], at: int) -> bool:
     )
 
 
-def _is_unlike_column(text: str, cells: Sequence[str], noted: bool) -> bool:
+def _is_unlike_column(text: str, cells: Sequence[str], noted: bool, bare: bool) -> bool:
     """Whether a text is no value of the first column: words among numbers, or far longer than all others.
 
-    It need not be as long if it is `noted`: notes follow it.
+    It need not be as long if it is `noted`, as notes follow it, or `bare`, as nothing cuts it.
     """
     if len(cells) < 3:
         return False
     kinds = Counter(map(kind_of, cells))
     if kind_of(text) == "text" and kinds["number"] + kinds["code"] >= 0.75 * len(cells):
         return True
-    if _MARKUP.search(text) or len(text) < (2 - noted) * max(map(len, cells)):
+    if _MARKUP.search(text) or len(text) < (2 - (noted or bare)) * max(map(len, cells)):
         return False
     return len(text.split()) > (3 if noted or _SENTENCE.search(text) else 5)
 

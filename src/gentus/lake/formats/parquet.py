@@ -5,8 +5,9 @@ DuckDB reads objects at URLs through us, so that a few ranges of bytes are fetch
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,18 @@ from typing import TYPE_CHECKING, Any
 from gentus.lake.base import Unreadable
 from gentus.lake.files import opened
 from gentus.lake.formats.arrow_mend import validated
-from gentus.lake.formats.typed import WINDOWS, Chosen, file_literal, relation_table, runs_at, session, windows
+from gentus.lake.formats.typed import (
+    VARIANT,
+    WINDOWS,
+    Chosen,
+    file_literal,
+    quoted,
+    relation_table,
+    runs_at,
+    session,
+    text_of,
+    windows,
+)
 from gentus.lake.location import Location, Remote
 from gentus.lake.remote.file import ByteRanges, RemoteFile, full_ranges, ranges_of
 from gentus.table import Limits, Table, evenly_spaced
@@ -33,10 +45,13 @@ def read_parquet(path: Location, name: str, limits: Limits) -> Table:
 
     try:
         return _read_runs(path, name, limits)
-    except api.InvalidInputException as error:
-        if "UTF8" not in str(error):
+    except api.Error as error:
+        if isinstance(error, api.InvalidInputException) and "UTF8" in str(error):
+            return _read_mended(path, name, limits)
+        left_out = unreadable_variants(path, limits)
+        if not left_out:
             raise
-    return _read_mended(path, name, limits)
+    return replace(_read_runs(path, name, limits, left_out), reading=left_out_note(left_out))
 
 
 def _read_mended(path: Location, name: str, limits: Limits) -> Table:
@@ -55,28 +70,73 @@ def _read_mended(path: Location, name: str, limits: Limits) -> Table:
             if left <= 0:
                 break
         complete = parquet.metadata.num_rows <= limits.head
-    data = pa.Table.from_batches(pieces)
-    return arrow_table(data.slice(0, limits.rows), name, limits, data, complete)
+    with session(limits) as duck, parquet_literal(path, duck) as literal:
+        variants = _variants(duck, parquet_relation(literal))  # which pyarrow reads as bytes
+    data = pa.Table.from_batches(pieces).drop_columns(variants)
+    table = arrow_table(data.slice(0, limits.rows), name, limits, data, complete)
+    return replace(table, reading=left_out_note(variants)) if variants else table
 
 
-def _read_runs(path: Location, name: str, limits: Limits) -> Table:
+def parquet_relation(file: str, left_out: Sequence[str] = ()) -> str:
+    """An SQL relation of a file, with numbers of rows; its columns are those that are not left out."""
+    relation = f"read_parquet({file}, {ROW_NUMBER} = true, hive_partitioning = false)"
+    if not left_out:
+        return relation
+    return f"(SELECT * EXCLUDE ({', '.join(map(quoted, left_out))}) FROM {relation})"
+
+
+def left_out_note(columns: Sequence[str]) -> str:
+    """What is said of Variant columns that cannot be read."""
+    return f"left out, as DuckDB cannot read their Variant values: {', '.join(columns)}"
+
+
+def unreadable_variants(path: Location, limits: Limits) -> list[str]:
+    """The Variant columns with values in the sampled rows that DuckDB cannot read."""
+    import duckdb as api
+
     with session(limits) as duck, parquet_literal(path, duck) as file:
-        found = duck.execute(f"SELECT num_rows FROM parquet_file_metadata({file})").fetchall()
-        size = duck.execute(f"SELECT sum(total_uncompressed_size) FROM parquet_metadata({file})").fetchall()
-        total = int(found[0][0]) if found else 0
-        if not total:
-            raise Unreadable("it has columns and no rows")
-        wanted = _affordable(int(size[0][0] or 0) if size else 0, total, limits)
-        if isinstance(path, Remote):
-            where = _cheap_windows(path, file, total, wanted, duck)
-        else:
-            where = windows(ROW_NUMBER, total, wanted)
-        relation = f"read_parquet({file}, {ROW_NUMBER} = true, hive_partitioning = false)"
+        variants = _variants(duck, parquet_relation(file))
+    found = []
+    for column in variants:
+        try:
+            with session(limits) as duck, parquet_literal(path, duck) as file:
+                where = _sampled(path, file, duck, limits)[0]
+                cells = f"count({text_of(quoted(column), VARIANT)})"
+                duck.execute(f"SELECT {cells} FROM {parquet_relation(file)} WHERE {where}").fetchall()
+        except api.Error:
+            found.append(column)
+    return found
+
+
+def _variants(duck: duckdb.DuckDBPyConnection, relation: str) -> list[str]:
+    described = duck.execute(f"DESCRIBE FROM {relation}").fetchall()
+    return [str(row[0]) for row in described if row[1] == VARIANT]
+
+
+def _read_runs(path: Location, name: str, limits: Limits, left_out: Sequence[str] = ()) -> Table:
+    with session(limits) as duck, parquet_literal(path, duck) as file:
+        where, total, wanted = _sampled(path, file, duck, limits)
+        relation = parquet_relation(file, left_out)
         # At a URL, or of large cells, the first rows may be more to read than the sample.
         sampled = isinstance(path, Remote) or wanted < limits.rows or total <= wanted
         top = None if sampled else f"{relation} WHERE {ROW_NUMBER} < {limits.head}"
         complete = total <= (wanted if top is None else limits.head)
         return relation_table(relation, name, limits, Chosen(where, ROW_NUMBER, top, complete))
+
+
+def _sampled(
+    path: Location, file: str, duck: duckdb.DuckDBPyConnection, limits: Limits
+) -> tuple[str, int, int]:
+    """An SQL condition for the sampled rows, how many rows there are, and how many are wanted."""
+    found = duck.execute(f"SELECT num_rows FROM parquet_file_metadata({file})").fetchall()
+    size = duck.execute(f"SELECT sum(total_uncompressed_size) FROM parquet_metadata({file})").fetchall()
+    total = int(found[0][0]) if found else 0
+    if not total:
+        raise Unreadable("it has columns and no rows")
+    wanted = _affordable(int(size[0][0] or 0) if size else 0, total, limits)
+    if isinstance(path, Remote):
+        return _cheap_windows(path, file, total, wanted, duck), total, wanted
+    return windows(ROW_NUMBER, total, wanted), total, wanted
 
 
 @contextmanager

@@ -59,7 +59,8 @@ def read_delimited(source: Source, limits: Limits, prose: bool = False) -> Table
 def table_of(name: str, sampled: TextSample, limits: Limits) -> Table:
     """The table that a sample of text is."""
     table = table_from_rows(name, sampled.header, sampled.rows, limits, sampled.top)
-    return replace(table, doubt=sampled.doubt, delimiter=sampled.dialect.delimiter, reading=sampled.reading)
+    told = sampled.doubt, sampled.dialect.delimiter, sampled.reading, table.complete
+    return Table(table.name, table.columns, table.rows, table.row_sketch, *told)  # `replace` is slow
 
 
 def sample_text(path: Location, limits: Limits, prose: bool = False, header: Header = "auto") -> TextSample:
@@ -70,7 +71,7 @@ def sample_text(path: Location, limits: Limits, prose: bool = False, header: Hea
         if not text.strip():
             raise Unreadable("it is empty")
         found = guess_dialect(text, taken.complete)
-        lines = parse_lines(text, found.dialect)
+        lines = found.lines or parse_lines(text, found.dialect)
         if taken.complete or len(lines) > _ENOUGH or len(taken.head) >= limits.text_bytes:
             break
     if prose and (found.width < 2 or found.fit < 0.8):
@@ -81,7 +82,11 @@ def sample_text(path: Location, limits: Limits, prose: bool = False, header: Hea
     rows = [row for row in lines if row]
     names = joined_names(rows[layout.above : layout.above + layout.header])
     # Of a file that goes on, the last rows are further on.
-    body = list(table_rows(iter(rows), layout if taken.complete else replace(layout, below=0)))
+    below = layout.below if taken.complete else 0
+    if layout.comment:
+        body = list(table_rows(iter(rows), replace(layout, below=below)))
+    else:
+        body = rows[layout.above + layout.header + layout.rule : len(rows) - below]
     top = Head(body[: limits.head], taken.complete and len(body) <= limits.head)
     width = max([len(names), *_usual(body)])
     for block in taken.blocks:
@@ -103,7 +108,8 @@ def _layout(
         return Layout(header=0), ""
     top = 0 if header == "yes" else rows_above(lines[:_LOOK])
     above = sum(map(bool, lines[:top]))
-    rows = [row for row in lines[top:] if row]
+    # Of a file that goes on, its first rows tell enough.
+    rows = [row for row in (lines[top:] if taken.complete else lines[top : top + 8 * _LOOK]) if row]
     if len(rows) < 2:
         return Layout(above), ""
     rule = is_rule(rows[1])
@@ -114,7 +120,8 @@ def _layout(
     layout = Layout(above, count, 0, comment, rule)
     ends = lines if taken.complete else _last_lines(taken, encoding, dialect, usual_width(rows[:_LOOK]))
     body = rows[count + rule :]
-    layout = replace(layout, below=rows_below(ends[-_LOOK:], body, taken.complete))
+    if below := rows_below(ends[-_LOOK:], body, taken.complete):
+        layout = replace(layout, below=below)
     doubt = header_doubt(rows[0], body[: 4 * _LOOK]) if count == 1 and not rule else ""
     return (replace(layout, header=0) if doubt else layout), doubt
 
@@ -157,7 +164,10 @@ def _quoted(rows: Sequence[list[str]]) -> str:
 
 def _usual(rows: list[list[str]]) -> list[int]:
     """The most frequent width of the rows, if there are any."""
-    return [width for width, _ in Counter(map(len, rows)).most_common(1)]
+    widths = list(map(len, rows))
+    if widths and widths.count(widths[0]) == len(widths):
+        return widths[:1]  # nearly all files
+    return [width for width, _ in Counter(widths).most_common(1)]
 
 
 def _aligned(block: str, dialect: Dialect, width: int) -> list[list[str]]:
@@ -176,4 +186,6 @@ def _aligned(block: str, dialect: Dialect, width: int) -> list[list[str]]:
         fitting = [row for row in rows if len(row) == width]
         if len(fitting) * 2 > len(rows) and len(fitting) > len(best):
             best = fitting
+        if best and len(best) == len(rows):
+            break  # an open cell would show
     return best

@@ -21,6 +21,7 @@ _LOCK = threading.RLock()
 _AT_ONCE = 1024  # columns of one query
 WINDOWS = 8  # runs of rows that are taken of a large table
 _DEEPEST = 16  # lists in lists; of Parquet, DuckDB takes twice as long for each further level
+VARIANT = "VARIANT"  # a type of DuckDB and Parquet
 _QUOTED = re.compile(r"""\"(?:[^"]|"")*"|'(?:[^']|'')*'""")
 
 
@@ -184,13 +185,19 @@ def text_of(value: str, sql_type: str, longest_blob: int | None = None) -> str:
         # Old writers store text as bytes; what is no text, or long, is a picture or the like.
         text = f"TRY(decode({value}))"
         return f"CASE WHEN octet_length({value}) <= {longest_blob} THEN {text} END" if longest_blob else text
+    if sql_type == VARIANT:  # a value of any type: JSON where it is nested
+        kind = f"variant_typeof({value})"
+        return (
+            f"CASE WHEN {kind} LIKE 'OBJECT%' OR {kind} LIKE 'ARRAY%' THEN CAST(to_json({value}) AS VARCHAR)"
+            f" ELSE {text} END"
+        )
     if _is_nested(sql_type):
         return f"CAST(to_json({value}) AS VARCHAR)"
     return text
 
 
 def _is_nested(sql_type: str) -> bool:
-    return sql_type.endswith("]") or sql_type.startswith(("STRUCT", "MAP", "UNION"))
+    return sql_type.endswith("]") or sql_type.startswith(("STRUCT", "MAP", "UNION", VARIANT))
 
 
 def _clipped(column: str, sql_type: str, chars: int) -> str:

@@ -1,15 +1,19 @@
-"""All records of JSON, one by one, in bounded memory."""
+"""All records of JSON, in one file or in the files of a folder, one by one, in bounded memory."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from gentus.lake.base import Unreadable
 from gentus.lake.files import stream, stream_text
+from gentus.lake.folder import sorted_entries
+from gentus.lake.formats.json_folder import sample_records
 from gentus.lake.formats.json_text import (
     DECODER,
     KEY,
@@ -50,6 +54,22 @@ def full_json(path: Location, limits: Limits) -> FullTable:
             yield len(records), [text_array(column) for column in cells]
 
     return full_from_text(sampled.header, rows, limits)
+
+
+def full_records(folder: Path, limits: Limits) -> FullTable:
+    """The JSON files of a folder that are one table, in the order of their names."""
+    sampled = sample_records(folder, limits)
+    known = set(sampled.header)
+
+    def rows(positions: Sequence[int], tally: Tally) -> Iterator[Piece]:
+        names = (entry.file for entry in sorted_entries(folder) if entry.may_be_row)
+        found = filter(None, map(sampled.files.row, names))
+        keys = [sampled.header[at] for at in positions]
+        while records := list(islice(found, AT_ONCE)):
+            tally.beyond += sum(_beyond(record, known) for record in records)
+            yield len(records), [text_array([cell_text(one.get(key)) for one in records]) for key in keys]
+
+    return replace(full_from_text(sampled.header, rows, limits), reading=sampled.reading)
 
 
 def _beyond(record: dict[str, Any], known: set[str]) -> int:

@@ -30,8 +30,12 @@ def _open(source: Source, duck: duckdb.DuckDBPyConnection, limits: Limits) -> Fu
     from gentus.lake.full import typed
 
     path, part = source.path, source.part
-    known = format_at(path)
+    known = format_at(path, part)
     match known, part:
+        case (Format.JSON_FOLDER, _):
+            from gentus.lake.full.json_text import full_records
+
+            return full_records(source.file, limits)
         case (Format.DELTA | Format.ICEBERG, _):
             return typed.full_lakehouse(path, known, duck, limits)
         case (Format.POSTGRES, _):

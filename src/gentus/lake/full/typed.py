@@ -24,9 +24,16 @@ from gentus.lake.formats.database import (
 )
 from gentus.lake.formats.detect import Format
 from gentus.lake.formats.excel import sheet_rows
-from gentus.lake.formats.parquet import ROW_NUMBER, parquet_literal
+from gentus.lake.formats.excel_errors import error_note
+from gentus.lake.formats.parquet import (
+    ROW_NUMBER,
+    left_out_note,
+    parquet_literal,
+    parquet_relation,
+    unreadable_variants,
+)
 from gentus.lake.formats.postgres import connect, relation_of, split_url, text_of_column
-from gentus.lake.formats.typed import check_depth, quoted
+from gentus.lake.formats.typed import VARIANT, check_depth, quoted
 from gentus.lake.frames import Frame, arrow_of
 from gentus.lake.full.rows import AT_ONCE, FullTable, Piece, Tally, full_from_text, streamed, text_array
 from gentus.lake.location import Location, Remote
@@ -42,15 +49,20 @@ _NUMBERS = count()
 
 
 def full_parquet(path: Location, duck: duckdb.DuckDBPyConnection, limits: Limits) -> FullTable:
-    """A Parquet file; DuckDB reads it."""
+    """A Parquet file; DuckDB reads it. Variant columns that it cannot read are left out."""
+    left_out: list[str] = []
 
     @contextmanager
     def opened(duck: duckdb.DuckDBPyConnection) -> Iterator[str]:
         with parquet_literal(path, duck, full=True) as file:
-            yield f"read_parquet({file}, {ROW_NUMBER} = true, hive_partitioning = false)"
+            yield parquet_relation(file, left_out)
 
     with opened(duck) as relation:
         columns = [one for one in _described(duck, relation) if one[0] != ROW_NUMBER]
+    variant = any(sql_type == VARIANT for _, sql_type in columns)
+    if variant and (found := unreadable_variants(path, limits)):
+        left_out += found
+        columns = [one for one in columns if one[0] not in left_out]
     check_depth(columns)
 
     @contextmanager
@@ -75,8 +87,9 @@ def full_parquet(path: Location, duck: duckdb.DuckDBPyConnection, limits: Limits
                 casts = [f"CAST(c{at} AS {columns[at][1]}) AS c{at}" for at in positions]
                 yield f"(SELECT {', '.join([*casts, 'row'])} FROM {relation})"
 
-    names = [name for name, _ in columns]
-    strict = _typed(columns, names, scan, limits)
+    strict = _typed(columns, [name for name, _ in columns], scan, limits)
+    if variant:  # which pyarrow reads as bytes
+        return replace(strict, reading=left_out_note(left_out) if left_out else "")
     return replace(strict, scan=mending, strict=strict)
 
 
@@ -169,7 +182,7 @@ def full_sheet(path: Location, part: str, limits: Limits) -> FullTable:
                     [text_array([row[at] if at < len(row) else None for row in some]) for at in positions],
                 )
 
-    return full_from_text(header, rows, limits)
+    return replace(full_from_text(header, rows, limits), reading=error_note(path, part))
 
 
 def full_postgres(location: Remote, limits: Limits) -> FullTable:
