@@ -110,13 +110,9 @@ class TableStore:
 
         def moved() -> Iterator[tuple[str, str]]:
             for entry in list(self.each_entry()):
-                path = as_location(entry.path)
-                if entry.path.startswith(self._database.folder):
-                    continue
-                if path == lake:
-                    yield str(to), entry.name
-                elif path.is_relative_to(lake):
-                    yield str(to / str(path.relative_to(lake))), entry.name
+                inside = _path_inside(entry.path, lake)
+                if inside is not None and not entry.path.startswith(self._database.folder):
+                    yield str(to / inside if inside else to), entry.name
 
         self._database.db.executemany(
             "UPDATE tables SET path = ?, real_path = ? WHERE name = ?",
@@ -289,6 +285,14 @@ class TableStore:
 
     def _entry(self, row: Sequence[Any]) -> Entry:
         return Entry(row[0], self._absolute(row[1]), *row[2:])
+
+
+def _path_inside(path: str, lake: Location) -> str | None:
+    """The path of a file in a lake, relative to it; empty for a lake that is a file, None for others."""
+    if str(lake) == path:
+        return ""
+    end = "" if str(lake).endswith(("/", os.sep)) else "/" if is_url(path) else os.sep
+    return path.removeprefix(f"{lake}{end}") if path.startswith(f"{lake}{end}") else None
 
 
 def _text(value: object) -> str:
