@@ -15,12 +15,14 @@ from gentus.align.column_summary import SUMMARY, summarise
 from gentus.align.second_look import QueryColumns
 from gentus.align.verdict import look_weights
 from gentus.app.cli import main as cli
+from gentus.embed.closed_form import ClosedForm
 from gentus.index import fit_ranker
 from gentus.index.candidates import FEATURES, CandidateFinder, Candidates
 from gentus.index.candidates import rows_of as rows_in_tree
 from gentus.index.fit_ranker import RankedQuery, fit_ranking
 from gentus.index.index import Index
 from gentus.index.queries import Query, encoded
+from gentus.index.stages_ranked import POSITION_WEIGHTS
 from gentus.neighbours import listwise
 from gentus.neighbours.labels import Labels
 from gentus.neighbours.listwise import Lists, Listwise, learn_listwise
@@ -242,16 +244,96 @@ def validation_features(index: Index, shift: int) -> np.ndarray:
     queries = {table: Query(one, None, {table}) for table, one in zip(at, contents, strict=False)}
     seen: list[list[RankedQuery]] = []
 
-    def spy(_: object, queries: list[RankedQuery], *others: object) -> np.ndarray:
+    def spy(_: object, queries: list[RankedQuery], **others: object) -> np.ndarray:
         seen.append(queries)
         return np.ones(1)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fit_ranker, "ALTERNATIVES", fit_ranker.ALTERNATIVES[:1])
         patch.setattr(fit_ranker, "_precisions", spy)
+        patch.setattr(fit_ranker, "FEW", 0)
         fit_ranking(finder, queries, labels, 0, Progress())
     assert [one.table for one in seen[0]] == sorted(query for query, _ in held)
     return np.concatenate([one.candidates.features for one in seen[0]])
+
+
+def test_a_value_that_training_never_showed_counts_as_the_nearest_that_it_did() -> None:
+    random = np.random.default_rng(4)
+    features = random.normal(size=(40, 60, 3)).astype(np.float32)
+    features[..., 2] = -6.9  # a walk that leads nowhere ...
+    features[0, 0, 2] = -6.8  # ... but for one candidate, which is right
+    relevant = features[..., 0] == features[..., 0].max(1, keepdims=True)
+    relevant[0], relevant[0, 0] = False, True
+    learnt = learn_listwise(Lists.of(list(features), list(relevant)), np.ones(3, bool), random)
+    given = np.array([[1, 0, -6.9], [0, 0, -6.9], [9e9, 0, -6.9]], np.float32)
+    plain, other = learnt.scores(given), learnt.scores(given + np.array([0, 0, 6.9], np.float32))
+    assert (plain == other).all()
+    assert plain[0] > plain[1]
+    assert plain[2] == learnt.scores(np.array([[learnt.bounds[1, 0], 0, -6.9]], np.float32))[0]
+
+
+def test_few_validation_queries_choose_together_with_training_queries(
+    ranked: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learnt: list[int] = []
+    judged: list[int] = []
+    learn, judge = fit_ranker.learn_listwise, fit_ranker._precisions
+
+    def learn_spy(lists: Lists, *given: object, **others: object) -> Listwise:
+        learnt.append(len(lists.features))
+        return learn(lists, *given, **others)  # type: ignore[arg-type]
+
+    def judge_spy(listwise: Listwise | None, queries: list[RankedQuery], **others: object) -> np.ndarray:
+        judged.append(len(queries))
+        return judge(listwise, queries, **others)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(fit_ranker, "learn_listwise", learn_spy)
+    monkeypatch.setattr(fit_ranker, "_precisions", judge_spy)
+    with gentus.open(ranked) as index:
+        ids = index.catalogue.tables.ids()
+        at = [ids[f"fish_{number}.csv"] for number in range(10)]
+        labels = Labels(
+            np.array([(at[0], at[6]), (at[1], at[7]), (at[2], at[8])]), np.array([(at[3], at[9])])
+        )
+        graph = AnnotatedGraph.of(np.concatenate([labels.pairs, labels.validation]))
+        rows = rows_in_tree(index.decoder.trie, graph.tables)
+        finder = CandidateFinder(index.decoder, index.catalogue, graph, rows, False, columns=False)
+        contents = encoded([index.read(f"fish_{number}.csv") for number in range(4)], index.encoder)
+        queries = {table: Query(one, None, {table}) for table, one in zip(at, contents, strict=False)}
+        fitted = fit_ranking(finder, queries, labels, 0, Progress())
+    assert learnt == [3, 2, 2, 2] * 3  # all training queries, then each of three parts left out
+    assert judged == [4, *[1, 1, 1, 1] * 3]
+    assert fitted.training_queries == 3
+
+
+def test_labels_say_how_much_positions_count(tmp_path: Path) -> None:
+    """Tables of the same words, which only the order of their columns tells apart."""
+    kinds = [SUBJECTS[subject][0].split() for subject in ("fish", "birds", "metals", "films")]
+    random = np.random.default_rng(0)
+    orders = [[0, 1, 2, 3], [3, 2, 1, 0], [1, 3, 0, 2]]
+    names = [f"{group}_{number}.csv" for group in range(len(orders)) for number in range(16)]
+    for name in names:
+        order = orders[int(name[0])]
+        cells = [[str(random.choice(kinds[kind])) for kind in order] for _ in range(8)]
+        write_table(tmp_path / "lake" / name, [["a", "b", "c", "d"], *cells])
+    pairs = [(one, other) for one in names for other in names if one[0] == other[0] and one != other]
+    plain = gentus.build(tmp_path / "lake", tmp_path / "plain", names=False)
+    labelled = gentus.build(
+        tmp_path / "lake", tmp_path / "index", write_pairs(tmp_path / "pairs.csv", pairs), names=False
+    )
+    with plain, labelled:
+        assert isinstance(plain.encoder, ClosedForm)
+        assert isinstance(labelled.encoder, ClosedForm)
+        weights = [round(factor * plain.encoder.order, 3) for factor, _ in POSITION_WEIGHTS]
+        assert (labelled.encoder.order, labelled.encoder.width) in zip(
+            weights, (width for _, width in POSITION_WEIGHTS), strict=True
+        )
+        assert labelled.encoder.order > plain.encoder.order > 0
+        query = tmp_path / "lake" / names[0]
+        assert all(hit.table[0] == "0" for hit in labelled.search(query, k=10))
+    with gentus.open(tmp_path / "index") as again:  # the weights are saved
+        assert isinstance(again.encoder, ClosedForm)
+        assert (again.encoder.order, again.encoder.width) == (labelled.encoder.order, labelled.encoder.width)
 
 
 def test_a_validation_query_is_not_ranked_by_its_own_annotations(
