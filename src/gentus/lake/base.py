@@ -168,13 +168,14 @@ def _all_without_surrogates(cells: list[str]) -> list[str]:
 def clean_names(names: Iterable[str], limits: Limits) -> list[str]:
     """Make column names trimmed, non-empty and unique."""
     taken: set[str] = set()
+    copies: dict[str, int] = {}  # of each name, so that many equal ones take no longer than others
     clean: list[str] = []
     for number, name in enumerate(names, 1):
         base = without_surrogates(" ".join(name.split())[: limits.cell_chars]) or f"column_{number}"
-        unique, copy = base, 1
+        unique = base
         while unique in taken:
-            copy += 1
-            unique = f"{base}_{copy}"
+            copies[base] = copies.get(base, 1) + 1
+            unique = f"{base}_{copies[base]}"
         taken.add(unique)
         clean.append(unique)
     return clean
