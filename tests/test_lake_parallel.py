@@ -12,7 +12,7 @@ import pytest
 
 from gentus.features.weights import WeightsMissingError
 from gentus.index.engine import LocalEngine
-from gentus.lake import Limits, Skipped, Source, each, read, scan
+from gentus.lake import Limits, Skipped, Source, Unreadable, each, read, scan
 from gentus.lake.sandbox import pool, process
 from gentus.lake.sandbox.process import SandboxProcess
 from gentus.table import Table
@@ -142,9 +142,9 @@ def test_sources_are_taken_as_they_are_needed(tmp_path: Path) -> None:
 class Stuck(type(Path())):  # type: ignore[misc]
     """A file that whoever reads it waits for without end."""
 
-    def is_dir(self) -> bool:
+    def __fspath__(self) -> str:
         time.sleep(1000)
-        return False
+        return str(self)
 
 
 def stuck(source: Source) -> Source:
@@ -296,5 +296,26 @@ def test_a_process_that_dies_while_it_waits_is_started_anew() -> None:
         second = sandbox(os.getpid)
         assert second not in (first, os.getpid())
         assert sandbox(os.getpid) == second
+    finally:
+        sandbox.close()
+
+
+KEPT: list[bytearray] = []
+
+
+def keep_and_refuse(megabytes: int) -> None:
+    KEPT.append(bytearray(os.urandom(1) * (megabytes << 20)))
+    raise Unreadable("refused")
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux limits memory")
+def test_a_sandbox_that_kept_the_memory_of_a_refused_file_is_not_used_again() -> None:
+    sandbox = SandboxProcess()
+    try:
+        first = sandbox(os.getpid)
+        for megabytes, same in ((1, True), (700, False)):
+            with pytest.raises(Unreadable, match="refused"):
+                sandbox(keep_and_refuse, megabytes)
+            assert (sandbox(os.getpid) == first) is same
     finally:
         sandbox.close()

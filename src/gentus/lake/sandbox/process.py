@@ -147,9 +147,18 @@ class SandboxProcess:
             self.close()
             raise
         if not good:
+            if self._holds_memory():  # that of a file that was refused; the next one has a right to all of it
+                self.close()
             raise result
         answer: R = result
         return answer
+
+    def _holds_memory(self) -> bool:
+        """Whether the process has a quarter of what it may use for files, on Linux, which alone limits it."""
+        with suppress(OSError):
+            if self._process is not None and self._bounded and sys.platform.startswith("linux"):
+                return _data_bytes(self._process.pid) > self._limits.memory_mb << 18
+        return False
 
     def events(
         self, function: Callable[..., R], *arguments: object, seconds: float | None = None
@@ -327,6 +336,12 @@ def _end(*_: object) -> None:
     sys.exit()
 
 
+def _data_bytes(process: int | None = None) -> int:
+    """The memory that a process has allocated, or this one; on Linux."""
+    with open(f"/proc/{process or 'self'}/statm") as file:
+        return int(file.read().split()[5]) * os.sysconf("SC_PAGE_SIZE")
+
+
 @contextmanager
 def bounded_memory(limits: Limits | None) -> Iterator[None]:
     """Limit the memory that this process may allocate from now on, in native code too.
@@ -339,9 +354,7 @@ def bounded_memory(limits: Limits | None) -> Iterator[None]:
         return
     import resource
 
-    before = resource.getrlimit(resource.RLIMIT_DATA)
-    with open("/proc/self/statm") as file:
-        own = int(file.read().split()[5]) * resource.getpagesize()
+    before, own = resource.getrlimit(resource.RLIMIT_DATA), _data_bytes()
     lower = [limit for limit in before if limit != resource.RLIM_INFINITY]
     resource.setrlimit(resource.RLIMIT_DATA, (min([own + (limits.memory_mb << 20), *lower]), before[1]))
     try:
