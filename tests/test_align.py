@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -29,8 +32,9 @@ from gentus.align.name_similarity import compare_names
 from gentus.align.numeric_values import parse_values
 from gentus.align.pair_features import NAME_FEATURES, PAIR_FEATURES, pair_features
 from gentus.align.table_profile import profile_table
+from gentus.align.value_keys import text_keys
 from gentus.align.verdict import Fit, fit_of
-from gentus.features.extract import is_name
+from gentus.features.names import is_name
 from gentus.index.explain import align_tables
 from gentus.index.index import Index
 from gentus.lake import Unreadable
@@ -351,6 +355,54 @@ def test_wide_tables_are_aligned_in_blocks(monkeypatch: pytest.MonkeyPatch) -> N
     )
     monkeypatch.setattr("gentus.align.matcher.MOST_PAIRS", 1000)
     assert pairs_of(align(query, other)) == {name: name for name in names}
+
+
+_ALIGN_WIDE = """
+import random
+from gentus.align import matcher
+from gentus.table import Column, Table
+matcher.MOST_PAIRS = 1000
+chance = random.Random(1)
+def made():
+    words = [[f"w{at % 7}x{chance.randrange(40)}" for _ in range(30)] for at in range(120)]
+    return Table("t", [Column(f"column_{at}", cells) for at, cells in enumerate(words)], 30)
+print(matcher.align(made(), made()))
+"""
+
+
+def test_alignments_of_wide_tables_do_not_depend_on_the_process() -> None:
+    """Python's own hashes of text differ from one process to the next."""
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", _ALIGN_WIDE],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(said) == 1
+    assert b"column_" in said.pop()
+
+
+def test_values_have_keys_without_regard_to_case() -> None:
+    values = ["Straße", "STRASSE", "a", "b", "ab", "ba", "", "x" * 500, "two\nlines", "TWO\nLINES", "aa"]
+    keys = text_keys(values).tolist()
+    assert keys[0] == keys[1]
+    assert keys[8] == keys[9]
+    assert len(set(keys)) == len(values) - 2
+    assert [text_keys([value]).item() for value in values] == keys  # whatever stands beside them
+    assert keys == list(map(slow_key, values))
+    assert not len(text_keys([]))
+
+
+def slow_key(text: str) -> int:
+    """A polynomial in the characters, modulo 2^64, mixed; as a signed number."""
+    key: int = sum((ord(c) + 1) * 0x9E3779B97F4A7C15**at for at, c in enumerate(text.casefold())) % 2**64
+    for _ in range(2):
+        key = (key ^ (key >> 32)) * 0xD6E8FEB86659FD93 % 2**64
+    key ^= key >> 32
+    return key - 2**64 if key >> 63 else key
 
 
 # --- reasons -------------------------------------------------------------------------------------------

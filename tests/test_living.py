@@ -325,6 +325,30 @@ def test_a_lake_that_moved_is_followed(lake: Path, path: Path, tmp_path: Path) -
         assert "fish_0.csv" not in tables(index, tmp_path / "moved" / "fish_0.csv")
 
 
+def test_a_sync_with_another_lake_that_is_stopped_leaves_an_index_of_it(
+    lake: Path, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = make_lake(tmp_path / "other", subjects=("birds",), slices=2)
+    kept = write_table(other / "fish_0.csv", rows_of("fish", 0))
+    with gentus.open(path) as index:
+        with monkeypatch.context() as patch:
+            patch.setattr("gentus.index.ingest.Ingest.read_sources", _stop)
+            with pytest.raises(KeyboardInterrupt):
+                index.sync(other, force=True)
+        index.refresh()
+        assert index.config.lake == str(other)
+        assert check(path) == []
+        assert index.align(kept, "fish_0.csv").pairs
+        with pytest.raises(gentus.GentusError, match="no longer there"):
+            index.align(kept, "deep/er/fish_1.csv")
+        index.sync(force=True)
+        assert sorted(index.tables()) == ["birds_0.csv", "deep/er/birds_1.csv", "fish_0.csv"]
+
+
+def _stop(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
 def test_tables_from_outside_the_lake_stay(lake: Path, path: Path, tmp_path: Path) -> None:
     outside = write_table(tmp_path / "elsewhere" / "fish_60.csv", rows_of("fish", 60))
     with gentus.open(path) as index:

@@ -122,6 +122,19 @@ def test_a_table_of_the_lake(api: Served, name: str) -> None:
     assert api.get("/table.json", params={"name": name, "rows": 3}).json() == told
 
 
+def test_rows_of_a_file_that_is_read_in_parts(api: Served) -> None:
+    """A large file of few rows is sampled: the answer says that there are more."""
+    row = b",".join([b"x" * 100] * 60)
+    header = b",".join(b"name %d" % at for at in range(60))
+    for rows, more in ((100, False), (400, True)):
+        sent = header + b"\n" + b"\n".join([row] * rows)
+        told = api.send_file("/api/upload", "wide.csv", sent).json()
+        assert told["more_rows"] is more
+        assert told["rows"] == rows if not more else told["rows"] < rows
+        table = api.get("/api/table", params={"upload": told["upload"]}).json()
+        assert (table["rows"], table["more_rows"]) == (told["rows"], more)
+
+
 def test_cells_are_text_or_nothing(api: Served) -> None:
     sent = b"a;b;c\n1;<script>alert(1)</script>;\n2;null;x\n"
     key = api.send_file("/api/upload", "../../odd name.csv", sent).json()

@@ -36,6 +36,7 @@ from gentus.align.alignment import Alignment, ColumnPair, ColumnRef
 from gentus.index.index import Index
 from gentus.index.union_plan import plan_union
 from gentus.lake import Limits, Source, only_table, read
+from gentus.table import Table
 from gentus.union import OutputColumn, Placement, PlanError, PlannedTable, Union, UnionPlan
 from gentus.union.errors import OutputError
 from gentus.union.output import Output
@@ -302,6 +303,28 @@ def test_what_is_there_is_not_overwritten(run: Run, index_path: Path, lake: Path
 # --- what is in the rows -------------------------------------------------------------------------------
 
 
+def test_a_plan_is_the_same_in_this_process_and_in_another(
+    tmp_path: Path, index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of wide tables, which are profiled there; the tables can be chosen by the sample of the query."""
+    header = [f"{['price', 'size', 'day'][at % 3]} {at}" for at in range(300)]
+    body = [[("1.5", f"{row} kg", f"{row + 1}/12/2020")[at % 3] for at in range(300)] for row in range(12)]
+    query = write_table(tmp_path / "q.csv", [header, *body])
+    other = write_table(tmp_path / "other.csv", [header[::-1], *(row[::-1] for row in body)])
+    seen: list[Table] = []
+
+    def choose(sample: Table) -> list[Path]:
+        seen.append(sample)
+        return [other]
+
+    there = index.union_plan(query, choose)
+    assert [(one.rows, len(one.columns)) for one in seen] == [(12, 300)]
+    assert {column.into: column.source for column in there.tables[0].columns} == {one: one for one in header}
+    for module in ("gentus.union.worker", "gentus.index.union_plan"):
+        monkeypatch.setattr(f"{module}.runs_here", lambda tables: True)
+    assert index.union_plan(query, choose) == there == index.union_plan(query, [other])
+
+
 @pytest.mark.usefixtures("in_this_process")
 def test_columns_that_do_not_align(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     query = write_table(tmp_path / "q.csv", [["id", "name"], ["1", "x"]])
@@ -323,14 +346,14 @@ def test_columns_that_do_not_align(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         def read(self, query: Any) -> Any:
             return read(query)
 
-    def align(query: Any, table: Any, names: bool) -> Alignment:
+    def align(aligner: Any, table: Any, score: float, profile: None) -> Alignment:
         pairs = [
             ColumnPair(ColumnRef(0, own), ColumnRef(0, other), 0.9, "alike")
             for own, other in under[table.name].items()
         ]
         return Alignment("q", table.name, pairs, [], [], 0.9)
 
-    monkeypatch.setattr("gentus.index.union_plan.align_tables", align)
+    monkeypatch.setattr("gentus.index.explain.Aligner.align", align)
     known: Any = Known()
     plan = plan_union(known, query, [str(one), str(two)])
     assert [table.left_out for table in plan.tables] == [("size", "Note"), ("size", "note", "id")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -53,10 +54,23 @@ def mapped_bytes(folder: Path) -> int:
     return sum(one.rss for one in psutil.Process().memory_maps() if one.path.startswith(inside))
 
 
-def watched(command: Sequence[str]) -> tuple[str, list[Sample]]:
+def costs(command: Sequence[str], folder: Path | None = None) -> dict[str, float]:
+    """Run a command: its wall time, and the processor time and memory of all its processes."""
+    before, started = os.times(), time.perf_counter()
+    _, samples = watched(command, folder)
+    seconds, after = time.perf_counter() - started, os.times()
+    cpu = sum(getattr(after, kind) - getattr(before, kind) for kind in ("children_user", "children_system"))
+    peak = max((sample.all for sample in samples), default=0)
+    return {"seconds": round(seconds, 2), "cpu": round(cpu, 2), "peak_mb": round(peak / 1e6, 1)}
+
+
+def watched(command: Sequence[str], folder: Path | None = None) -> tuple[str, list[Sample]]:
     """Run a command, and sample the memory of its processes; returns what it printed."""
     samples = []
-    with tempfile.TemporaryFile() as output, subprocess.Popen(command, stdout=output) as process:
+    with (
+        tempfile.TemporaryFile() as output,
+        subprocess.Popen(command, stdout=output, cwd=folder) as process,
+    ):
         try:
             while process.poll() is None:
                 memory = _memory(process.pid)

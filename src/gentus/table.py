@@ -55,6 +55,11 @@ class Table:
     doubt: str = field(default="", compare=False)  # why its header looks like data; empty: it does not
     delimiter: str | None = field(default=None, compare=False)  # of delimited text
     reading: str = field(default="", compare=False)  # what is not usual in how it is read; empty: nothing
+    complete: bool = field(default=True, compare=False)  # all rows of the table were sampled
+
+    def may_have_more(self, limits: Limits) -> bool:
+        """Whether the table may have more rows than were sampled: large files are read in parts."""
+        return not self.complete or self.rows >= limits.rows
 
 
 @dataclass(frozen=True, slots=True)

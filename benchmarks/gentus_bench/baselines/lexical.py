@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from gentus.features.extract import name_words
+from gentus.features.names import name_words
 from gentus.table import Table
 from gentus_bench.baselines.base import VALUES, best, distinct, serving_mb
 

@@ -5,12 +5,9 @@ Both add the file and the row that each row is from. They run in turn, each in a
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +15,7 @@ from typing import Any
 
 from gentus.union import OutputColumn, Placement, PlannedTable, UnionPlan
 from gentus_bench.experiment import Request
-from gentus_bench.processes import peak_bytes
+from gentus_bench.processes import costs
 from gentus_bench.results import Document
 from gentus_bench.table import Table
 
@@ -106,13 +103,7 @@ def _pair(folder: Path, source: str, target: str, times: int) -> dict[str, Any]:
 
 
 def _timed(who: str, given: Path, out: Path) -> dict[str, float]:
-    """Wall time of a process from its start, its processor time, and its peak memory."""
-    started = time.perf_counter()
-    ran = subprocess.run(
-        [sys.executable, "-m", __name__, who, str(given), str(out)], check=True, stdout=subprocess.PIPE
-    )
-    seconds = time.perf_counter() - started
-    return {"seconds": round(seconds, 2), **json.loads(ran.stdout.decode().splitlines()[-1])}
+    return costs([sys.executable, "-m", __name__, who, str(given), str(out)])
 
 
 def _by_duckdb(query: Path, out: Path) -> None:
@@ -162,4 +153,3 @@ if __name__ == "__main__":  # the process that is measured
             union.resolved_plan()
         else:
             union.write(Output.by_name(out, force=True))
-    print(json.dumps({"peak_mb": round(peak_bytes() / 1e6, 1), "cpu": round(time.process_time(), 2)}))

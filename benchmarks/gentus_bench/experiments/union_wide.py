@@ -6,21 +6,17 @@ Once all columns are written as DuckDB reads them; once many are money or dates 
 from __future__ import annotations
 
 import csv
-import json
 import os
 import random
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import gentus
 from gentus_bench.experiment import Request
-from gentus_bench.processes import peak_bytes
+from gentus_bench.processes import costs
 from gentus_bench.results import Document
 from gentus_bench.table import Table
 
@@ -84,13 +80,8 @@ def _cell(chance: random.Random, at: int, dressed: bool) -> str:
     )[at % 5]
 
 
-def _timed(folder: Path, given: list[str]) -> dict[str, Any]:
-    """Wall time of a command from the start of its process, its processor time, and its peak memory."""
-    command = [sys.executable, "-m", __name__, "union", "index", "query.csv", *given]
-    started = time.perf_counter()
-    ran = subprocess.run(command, check=True, capture_output=True, cwd=folder)
-    seconds = time.perf_counter() - started
-    return {"seconds": round(seconds, 2), **json.loads(ran.stdout.decode().splitlines()[-1])}
+def _timed(folder: Path, given: list[str]) -> dict[str, float]:
+    return costs([sys.executable, "-m", "gentus", "union", "index", "query.csv", "--quiet", *given], folder)
 
 
 def tables(document: Document) -> list[Table]:
@@ -116,17 +107,7 @@ def tables(document: Document) -> list[Table]:
     note = (
         f"A query and a table of {what['columns']:,} columns and {what['rows']:,} rows: `gentus union INDEX"
         " QUERY`, with search and alignment, as CSV to Parquet. The fastest of"
-        f" {what['times']} runs, with the start of the process."
+        f" {what['times']} runs, with the start of the process. Processor time and memory are those of all"
+        " processes of the command."
     )
     return [Table(columns, rows, note=note)]
-
-
-if __name__ == "__main__":  # the process that is measured
-    from gentus.app.cli.main import main
-
-    try:
-        main()
-    except SystemExit as ended:
-        if ended.code:
-            raise
-    print(json.dumps({"peak_mb": round(peak_bytes() / 1e6, 1), "cpu": round(time.process_time(), 2)}))

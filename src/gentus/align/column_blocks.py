@@ -21,6 +21,7 @@ from gentus.arrays import F32, F64, I64
 
 OURS = 48  # columns of the query in a block ...
 _THEIRS = 80  # ... and of the table, at most
+BLOCK_GRID = 256  # points at which distributions are compared in a block
 _ALIKE = 8  # columns that are looked up for each column of the query
 _SKETCH = 64
 _MIX = np.uint64(0x9E3779B97F4A7C15)
@@ -36,7 +37,7 @@ class ColumnBlock:
     theirs: list[int]  # positions in the table
     alike: F32  # (ours, theirs)
     others_theirs: F32  # (ours, all other columns of the table)
-    others_ours: F32  # (all other columns of the query, theirs)
+    others_ours: F32  # (theirs, all other columns of the query)
 
     def outside(self, log_odds: F64) -> tuple[F64, F64]:
         """(ours, 1) and (1, theirs) the odds of pairs with columns outside, by those of like pairs inside.
@@ -50,19 +51,20 @@ class ColumnBlock:
         spread = float(np.var(known - base - slope * alike))
         top = float(known.max())
 
-        def odds(likeness: F32, axis: int) -> F64:
-            expected = np.minimum(
-                np.float32(slope) * likeness + np.float32(base + spread / 2), np.float32(top)
-            )
-            return np.asarray(np.exp(expected).sum(axis, keepdims=True), np.float64)
+        def odds(likeness: F32) -> F64:
+            expected = np.float32(slope) * likeness
+            expected += np.float32(base + spread / 2)
+            np.minimum(expected, np.float32(top), out=expected)
+            return np.asarray(np.exp(expected, out=expected).sum(1), np.float64)
 
-        return odds(self.others_theirs, 1), odds(self.others_ours, 0)
+        return odds(self.others_theirs)[:, None], odds(self.others_ours)[None]
 
 
 def column_blocks(query: TableProfile, table: TableProfile, names: bool) -> Iterator[ColumnBlock]:
     """Blocks of two tables; every column of the query is in one."""
     ours, theirs = (_Likeness(side, names) for side in (query, table))
     likeness = ours.with_all(theirs)
+    of_theirs = theirs.with_all(ours)
     wanted = min(_ALIKE, len(theirs.points))
     for block in _halved(np.concatenate([ours.vectors, ours.points], 1), np.arange(len(ours.points))):
         alike = likeness[block]
@@ -78,7 +80,7 @@ def column_blocks(query: TableProfile, table: TableProfile, names: bool) -> Iter
             chosen.tolist(),
             alike[:, chosen],
             np.delete(alike, chosen, 1),
-            np.delete(likeness[:, chosen], block, 0),
+            np.delete(of_theirs[chosen], block, 1),
         )
 
 

@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 
 from gentus.align.alignment import Alignment, ColumnPair, ColumnRef
 from gentus.align.assignment import assign
-from gentus.align.column_blocks import column_blocks
+from gentus.align.column_blocks import BLOCK_GRID, column_blocks
 from gentus.align.column_notations import agree
 from gentus.align.context_features import CONTEXT_FEATURES, context_features
-from gentus.align.pair_features import NAME_FEATURES, PAIR_FEATURES, PairFeatures, pair_features
+from gentus.align.pair_features import GRID, NAME_FEATURES, PAIR_FEATURES, PairFeatures, pair_features
 from gentus.align.reasons import pair_reason
 from gentus.align.table_profile import TableProfile, profile_table
 from gentus.arrays import F64
@@ -136,7 +136,7 @@ def _match_all(
 ) -> list[_Match]:
     """Matched columns of two tables, or of a block of them, of which all pairs are compared."""
     weights = shipped_weights()
-    features = pair_features(query, table, names)
+    features = pair_features(query, table, names, GRID if outside is None else BLOCK_GRID)
     scores = pair_scores(query, table, features, weights, outside)
     return [
         _Match(float(scores[i, j]), i, j, pair_reason(query, table, features, i, j))
@@ -150,8 +150,26 @@ def _columns(table: Table) -> list[ColumnRef]:
 
 def one_to_one(scores: F64, threshold: float) -> list[tuple[int, int]]:
     """The one-to-one pairs with the largest sum of scores above the threshold, in the order of the rows."""
-    rows, columns = assign(np.maximum(scores - threshold, 0))
+    gains = np.maximum(scores - threshold, 0)
+    if (best := _best_of_rows(scores, gains, threshold)) is not None:
+        return best
+    rows, columns = assign(gains)
     return [(i, j) for i, j in zip(rows.tolist(), columns.tolist(), strict=True) if scores[i, j] >= threshold]
+
+
+def _best_of_rows(scores: F64, gains: F64, threshold: float) -> list[tuple[int, int]] | None:
+    """The best pair of each row, if no two of them have a column in common: then no sum is larger.
+
+    None if two have, or if two pairs of a row are equally good.
+    """
+    if not gains.size:
+        return None
+    top = gains.max(1)
+    rows, columns = np.nonzero((gains == top[:, None]) & (top > 0)[:, None])
+    certain = len(rows) == np.count_nonzero(top) == len(np.unique(columns))
+    if not certain or (scores == threshold).any():
+        return None
+    return list(zip(rows.tolist(), columns.tolist(), strict=True))
 
 
 def pair_scores(

@@ -65,11 +65,16 @@ class PairFeatures:
     nonempty: NDArray[np.bool_]  # (q, t) both columns have cells
 
 
-def pair_features(query: TableProfile, table: TableProfile, names: bool = True) -> PairFeatures:
-    """Compare every column of the query with every column of the table; names only with `names`."""
+def pair_features(
+    query: TableProfile, table: TableProfile, names: bool = True, grid: int = GRID
+) -> PairFeatures:
+    """Compare every column of the query with every column of the table; names only with `names`.
+
+    Distributions are compared at `grid` points at most.
+    """
     containment, jaccard, overlap = _value_overlap(query, table)
     words, grams, shapes, meaning = _text_cosines(query, table)
-    largest, mean, scaled, distinct_scaled, within, spreads = _distributions(query, table)
+    largest, mean, scaled, distinct_scaled, within, spreads = _distributions(query, table, grid)
     numbers, dates, text = (np.outer(query.type_shares[:, at], table.type_shares[:, at]) for at in range(3))
     characters = query.characters @ table.characters.T
     lengths, _ = _distances(query.length_cdf, table.length_cdf)
@@ -204,7 +209,9 @@ def _embeddings(weight: F64, owner: I64, tokens: NDArray[np.integer[Any]], count
     return np.asarray(means / np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-9), np.float64)
 
 
-def _distributions(query: TableProfile, table: TableProfile) -> tuple[F64, F64, F64, F64, F64, F64]:
+def _distributions(
+    query: TableProfile, table: TableProfile, grid: int
+) -> tuple[F64, F64, F64, F64, F64, F64]:
     """(q, t) each: distances of numbers.
 
     Largest (Kolmogorov-Smirnov) and mean distance of the CDFs, the KS statistic by cells and by distinct
@@ -213,7 +220,7 @@ def _distributions(query: TableProfile, table: TableProfile) -> tuple[F64, F64, 
     columns = [*query.numbers, *table.numbers]
     width = len(query.numbers)
     numbers = _Numbers.of(columns)
-    cdf = numbers.cdf()
+    cdf = numbers.cdf(grid)
     # Columns without numbers are left at 0: what is made of these distances counts numbers only.
     filled = numbers.lengths > 0
     both = np.ix_(filled[:width], filled[width:])
@@ -256,11 +263,11 @@ class _Numbers:
         """(filled, 1) the last place in each column that has numbers."""
         return self.lengths[self.lengths > 0, None] - 1
 
-    def cdf(self) -> F64:
+    def cdf(self, most: int) -> F64:
         """(C, grid) share of a column's numbers up to each point of a grid; of equal ones the half."""
         evenly = np.linspace(0, self.last[:, 0], _POINTS, axis=1).astype(np.int64)
         grid = np.unique(np.append(self.at(evenly), 0.0))
-        grid = grid[:: -(-len(grid) // GRID)]
+        grid = grid[:: -(-len(grid) // most)]
         count, width = len(self.lengths), len(grid) + 1
         owner = np.repeat(np.arange(count) * width, self.lengths)
         below, equal = (np.searchsorted(grid, self.flat, side) for side in ("right", "left"))

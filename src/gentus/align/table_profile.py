@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from gentus.align.column_notations import Agreed, ColumnNotations
 from gentus.align.numeric_values import NumericValues, parse_values
+from gentus.align.value_keys import text_keys
 from gentus.arrays import F64, I64
 from gentus.features.extract import (
     ALPHA_BIT,
@@ -40,7 +41,7 @@ _NONE = np.zeros(0)
 _DAYS = 0x5DAD0C1E  # makes the keys of days differ from those of numbers
 DECIMALS = 7  # 0 to 5 decimal places, or more
 # What people write for a missing value: not a value that two columns could share.
-PLACEHOLDERS = ("NA", "na", "N.A.", "n.a.", "#N/A", "-", "--", "---", "?", ".", "..", "\\N")
+PLACEHOLDERS = frozenset(("NA", "na", "N.A.", "n.a.", "#N/A", "-", "--", "---", "?", ".", "..", "\\N"))
 STATISTICS = (
     "empty cells",
     "equal cells",
@@ -133,10 +134,10 @@ def profile_table(table: Table, agreed: Agreed | None = None) -> TableProfile:
     most = max(_LEAST, min(MOST_CELLS, _ALL_CELLS // max(1, len(table.columns))))
     distinct = [_distinct(column.cells, table.rows, most) for column in table.columns]
     notations = ColumnNotations.of(table, [(one.values, one.occurrences) for one in distinct])
-    columns = [
-        _profile_column(one, parse_values(one.values, *notations.reading(at, agreed or {})))
-        for at, one in enumerate(distinct)
+    parsed = [
+        parse_values(one.values, *notations.reading(at, agreed or {})) for at, one in enumerate(distinct)
     ]
+    columns = list(map(_profile_column, distinct, parsed, _text_keys(distinct, parsed)))
     some = [[column.values[at] for at in evenly_spaced(len(column.values), VALUES)] for column in columns]
     type_shares = np.array([column.type_shares for column in columns]).reshape(len(columns), 3)
     distinct_counts = np.array([len(column.keys) for column in columns], np.int64)
@@ -210,8 +211,8 @@ def _distinct(cells: list[str], rows: int, most: int) -> _Distinct:
     if len(cells) > most:
         cells = [cells[at] for at in evenly_spaced(len(cells), most)]
     values = list(dict.fromkeys(cells))
-    unknown = set(PLACEHOLDERS).intersection(values)
-    if unknown:
+    if not PLACEHOLDERS.isdisjoint(values):
+        unknown = PLACEHOLDERS.intersection(values)
         cells, complete = [cell for cell in cells if cell not in unknown], False
         values = [value for value in values if value not in unknown]
     value_of = _value_indices(values, cells)
@@ -219,28 +220,38 @@ def _distinct(cells: list[str], rows: int, most: int) -> _Distinct:
     return _Distinct(values, occurrences, value_of, complete)
 
 
-def _profile_column(one: _Distinct, parsed: NumericValues) -> _Column:
-    if parsed.type == "text":
-        return _profile_text(one.values, one.occurrences, one.value_of, one.complete)
-    return _profile_numbers(one.values, one.occurrences, one.value_of, parsed, one.complete)
+def _text_keys(distinct: Sequence[_Distinct], parsed: Sequence[NumericValues]) -> list[I64]:
+    """Per column: the keys of those values that are neither numbers nor dates."""
+    texts = [
+        one.values
+        if read.type == "text"
+        else [one.values[at] for at in np.flatnonzero(np.isnan(read.values)).tolist()]
+        for one, read in zip(distinct, parsed, strict=True)
+    ]
+    keys = text_keys(list(chain.from_iterable(texts)))
+    ends = list(accumulate(map(len, texts)))
+    return [keys[end - len(some) : end] for end, some in zip(ends, texts, strict=True)]
 
 
-def _profile_text(values: list[str], occurrences: F64, value_of: I64, complete: bool) -> _Column:
-    plain = [value.casefold() for value in values]
-    keys = np.fromiter(map(hash, plain), np.int64, len(plain))
-    counts = occurrences
-    if len(set(plain)) < len(plain):
-        keys, counts = _merged(keys, occurrences)
+def _profile_column(one: _Distinct, parsed: NumericValues, text_keys: I64) -> _Column:
+    return (
+        _profile_text(one, text_keys) if parsed.type == "text" else _profile_numbers(one, parsed, text_keys)
+    )
+
+
+def _profile_text(one: _Distinct, keys: I64) -> _Column:
+    values, counts, filled = one.values, one.occurrences, len(one.value_of) > 0
+    if len(set(keys.tolist())) < len(keys):
+        keys, counts = _merged(keys, counts)
     ranks = None
-    if complete and len(values) <= _CATEGORIES:  # in the order of the alphabet, as in the other table
+    if one.complete and len(values) <= _CATEGORIES:  # in the order of the alphabet, as in the other table
         order = np.array(sorted(range(len(values)), key=values.__getitem__), np.int64)
-        ranks = _ranks(order, occurrences, value_of)
-    return _Column(values, keys, counts, (0.0, 0.0, float(len(value_of) > 0)), "", _NONE, _NONE, ranks)
+        ranks = _ranks(order, one.occurrences, one.value_of)
+    return _Column(values, keys, counts, (0.0, 0.0, float(filled)), "", _NONE, _NONE, ranks)
 
 
-def _profile_numbers(
-    values: list[str], occurrences: F64, value_of: I64, parsed: NumericValues, complete: bool
-) -> _Column:
+def _profile_numbers(one: _Distinct, parsed: NumericValues, text_keys: I64) -> _Column:
+    occurrences, value_of = one.occurrences, one.value_of
     order = np.argsort(parsed.values)  # NaN comes last
     ordered = parsed.values[order]
     numbers = np.repeat(ordered, occurrences[order].astype(np.int64))
@@ -248,15 +259,14 @@ def _profile_numbers(
     series = parsed.values[value_of]
     if np.isnan(ordered[-1]):  # some are text
         numbers, series = numbers[: numbers.searchsorted(np.nan)], series[np.isfinite(series)]
-        text = np.flatnonzero(np.isnan(parsed.values)).tolist()
-        keys[text] = [hash(values[at].casefold()) for at in text]
+        keys[np.isnan(parsed.values)] = text_keys
     counts = occurrences
     if not (ordered[1:] != ordered[:-1]).all():
         keys, counts = _merged(keys, occurrences)
     share = len(numbers) / len(value_of)
     type_shares = (share, 0.0, 1 - share) if parsed.type == "number" else (0.0, share, 1 - share)
-    ranks = _ranks(order, occurrences, value_of) if complete else None
-    return _Column(values, keys, counts, type_shares, parsed.unit, numbers, series, ranks)
+    ranks = _ranks(order, occurrences, value_of) if one.complete else None
+    return _Column(one.values, keys, counts, type_shares, parsed.unit, numbers, series, ranks)
 
 
 def _merged(keys: I64, occurrences: F64) -> tuple[I64, F64]:

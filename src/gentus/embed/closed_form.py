@@ -2,8 +2,9 @@
 
 A table is a few blocks of length one: the evidence of all its cells (words, grams, tokens, profile, names),
 the mean of its columns' vectors, and, as far as tables of the lake keep column positions, the mean of these
-vectors with signs by position. With X the (T, D) blocks, centred, and A the
-symmetric, normalised neighbour graph, the latent space has the directions W that
+vectors with signs by position. Labels may say that positions count more, and the number of columns, too.
+With X the (T, D) blocks, centred, and A the symmetric, normalised neighbour graph, the latent space has the
+directions W that
 
     maximise  tr(W' X' A X W)   subject to   W' (X'X + ridge * I) W = I
 
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 
 from gentus.arrays import F32, F64, half
 from gentus.embed.smoothing import smooth_new
-from gentus.features.evidence import WIDTHS, Blocks, Evidence, normalize, products
+from gentus.features.evidence import COUNTS, WIDTHS, Blocks, Evidence, normalize, products
 from gentus.features.extract import Features, featurize
 from gentus.settings import SpaceSettings
 from gentus.sparse import SparseRows
@@ -39,9 +40,10 @@ class ClosedForm:
     blocks: Blocks
     centre: F32  # (D,)
     projection: F32  # (D, latent)
-    order: float = 0.0  # how far columns keep their positions, 0 to 1
+    order: float = 0.0  # weight of column positions: how far the lake keeps them, or as labels say
     anchors: F32 | None = None  # (A, latent) smoothed latents of tables of the fit
     states: None = None  # no language model reads columns
+    width: float = 0.0  # weight of the number of columns
 
     @property
     def evidence(self) -> Evidence:
@@ -56,7 +58,7 @@ class ClosedForm:
     def read(self, table: Table, features: Features | None = None) -> tuple[F32, F32]:
         """The (C, d) columns of a table as vectors, and its latent (latent,); its features may be known."""
         encoded = self.blocks.encode(featurize(table) if features is None else features)
-        return encoded.columns, self.latents(encoded.vectors(self.order))[0]
+        return encoded.columns, self.latents(encoded.vectors(self.order, self.width))[0]
 
     def encode(self, features: Features) -> F32:
         """(T, latent) unit latents; a table without columns gets the zero vector."""
@@ -64,7 +66,7 @@ class ClosedForm:
 
     def encode_raw(self, raw: F32, features: Features) -> F32:
         """The same, given the (C, WIDTH) evidence of their columns, which is scaled in place."""
-        return self.latents(self.blocks.encode_raw(raw, features).vectors(self.order))
+        return self.latents(self.blocks.encode_raw(raw, features).vectors(self.order, self.width))
 
     def latents(self, vectors: F32) -> F32:
         """(T, latent) of tables with (T, D) vectors."""
@@ -87,6 +89,7 @@ class ClosedForm:
             "closed_form.basis": self.blocks.basis.astype(np.float16),
             "closed_form.trust": np.array([self.blocks.name_trust], np.float32),
             "closed_form.order": np.array([self.order], np.float32),
+            "closed_form.width": np.array([self.width], np.float32),
             "closed_form.centre": self.centre,
             "closed_form.projection": self.projection.astype(np.float16),
         }
@@ -95,10 +98,12 @@ class ClosedForm:
     def restore(cls, stored: Mapping[str, NDArray[Any]]) -> ClosedForm:
         """What `arrays` stored, its shapes checked."""
         basis = stored["closed_form.basis"].astype(np.float32)
-        name_trust, order = (round(float(stored[f"closed_form.{name}"][0]), 3) for name in ("trust", "order"))
+        name_trust, order, counts = (
+            round(float(stored[f"closed_form.{name}"][0]), 3) for name in ("trust", "order", "width")
+        )
         blocks = Blocks(Evidence.restore(stored), basis, name_trust)
         centre, projection = stored["closed_form.centre"], stored["closed_form.projection"].astype(np.float32)
-        width = blocks.width + basis.shape[1] * bool(order)
+        width = blocks.width + basis.shape[1] * bool(order) + COUNTS * bool(counts)
         if len(basis) != sum(WIDTHS.values()) or centre.shape != (width,):
             raise ValueError("closed_form.basis and closed_form.centre do not fit each other")
         if len(projection) != width:
@@ -106,7 +111,8 @@ class ClosedForm:
         anchors = stored.get("closed_form.anchors")
         if anchors is not None and anchors.shape[1:] != projection.shape[1:]:
             raise ValueError("closed_form.anchors do not fit closed_form.projection")
-        return cls(blocks, centre, projection, order, None if anchors is None else anchors.astype(np.float32))
+        anchors = None if anchors is None else anchors.astype(np.float32)
+        return cls(blocks, centre, projection, order, anchors, width=counts)
 
 
 def learn_space(
@@ -125,7 +131,9 @@ def learn_space(
     # Signs are arbitrary: the largest entry of every direction is made positive.
     largest = np.abs(projection).argmax(0)
     projection *= np.sign(projection[largest, np.arange(count)])
-    return ClosedForm(blocks, centre, half(projection / np.abs(projection).max()), graph.order)
+    return ClosedForm(
+        blocks, centre, half(projection / np.abs(projection).max()), graph.order, width=graph.width
+    )
 
 
 def _leading_directions(near: F64, spread: F64, count: int) -> tuple[F64, F64]:

@@ -50,6 +50,7 @@ TABLE = {"words": 0.3, "grams": 0.3, "tokens": 0.3, "profile": 0.1}  # weights o
 IN_COLUMN = 0.2  # weight of every kind in a column's vector
 NAME_IN_TABLE, NAME_IN_COLUMN = 0.5, 0.2  # those of names, times `Blocks.name_trust`
 POSITIONS = 96  # of columns that are distinguished, from the left
+COUNTS = 32  # numbers of columns that are distinguished; the last stands for all above
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,9 +192,16 @@ class Encoded:
     columns: F32  # (C, d)
     starts: I64  # (T + 1,) where each table's columns begin
 
-    def vectors(self, order: float) -> F32:
-        """(T, D) blocks, and `ordered` with the weight that column positions have in the lake."""
-        return np.concatenate([self.blocks, order**0.5 * self.ordered], axis=1) if order else self.blocks
+    def vectors(self, order: float, width: float = 0.0) -> F32:
+        """(T, D) blocks, and, weighted, `ordered` for column positions, and the number of columns."""
+        parts = [self.blocks]
+        if order:
+            parts.append(order**0.5 * self.ordered)
+        if width:
+            counts = np.minimum(np.diff(self.starts), COUNTS)  # none of them, for a table without columns
+            same = counts[:, None] == np.arange(1, COUNTS + 1)
+            parts.append((width**0.5 * same).astype(np.float32))
+        return np.concatenate(parts, axis=1) if len(parts) > 1 else self.blocks
 
 
 @dataclass(frozen=True, slots=True)

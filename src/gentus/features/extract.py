@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import re
+import string
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gentus.arrays import F32, F64, I64, U64
+from gentus.features.names import is_name, name_words
 from gentus.features.weights import load_tokenizer
 from gentus.table import Table, evenly_spaced
 
@@ -270,11 +272,16 @@ def _bucket(hashed: U64) -> I64:
 _SPACE = re.compile(r"\s+")
 _ODD_SPACE = re.compile(r"[^\S \n]|  ")  # what `_SPACE` changes, except line breaks
 _UPPER, _LOWER, _DIGIT = re.compile(r"[^\W\d_a-z]+"), re.compile(r"[a-z]+"), re.compile(r"\d")
+_ASCII_SHAPE = bytes.maketrans(string.printable[:62].encode(), b"0" * 10 + b"a" * 26 + b"A" * 26)
+_RUN = re.compile(b"(?:a{2,}|A{2,})")
 
 
 def _shapes(cells: list[str]) -> list[str]:
     """The formats of cells: `00 Aa 0000` of `12 May 1999`."""
     text = "\n".join([cell[:32] for cell in cells])  # cells have no line breaks
+    if text.isascii():  # several times as fast
+        shapes = _RUN.sub(lambda run: run[0][:1], text.encode().translate(_ASCII_SHAPE))
+        return shapes.decode().split("\n")
     return _DIGIT.sub("0", _LOWER.sub("a", _UPPER.sub("A", text))).split("\n")
 
 
@@ -284,25 +291,6 @@ def _bucket_of(text: str) -> int:
     for byte in text.encode("utf-8", "replace"):
         hashed = (hashed * int(_PRIME) + byte + 1) & 0xFFFFFFFFFFFFFFFF
     return int(_bucket(np.array([hashed], np.uint64))[0])
-
-
-# --- names ------------------------------------------------------------------------------------------
-
-
-_RUNS = re.compile(r"\d+|[^\W\d_]+")  # of digits, or of letters of any script
-_CAMEL = re.compile(r"(?<=[^\W\d_A-Z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][^\W\d_A-Z])")
-# Names that readers and exports give to columns without one.
-_GENERATED = re.compile(r"[ _:.-]*|([a-z]|column|col|field|var|attr|attribute)?[ _:.-]*\d+|unnamed.*", re.I)
-
-
-def name_words(name: str) -> list[str]:
-    """The words of a name in lower case, of `birthDate`, `birth_date` and `Birth Date` the same."""
-    return [word for run in _RUNS.findall(name) for word in _CAMEL.sub(" ", run).lower().split()]
-
-
-def is_name(name: str) -> bool:
-    """Whether a name was given by a person: `column_3`, `c0`, `_2` and `Unnamed: 4` were not."""
-    return _GENERATED.fullmatch(name.strip()) is None
 
 
 # --- tokens and profile -------------------------------------------------------------------------
@@ -333,7 +321,7 @@ def profile_of(columns: list[list[str]]) -> F32:
     characters = np.add.reduceat(lengths, starts)
     begins = (np.cumsum(characters) - characters).astype(np.int64)  # no cell is empty
     classes = classes_of(points)
-    numbers = np.array([_number(cell) if cell[0] in _NUMERIC_START else math.nan for cell in cells])
+    numbers = _numbers(cells)
     numeric = ~np.isnan(numbers)
     magnitude = np.log1p(np.abs(np.where(numeric, numbers, 0)))
     found = np.add.reduceat(numeric.astype(np.float64), starts)
@@ -386,10 +374,22 @@ def _quantiles(numbers: F64, starts: I64, counts: I64) -> list[F64]:
 _NUMERIC_START = frozenset("0123456789+-.$€£ ,")
 
 
-def _number(cell: str) -> float:
-    """The number in a cell, without currency and percent signs; NaN if it is none."""
+def _numbers(cells: list[str]) -> F64:
+    """(n,) the numbers in cells, without currency and percent signs; NaN where there is none."""
+    plain = "\n".join(cells).translate(_NUMBER_NOISE).split("\n")
+    if len(plain) != len(cells):  # there are line breaks in them
+        plain = [cell.translate(_NUMBER_NOISE) for cell in cells]
+    numbers = np.array(
+        [
+            _number(text) if cell[0] in _NUMERIC_START else math.nan
+            for cell, text in zip(cells, plain, strict=True)
+        ]
+    )
+    return np.where(np.abs(numbers) < 1e300, numbers, np.nan)
+
+
+def _number(text: str) -> float:
     try:
-        value = float(cell.translate(_NUMBER_NOISE))
+        return float(text)
     except ValueError:
         return math.nan
-    return value if abs(value) < 1e300 else math.nan

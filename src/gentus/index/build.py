@@ -35,7 +35,7 @@ from gentus.index.stages import (
     quantise,
     vectorise,
 )
-from gentus.index.stages_ranked import learn_ranking
+from gentus.index.stages_ranked import learn_ranking, weigh_positions
 from gentus.index.writer import writer
 from gentus.lake import LakeNotFoundError, Location, Remote, Source, as_location, exists
 from gentus.lake.rules import load_rules
@@ -109,6 +109,8 @@ def fit(run: Run, labels: LabelFile | None, training: Training) -> None:
     if labels is None or not needs_network(run.settings):
         tables = vectorise(sample, run)
         graph = link_neighbours(tables, run)
+        if labels is not None:
+            graph = weigh_positions(labels, tables, graph, sample, run)
         vectors = join_blocks(tables, graph)
         del tables  # columns and blocks are most of the memory
         embedding = embed(vectors, graph, run)
@@ -116,7 +118,7 @@ def fit(run: Run, labels: LabelFile | None, training: Training) -> None:
         model = quantise(embedding, sample, run)
         assigned = assign_identifiers(model, sample, run, random)
         if labels is not None:
-            supervised = learn_ranking(labels, model, assigned, run, random)
+            supervised = learn_ranking(labels, model, assigned, run)
     else:
         from gentus.index import stages_labelled as labelled
 

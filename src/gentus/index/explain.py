@@ -7,7 +7,10 @@ from dataclasses import replace
 
 from gentus.align.alignment import Alignment, ColumnRef
 from gentus.align.matched_columns import MatchedColumns
+from gentus.align.matcher import align_profiles
+from gentus.align.second_look import QueryColumns
 from gentus.align.signatures import names_of, places_of
+from gentus.align.table_profile import TableProfile, profile_table
 from gentus.align.verdict import fit_of, judge
 from gentus.index.hits import Hit
 from gentus.index.queries import columns_of
@@ -16,12 +19,37 @@ from gentus.lake import Unreadable
 from gentus.table import Table
 
 
+class Aligner:
+    """Aligns tables with one query, of which the profile and the signatures are made once."""
+
+    def __init__(self, query: Table, names: bool = True, profile: TableProfile | None = None) -> None:
+        self.query, self.names = query, names
+        self._profile = None if profile is None else replace(profile, table=query)
+        self._columns: QueryColumns | None = None
+
+    def score(self, table: Table) -> float:
+        """The score that a search gives."""
+        self._columns = self._columns or columns_of(self.query)
+        (verdict,) = judge(self._columns, [columns_of(table).signatures], self.names)
+        return round(verdict.score, 4)
+
+    def align(
+        self, table: Table, score: float | None = None, profile: TableProfile | None = None
+    ) -> Alignment:
+        """Which columns match and why, and how far the table fits; score and profile may be known.
+
+        A profile that is given may lack the cells of its table.
+        """
+        if self._profile is None:
+            self._profile = profile_table(self.query)
+        other = profile_table(table) if profile is None else replace(profile, table=table)
+        found = align_profiles(self._profile, other, self.names)
+        return _judged(found, self.query, table, self.score(table) if score is None else score)
+
+
 def align_tables(query: Table, table: Table, names: bool = True) -> Alignment:
     """Which columns of two tables match and why, and how far the table fits."""
-    from gentus.align.matcher import align  # imports SciPy, which search does not need
-
-    (verdict,) = judge(columns_of(query), [columns_of(table).signatures], names)
-    return _judged(align(query, table, names), query, table, round(verdict.score, 4))
+    return Aligner(query, names).align(table)
 
 
 def explain_hits(
@@ -31,10 +59,7 @@ def explain_hits(
 
     A table that cannot be read any more keeps what the index knows of it; its alignment says why.
     """
-    from gentus.align.matcher import align_profiles
-    from gentus.align.table_profile import profile_table
-
-    profile = profile_table(query)
+    aligner = Aligner(query, names)
     explained = []
     for hit in hits:
         try:
@@ -42,8 +67,7 @@ def explain_hits(
         except Unreadable as error:
             explained.append(replace(hit, alignment=_unaligned(query, hit, error.reason)))
             continue
-        found = align_profiles(profile, profile_table(table), names)
-        found = _judged(found, query, table, hit.score)
+        found = aligner.align(table, hit.score)
         fit, columns = found.fit or hit.fit, found.columns or hit.columns
         explained.append(replace(hit, fit=fit, columns=columns, alignment=found))
     return [hit for hit in explained if fits_at_least(hit.fit, least)]

@@ -2,13 +2,15 @@
 
 The features of a training query come from the annotated graph without that query's own annotations (in
 folds), so that they are those of a query nobody has annotated. Validation queries take no part in any of it
-but the choice, and their annotations are in no graph that they are ranked by.
+but the choice, and their annotations are in no graph that they are ranked by. Where they are few, training
+queries take part in the choice, too, each ranked by what was learnt without it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +25,8 @@ from gentus.progress import Progress
 from gentus.retrieval.walk import AnnotatedGraph
 
 FOLDS = 10
+FEW = 50  # validation queries, which cannot choose alone
+PARTS_LEFT_OUT = 3  # of the training queries, in turn, where these help to choose
 MOST_QUERIES = 2000  # that are learnt from: more take memory, and change little
 BEAM = 2 * NEAREST
 ALTERNATIVES: tuple[tuple[str, ...], ...] = (  # parts of the features, the cheapest first
@@ -76,15 +80,28 @@ def fit_ranking(
         [one.candidates.features for one in training],
         [np.isin(one.candidates.tables, truth[one.table]) for one in training],
     )
+    judge = partial(_precisions, truth=truth, k=labels.k)
+    left_out = [np.arange(len(training)) % PARTS_LEFT_OUT == part for part in range(PARTS_LEFT_OUT)]
+    left_out = left_out if 0 < len(validation) < FEW else []
     found: dict[tuple[str, ...], tuple[Listwise | None, F64]] = {
-        ("prior",): (None, _precisions(None, validation, truth, labels.k))
+        ("prior",): (None, judge(None, [*validation, *_ordered(training, left_out)]))
     }
-    steps = training_steps(len(training)) * (len(ALTERNATIVES) - 1)
+    steps = training_steps(len(training)) * (len(ALTERNATIVES) - 1) * (1 + len(left_out))
     with progress.stage("Learning to rank", steps, "steps") as tick:
         for parts in ALTERNATIVES[1:] if lists.relevant.any() and validation else ():
-            learnt = learn_listwise(lists, _used(parts), np.random.default_rng(seed), tick)
-            found[parts] = learnt, _precisions(learnt, validation, truth, labels.k)
+            learn = partial(learn_listwise, used=_used(parts), tick=tick)
+            learnt = learn(lists, random=np.random.default_rng(seed))
+            each = [judge(learnt, validation)]
+            for part in left_out:
+                others = learn(lists.some(~part), random=np.random.default_rng(seed))
+                each.append(judge(others, _ordered(training, [part])))
+            found[parts] = learnt, np.concatenate(each)
     return _chosen(found, len(training))
+
+
+def _ordered(training: Sequence[RankedQuery], parts: Sequence[NDArray[np.bool_]]) -> list[RankedQuery]:
+    """The queries of some parts, part by part."""
+    return [training[at] for part in parts for at in np.flatnonzero(part).tolist()]
 
 
 def _training_candidates(
@@ -129,7 +146,7 @@ def _used(parts: tuple[str, ...]) -> NDArray[np.bool_]:
 
 
 def _precisions(
-    learnt: Listwise | None, queries: list[RankedQuery], truth: Mapping[int, list[int]], k: int
+    learnt: Listwise | None, queries: Sequence[RankedQuery], truth: Mapping[int, list[int]], k: int
 ) -> F64:
     """(Q,) average precision per query; the candidates of the prior are in its order, before all others."""
     found = []
@@ -142,7 +159,7 @@ def _precisions(
     return np.array(found, np.float64)
 
 
-def _error(values: F64) -> float:
+def standard_error(values: F64) -> float:
     """The standard error of a mean."""
     return float(values.std(ddof=1) / len(values) ** 0.5) if len(values) > 1 else 0.0
 
@@ -152,7 +169,7 @@ def _chosen(found: Mapping[tuple[str, ...], tuple[Listwise | None, F64]], querie
     means = {parts: float(each.mean()) if len(each) else 0.0 for parts, (_, each) in found.items()}
     top = max(means, key=lambda parts: means[parts])
     behind = {parts: found[top][1] - each for parts, (_, each) in found.items()}
-    best = next(parts for parts, gap in behind.items() if gap.sum() / max(len(gap), 1) <= _error(gap))
-    error = _error(found[best][1] - found[ALTERNATIVES[0]][1])
+    best = next(parts for parts, gap in behind.items() if gap.sum() / max(len(gap), 1) <= standard_error(gap))
+    error = standard_error(found[best][1] - found[ALTERNATIVES[0]][1])
     figures = {" + ".join(parts): round(mean, 4) for parts, mean in means.items()}
     return RankingFit(found[best][0], best, figures, round(error, 4), queries)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from gentus.features.extract import is_name, name_words
+from gentus.features.names import is_name, name_words
 
 SHOWN = 4  # columns in a name
 _COMMON = 0.8  # of the tables of a group that have a word in their name, for the word to name the group

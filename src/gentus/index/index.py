@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias, Unpack, overload
@@ -225,11 +225,15 @@ class Index(IndexContents, IndexChanges):
         return self._lookup.align(query, table, names, header)
 
     def union_plan(
-        self, query: QueryInput, tables: OneTable | Sequence[OneTable], **options: Unpack[UnionOptions]
+        self,
+        query: QueryInput,
+        tables: OneTable | Sequence[OneTable] | Callable[[Table], Sequence[OneTable]],
+        **options: Unpack[UnionOptions],
     ) -> UnionPlan:
         """Plan to put rows of tables under the query's: which column goes where, of which type.
 
-        Tables are hits, names, or files that are not in the index. Options are those of `union`.
+        Tables are hits, names, or files that are not in the index; or a function that chooses them by the
+        sample of the query, which is then read once. Options are those of `union`.
 
         Example:
             >>> plan = index.union_plan("orders.csv", index.search("orders.csv"))

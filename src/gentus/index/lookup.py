@@ -174,7 +174,7 @@ class Lookup:
             known.size,
             sid,
             rows,
-            rows >= self.limits.rows,
+            table.may_have_more(self.limits) if table else rows >= self.limits.rows,
             len(table.columns) if table else known.columns or 0,
             describe_columns(table) if table else [],
             missing,

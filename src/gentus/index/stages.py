@@ -222,7 +222,8 @@ def link_neighbours(tables: EncodedTables, run: Run) -> Neighbours | None:
 
 def join_blocks(tables: EncodedTables, graph: Neighbours | None) -> TableVectors:
     """One vector per table; the order of columns counts as far as neighbours have it in common."""
-    return TableVectors(tables.blocks, tables.encoded.vectors(graph.order if graph else 0.0), tables.filled)
+    vectors = tables.encoded.vectors(graph.order, graph.width) if graph else tables.encoded.vectors(0.0)
+    return TableVectors(tables.blocks, vectors, tables.filled)
 
 
 @one_blas_thread()

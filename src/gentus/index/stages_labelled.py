@@ -73,9 +73,8 @@ def vectorise(given: LabelFile, sample: Sample, run: Run, random: np.random.Gene
     position = {table: at for at, table in enumerate(ids)}
     found = run.catalogue.tables.ids(dict.fromkeys(chain(given.truth, *given.truth.values())))
     at = {name: position[table] for name, table in found.items() if table in position}
-    return LabelledSample(
-        sample, evidence, columns, inputs, ids, Labels.split(given.truth, at, random), states
-    )
+    labels = Labels.split(given.truth, at, np.random.default_rng(settings.seed))
+    return LabelledSample(sample, evidence, columns, inputs, ids, labels, states)
 
 
 def _columns(

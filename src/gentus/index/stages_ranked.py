@@ -1,35 +1,95 @@
-"""The stage of a build that learns a ranking from labels, in the latent space that the lake has without them.
+"""The stages of a build that learn from labels: how much column positions count, and a ranking.
 
-It needs neither torch nor SciPy.
+They need neither torch nor SciPy. What they choose, training queries decide.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import chain
 
 import numpy as np
 
-from gentus.arrays import I64
+from gentus.arrays import F64, I64
 from gentus.index.candidates import CandidateFinder, rows_of
 from gentus.index.config import LabelReport, RankingReport
-from gentus.index.fit_ranker import fit_ranking
+from gentus.index.fit_ranker import fit_ranking, standard_error
 from gentus.index.queries import Latents, Query
-from gentus.index.stages import Assigned, LabelFile, LearntRanking, Model, Run, Supervised
+from gentus.index.stages import (
+    Assigned,
+    Embedding,
+    EncodedTables,
+    LabelFile,
+    LearntRanking,
+    Model,
+    Run,
+    Sample,
+    Supervised,
+    embed,
+    join_blocks,
+)
 from gentus.lake import Skipped
-from gentus.neighbours.labels import Labels
+from gentus.neighbours.graph import Neighbours, largest
+from gentus.neighbours.labels import Labels, Ranker
 from gentus.retrieval.beam import Decoder
 from gentus.retrieval.walk import AnnotatedGraph
+from gentus.table import evenly_spaced
 from gentus.threads import one_blas_thread
+
+MOST_JUDGED = 500  # training queries that weigh positions
+POSITION_WEIGHTS = ((1, 0.0), (2, 0.5), (4, 1.0), (8, 2.0))  # factors of the order, weights of the number
 
 
 @one_blas_thread()
-def learn_ranking(
-    given: LabelFile, model: Model, assigned: Assigned, run: Run, random: np.random.Generator
-) -> Supervised:
-    """A ranking of candidates, if one is better than the prior's; and what was found out."""
+def weigh_positions(
+    given: LabelFile, tables: EncodedTables, graph: Neighbours | None, sample: Sample, run: Run
+) -> Neighbours | None:
+    """The graph with the weights of column positions and of their number that rank training queries best.
+
+    A lake that keeps no order of columns is left as it is. A gain within one standard error counts as none.
+    """
+    if graph is None or not graph.order:
+        return graph
+    ids = sample.tables[sample.chosen, 0]
+    labels = _split(given, run, {int(table): at for at, table in enumerate(ids)})
+    queries = np.unique(labels.pairs[:, 0])
+    some = queries[list(evenly_spaced(len(queries), MOST_JUDGED))]
+    judged = replace(labels, validation=labels.pairs[np.isin(labels.pairs[:, 0], some)])
+    found: list[tuple[Neighbours, F64]] = []
+    for factor, width in POSITION_WEIGHTS:
+        weighed = replace(graph, order=round(factor * graph.order, 3), width=width)
+        embedding = embed(join_blocks(tables, weighed), weighed, run)
+        found.append((weighed, judged.precisions(_nearest_by(embedding, judged.k))))
+    best = max(found, key=lambda one: one[1].sum())
+    gain = best[1] - found[0][1]
+    return best[0] if len(gain) and gain.mean() > standard_error(gain) else graph
+
+
+def _nearest_by(embedding: Embedding, k: int) -> Ranker:
+    """Ranks the tables of the sample by the similarity of a query's latent with smoothed latents."""
+
+    def rank(queries: I64) -> Iterator[list[int]]:
+        for query in queries.tolist():
+            similarity = embedding.smoothed @ embedding.latents[query]
+            similarity[query] = -np.inf
+            yield largest(similarity, min(k, len(similarity) - 1)).tolist()
+
+    return rank
+
+
+def _split(given: LabelFile, run: Run, position: Mapping[int, int] | None = None) -> Labels:
+    """Labels by catalogue id, or by the position of an id; the same validation queries every time."""
     ids = run.catalogue.tables.ids(dict.fromkeys(chain(given.truth, *given.truth.values())))
-    labels = Labels.split(given.truth, ids, random)
+    if position is not None:
+        ids = {name: position[table] for name, table in ids.items() if table in position}
+    return Labels.split(given.truth, ids, np.random.default_rng(run.settings.seed))
+
+
+@one_blas_thread()
+def learn_ranking(given: LabelFile, model: Model, assigned: Assigned, run: Run) -> Supervised:
+    """A ranking of candidates, if one is better than the prior's; and what was found out."""
+    labels = _split(given, run)
     pairs = np.concatenate([labels.pairs, labels.validation])
     graph = AnnotatedGraph.of(pairs)
     settings = run.settings

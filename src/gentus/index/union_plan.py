@@ -4,51 +4,45 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import Any, TypeAlias, TypedDict, Unpack
 
 from gentus.align.alignment import Alignment
 from gentus.align.matched_columns import MatchedColumns
+from gentus.align.name_similarity import parse_names
+from gentus.align.table_profile import TableProfile
 from gentus.align.verdict import Fit
-from gentus.index.explain import align_tables
+from gentus.index.explain import Aligner
 from gentus.index.hits import Hit
 from gentus.index.lookup import Lookup
 from gentus.index.queries import QueryInput, is_named
 from gentus.index.row_overlap import rows_in_words, tell_duplicates
 from gentus.index.second_look import AtLeast, fits_at_least
-from gentus.lake import Limits, Source, Unreadable, arrow_of, name_in_errors, read
+from gentus.lake import Source, Unreadable, arrow_of, as_location, name_in_errors
+from gentus.lake.formats.detect import is_plain
 from gentus.lake.location import absolute, identity
 from gentus.lake.rules import is_delimited
+from gentus.lake.sandbox.named import is_server, seconds_for
 from gentus.progress import Progress
 from gentus.settings import refuse_unknown
 from gentus.table import Header, Table
-from gentus.union.choices import apply_choices
-from gentus.union.draft import draft_plan
+from gentus.union.draft import AlignedTable
 from gentus.union.errors import PlanError
 from gentus.union.plan import LeftOut, PlannedTable, UnionPlan
-from gentus.union.resolve import resolve_plan
-from gentus.union.session import open_session
-from gentus.union.sources import (
-    SourceTable,
-    TableError,
-    header_doubts,
-    open_table,
-    reading_notes,
-    tell_reading,
+from gentus.union.planning import (
+    PlanJob,
+    Profiled,
+    QuerySampled,
+    Sampled,
+    WhichColumns,
+    WhichTables,
+    plan_in_worker,
+    plan_tables,
 )
-from gentus.union.worker import (
-    CrashedTableError,
-    EmittedProgress,
-    in_worker,
-    naming_tables,
-    opened_frame,
-    runs_here,
-    shared_frame,
-)
+from gentus.union.worker import Asked, CrashedTableError, in_worker, runs_here, shared_frame
 
-if TYPE_CHECKING:
-    import duckdb
+OneTable: TypeAlias = str | os.PathLike[str] | Hit | Source
+Tables: TypeAlias = Sequence[OneTable] | Callable[[Table], Sequence[OneTable]]
 
 
 class UnionOptions(TypedDict, total=False):
@@ -65,7 +59,6 @@ class UnionOptions(TypedDict, total=False):
     dates: str | Sequence[str]
     null_values: str | Sequence[str]  # cells that are null in every column
     strict: bool  # what only a default decides, and values that do not convert, are errors; default false
-    sample: Table  # of the query, if it was read before
     progress: Progress | None
 
 
@@ -81,133 +74,190 @@ class Candidate:
 def plan_union(
     lookup: Lookup,
     query: QueryInput,
-    tables: Sequence[str | os.PathLike[str] | Hit | Source],
+    tables: Tables,
     **options: Unpack[UnionOptions],
 ) -> UnionPlan:
-    """Align tables with a query and plan their union. Types are inferred from the first rows."""
+    """Align tables with a query and plan their union. Types are inferred from the first rows.
+
+    Tables can be chosen by the sample of the query, which is read in the process that reads the tables.
+    """
     refuse_unknown(options, UnionOptions)
     progress = options.pop("progress", None) or Progress()
-    sample, own, frame = _query(lookup, query, options)
-    notes: list[str] = []
-    left_out: list[LeftOut] = []
-    candidates = list(_candidates(lookup, own, tables, options, (notes, left_out)))
-    options["names"] = options.get("names", True) and lookup.names
-    planned = [own, *(_planned(one.source) for one in candidates)]
-    with shared_frame(frame) as shared:
+    job, sample = _job(lookup, query, options)
+    asked = _PlanAnswers(lookup, job.query, tables, options, sample)
+    with shared_frame(job.frame) as shared:
+        job = replace(job, frame=shared)
         while True:
-            job = _PlanJob(sample, own, shared, candidates, options, lookup.limits, notes, left_out)
-            if runs_here(planned):
-                return _plan(job, progress)
+            if runs_here([job.query, *asked.planned()]):
+                return asked.noted(plan_tables(replace(job, bounds=None), asked, asked, progress))
             try:
-                return in_worker(_plan_there, job, progress=progress)
+                seconds = (
+                    None if job.bounds is None else seconds_for(as_location(str(job.query.path)), job.bounds)
+                )
+                answers = Asked(asked, job.query.name, seconds)
+                return asked.noted(in_worker(plan_in_worker, job, progress=progress, asked=answers))
             except CrashedTableError as error:
-                if not any(one.is_hit and one.source.name == error.table for one in candidates):
-                    raise
-                left_out.append(LeftOut(str(error.table), error.reason))
-                candidates = [one for one in candidates if one.source.name != error.table]
+                asked.leave_out(error)
 
 
-@dataclass(frozen=True, slots=True)
-class _PlanJob:
-    """What a plan needs in another process."""
-
-    sample: Table  # of the query
-    query: PlannedTable
-    frame: Any  # of the query, if it is no file
-    candidates: list[Candidate]
-    options: UnionOptions
-    limits: Limits
-    notes: list[str]
-    left_out: list[LeftOut]
-
-
-def _plan_there(job: _PlanJob, emit: Callable[[Any], None]) -> UnionPlan:
-    with naming_tables(emit):
-        return _plan(job, EmittedProgress(emit))
-
-
-def _plan(job: _PlanJob, progress: Progress) -> UnionPlan:
-    own, options, candidates = job.query, job.options, job.candidates
-    notes, left_out = list(job.notes), list(job.left_out)
-    with _reading_session() as duck, progress.stage("looking at columns", 2 * len(candidates) + 1) as tick:
-        tell_reading(own.name)
-        with name_in_errors(own.name):
-            opened_query = open_table(own, duck, opened_frame(job.frame), job.limits)
-        opened: list[_Opened] = []
-        for one in candidates:
-            tell_reading(one.source.name)
-            try:
-                opened.append(_opened(job, one, duck))
-            except Unreadable as error:
-                if not one.is_hit:
-                    raise PlanError(f"{one.source.name}: {error.reason}") from error
-                left_out.append(LeftOut(one.source.name, error.reason))
-            tick(1)
-        while True:
-            if not opened:
-                reasons = [*notes, *(f"{one.table} was left out: {one.why}" for one in left_out)]
-                raise PlanError("; ".join(["there is no table to union with", *reasons]))
-            sources = [opened_query, *(one.source for one in opened)]
-            try:
-                plan = _drafted(opened_query, opened, duck, options)
-                for source, table in zip(sources, plan.sources, strict=True):
-                    source.place(table)
-                    source.shapes.sampled = True  # a run reads all rows
-                plan = resolve_plan(plan, sources, duck, lambda: tick(1))
-                break
-            except TableError as error:  # one that breaks off behind its sample
-                hits = {one.source.name for one in candidates if one.is_hit}
-                if error.table.name not in hits or error.table.name == own.name:
-                    raise
-                left_out.append(LeftOut(error.table.name, error.reason))
-                opened = [one for one in opened if one.source.planned.name != error.table.name]
-    notes += [*_copies(job.sample, opened), *header_doubts(sources), *reading_notes(sources)]
-    return replace(plan, notes=tuple(notes), left_out=tuple(left_out))
-
-
-def _drafted(
-    query: SourceTable, opened: Sequence[_Opened], duck: duckdb.DuckDBPyConnection, options: UnionOptions
-) -> UnionPlan:
-    """The plan without types, with the choices of a person."""
-    tables = [(one.source, one.alignment) for one in opened]
-    plan = replace(
-        draft_plan(query, tables, duck, options.get("keep_extra", False)),
-        provenance=options.get("provenance", True),
-        distinct=options.get("distinct", False),
-        strict=options.get("strict", False),
-    )
-    notations = options.get("decimal", ()), options.get("dates", ())
-    return apply_choices(plan, *notations, options.get("null_values", ()))
-
-
-def _copies(query: Table, opened: Sequence[_Opened]) -> Iterator[str]:
-    """Which tables have the rows of the query, or of a table before them."""
-    names = ["the query", *(one.source.planned.name for one in opened)]
-    sketches = {at: sketch for at, one in enumerate(opened, 1) if (sketch := one.sample.row_sketch)}
-    for at, same in enumerate(tell_duplicates(query.row_sketch, range(1, len(names)), sketches), 1):
-        if same is not None:
-            complete = sketches[at].complete
-            told = rows_in_words(same.kind, same.share, names[same.rank])
-            yield f"{names[at]}: {told}{'' if complete else ' (the first rows were compared)'}"
-
-
-@contextmanager
-def _reading_session() -> Iterator[duckdb.DuckDBPyConnection]:
-    with open_session() as session, session.connect("reading", thirds=3, macros=True) as duck:
-        yield duck
-
-
-def _query(lookup: Lookup, query: QueryInput, options: UnionOptions) -> tuple[Table, PlannedTable, Any]:
-    """A query as it is searched with, as a plan names it, and the frame if it is one."""
+def _job(lookup: Lookup, query: QueryInput, options: UnionOptions) -> tuple[PlanJob, Table | None]:
+    """What is planned, as far as it does not depend on the tables; and the sample if it is read here."""
     if isinstance(query, Table):
         raise ValueError("a sampled table has not all of its rows; give the file, or a data frame")
-    if not is_named(query):
+    frame, own, sample, bounds = None, PlannedTable("query", None), None, None
+    if is_named(query):
+        with name_in_errors(query):
+            source = lookup.find(query, header=options.get("header"))
+        own = _planned(source)
+        if is_server(source.path):
+            with name_in_errors(source.name):
+                sample = lookup.read(source)
+        elif not is_plain(source):
+            bounds = lookup.limits
+    else:
         frame = arrow_of(query)  # a stream can be read once
-        return lookup.read(frame), PlannedTable("query", None), frame
-    with name_in_errors(query):
-        source = lookup.find(query, header=options.get("header"))
-    with name_in_errors(source.name):
-        return options.pop("sample", None) or lookup.read(source), _planned(source), None
+        sample = lookup.read(frame)
+    nulls = options.get("null_values", ())
+    job = PlanJob(
+        own,
+        frame,
+        sample is not None,
+        lookup.limits,
+        bounds,
+        options.get("provenance", True),
+        options.get("distinct", False),
+        options.get("strict", False),
+        options.get("keep_extra", False),
+        (
+            options.get("decimal", ()),
+            options.get("dates", ()),
+            [nulls] if isinstance(nulls, str) else list(nulls),
+        ),
+    )
+    return job, sample
+
+
+class _PlanAnswers:
+    """Answers to the process that reads the tables: which tables there are, and how their columns align."""
+
+    def __init__(
+        self,
+        lookup: Lookup,
+        query: PlannedTable,
+        tables: Tables,
+        options: UnionOptions,
+        sample: Table | None,
+    ) -> None:
+        self.lookup, self.query, self.options, self.sample = lookup, query, options, sample
+        self.notes: list[str] = []
+        self.left_out: list[LeftOut] = []
+        self.choose = tables if callable(tables) else None
+        self.candidates = [] if callable(tables) else self._candidates(tables)
+        if sample is not None:
+            self._take(sample)
+        self._begin()
+
+    def _candidates(self, tables: Sequence[OneTable]) -> list[Candidate]:
+        return list(_candidates(self.lookup, self.query, tables, self.options, (self.notes, self.left_out)))
+
+    def _begin(self) -> None:
+        """Forget what an earlier process told."""
+        self._samples: dict[str, Table] = {}
+        self._aligned: list[AlignedTable | None] = []
+        self._unfit: list[LeftOut] = []
+        self._aligner: Aligner | None = None
+        self._score: float | None = None  # of the table that was sampled last
+
+    def _take(self, sample: Table) -> None:
+        """The sample of the query, which may choose the tables."""
+        self.sample = sample
+        if self.choose is not None:
+            self.candidates, self.choose = self._candidates(self.choose(sample)), None
+
+    def planned(self) -> list[PlannedTable]:
+        """The tables, without columns."""
+        return [replace(_planned(one.source), found=one.is_hit) for one in self.candidates]
+
+    def leave_out(self, error: CrashedTableError) -> None:
+        """Leave out a table that crashed its parser, if a search found it; else the error is raised."""
+        if not any(one.is_hit and one.source.name == error.table for one in self.candidates):
+            raise error
+        self.left_out.append(LeftOut(str(error.table), error.reason))
+        self.candidates = [one for one in self.candidates if one.source.name != error.table]
+        self._begin()
+
+    def __call__(self, about: Any) -> Any:
+        """Take what is told, or answer."""
+        match about:
+            case QuerySampled():
+                if about.table is not None and self.sample is None:
+                    self._take(about.table)
+            case WhichTables():
+                names = self.options.get("names", True) and self.lookup.names
+                assert self.sample is not None
+                self._aligner = Aligner(self.sample, names, about.profile)
+                return self.planned()
+            case Sampled():
+                self._sampled(self.candidates[len(self._aligned)], about)
+            case Profiled():
+                self._align(self.candidates[len(self._aligned)], about.profile)
+            case WhichColumns():
+                reasons = [f"{one.table} was left out: {one.why}" for one in (*self.left_out, *self._unfit)]
+                return self._aligned, [*self.notes, *reasons]
+        return None
+
+    def _sampled(self, one: Candidate, sampled: Sampled) -> None:
+        """Take the sample of a table, and judge it while it is profiled."""
+        if sampled.table is None:
+            self._leave_out(one, sampled.reason)
+            return
+        self._samples[one.source.name] = sampled.table
+        if not _is_aligned(one) and self._aligner is not None:
+            self._score = self._aligner.score(sampled.table)
+            parse_names([column.name for column in sampled.table.columns])  # they are kept
+
+    def _align(self, one: Candidate, profile: TableProfile | None) -> None:
+        """Align a table; one without a column under the query's, or a hit that is no fit, is left out."""
+        try:
+            self._aligned.append(self._fitting(one, self._samples[one.source.name], profile))
+        except Unreadable as error:
+            self._leave_out(one, error.reason)
+
+    def _leave_out(self, one: Candidate, reason: str) -> None:
+        """Leave out a table that a search found; one that was named is an error."""
+        if not one.is_hit:
+            raise PlanError(f"{one.source.name}: {reason}")
+        self._aligned.append(None)
+        self._unfit.append(LeftOut(one.source.name, reason))
+
+    def _fitting(self, one: Candidate, table: Table, profile: TableProfile | None) -> AlignedTable:
+        alignment = one.alignment if _is_aligned(one) else None
+        if alignment is None:
+            assert self._aligner is not None
+            alignment = self._aligner.align(table, self._score, profile)
+        if not alignment.pairs:
+            raise Unreadable("none of its columns belongs under one of the query's")
+        if one.is_hit and alignment.fit is not None and alignment.columns is not None:
+            _check_fit(alignment.fit, alignment.score or 0.0, alignment.columns, self.options)
+        pairs = [(pair.query.name, pair.table.name, pair.score, pair.reason) for pair in alignment.pairs]
+        return AlignedTable(pairs, alignment.score, alignment.fit)
+
+    def noted(self, plan: UnionPlan) -> UnionPlan:
+        """A plan with all notes, and all tables that were left out."""
+        notes = (*self.notes, *self._copies([one.name for one in plan.tables]), *plan.notes)
+        return replace(plan, notes=notes, left_out=(*self.left_out, *self._unfit, *plan.left_out))
+
+    def _copies(self, tables: Sequence[str]) -> Iterator[str]:
+        """Which tables have the rows of the query, or of a table before them."""
+        names = ["the query", *tables]
+        found = {at: self._samples[name].row_sketch for at, name in enumerate(tables, 1)}
+        sketches = {at: sketch for at, sketch in found.items() if sketch}
+        own = None if self.sample is None else self.sample.row_sketch
+        for at, same in enumerate(tell_duplicates(own, range(1, len(names)), sketches), 1):
+            if same is not None:
+                complete = sketches[at].complete
+                told = rows_in_words(same.kind, same.share, names[same.rank])
+                yield f"{names[at]}: {told}{'' if complete else ' (the first rows were compared)'}"
 
 
 def _candidates(
@@ -245,28 +295,8 @@ def _candidates(
                 yield Candidate(source, alignment, is_hit)
 
 
-@dataclass(frozen=True, slots=True)
-class _Opened:
-    """A table, opened and aligned."""
-
-    source: SourceTable
-    alignment: Alignment
-    sample: Table
-
-
-def _opened(job: _PlanJob, one: Candidate, duck: duckdb.DuckDBPyConnection) -> _Opened:
-    """Open and align a table; one without a column under the query's, or a hit that is no fit, is refused."""
-    sample = read(one.source, job.limits)
-    alignment = one.alignment
-    if alignment is None or alignment.missing is not None:
-        alignment = align_tables(job.sample, sample, job.options.get("names", True))
-    if not alignment.pairs:
-        raise Unreadable("none of its columns belongs under one of the query's")
-    if one.is_hit and alignment.fit is not None and alignment.columns is not None:
-        _check_fit(alignment.fit, alignment.score or 0.0, alignment.columns, job.options)
-    planned = replace(_planned(one.source), found=one.is_hit)
-    source = open_table(planned, duck, None, job.limits)
-    return _Opened(source, alignment, sample)
+def _is_aligned(one: Candidate) -> bool:
+    return one.alignment is not None and one.alignment.missing is None
 
 
 def _check_fit(fit: Fit, score: float, columns: MatchedColumns, options: UnionOptions) -> None:

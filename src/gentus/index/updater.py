@@ -146,11 +146,9 @@ class Updater:
                 self._apply(diff, catalogue, config)
                 return _summary(diff)
 
-    def _publish(
-        self, catalogue: Catalogue, config: IndexConfig, settings: BuildSettings, lake: str | None = None
-    ) -> None:
-        """Switch over to other settings or another lake, if they are others."""
-        changed = replace(config, lake=lake or config.lake, settings=settings)
+    def _publish(self, catalogue: Catalogue, config: IndexConfig, settings: BuildSettings) -> None:
+        """Switch over to other settings, if they are others."""
+        changed = replace(config, settings=settings)
         if changed != config:
             with catalogue.transaction():
                 changed = publish(self.layout, catalogue, changed)
@@ -221,6 +219,7 @@ class Updater:
                         "right folder, and mounted? See what would go with --dry-run; remove them with "
                         "--force. Nothing was changed."
                     )
+                config = self._moved(catalogue, config, lake)
                 with catalogue.transaction():
                     catalogue.tables.put(skipped_entries(diff.unreadable()))
                     catalogue.identifiers.withdraw(diff.names(*NOT_READABLE))
@@ -231,8 +230,19 @@ class Updater:
                         catalogue.identifiers.remove_tables(diff.names(*DELETED))
                 changes = _summary(diff)
             settings = replace(config.settings, header=chosen_header, exclude=patterns)
-            self._publish(catalogue, config, settings, str(lake.resolve()))
+            self._publish(catalogue, config, settings)
         return changes
+
+    def _moved(self, catalogue: Catalogue, config: IndexConfig, lake: Location) -> IndexConfig:
+        """Switch over to another lake before its tables are read: a sync that is stopped leaves one lake."""
+        changed = replace(config, lake=str(lake.resolve()))
+        if changed == config:
+            return config
+        with catalogue.transaction():
+            catalogue.tables.move(as_location(config.lake), as_location(changed.lake))
+            changed = publish(self.layout, catalogue, changed)
+        finalise(self.layout, changed)
+        return changed
 
     def _choices(self, header: Header | None, exclude: Iterable[str]) -> tuple[Header, tuple[str, ...]]:
         """The header unless one is given, and all patterns."""

@@ -211,20 +211,22 @@ def table_from_rows(
     for at, (raw, column, values) in enumerate(zip(header, names, by_column, strict=False)):
         cells = _filled_cells(values, limits.cell_chars)
         filled = filled or bool(cells)
-        cells = _all_without_surrogates(cells)
         if cells or raw.strip():  # a trailing delimiter makes a column with neither name nor cells
             columns.append(Column(column, cells, at in typed))
     columns += [Column(column, []) for raw, column in _beyond(header, names, rows) if raw.strip()]
     if not filled:
         raise Unreadable("all of its cells are empty")
-    return Table(name, columns, len(rows), sketch)
+    complete = head is None or (head.complete and len(head.rows) <= len(rows))
+    return Table(name, columns, len(rows), sketch, complete=complete)
 
 
 def _filled_cells(values: Iterable[str | None], clip: int) -> list[str]:
     """The cells of a column that have a value, trimmed and clipped."""
     trimmed = [value.strip() for value in values if value]
     cells = [cell for cell in trimmed if len(cell) > _LONGEST_EMPTY or cell.lower() not in EMPTY]
-    return [cell[:clip].rstrip() for cell in cells] if max(map(len, cells), default=0) > clip else cells
+    if max(map(len, cells), default=0) > clip:
+        cells = [cell[:clip].rstrip() for cell in cells]
+    return _all_without_surrogates(cells)
 
 
 def _beyond(

@@ -37,6 +37,7 @@ class Neighbours:
 
     weights: SparseRows  # (T, T), zero for all but a table's neighbours
     order: float  # 0: no more than by chance, 1: always; times `GraphSettings.order`
+    width: float = 0.0  # weight of the number of columns, where labels say that it counts
 
 
 def find_neighbours(

@@ -21,41 +21,43 @@ BATCH = 64  # queries
 EPOCHS, LEAST_STEPS = 12, 400
 RATE, DECAY = 3e-3, 1e-4
 BETAS = 0.9, 0.999
+RARE, SAMPLE = 1e-3, 100_000  # share of candidates beyond each bound of a feature, and how many tell it
 
 
 @dataclass(frozen=True, slots=True)
 class Listwise:
-    """Scores candidates by their features."""
+    """Scores candidates by their features; values beyond those of training count as the nearest of them."""
 
-    centre: F32  # (F,)
+    bounds: F32  # (2, F) the least and the greatest value of each feature
     weights: tuple[F32, F32, F32]  # (F, H), (H,), (H,): hidden layer, its bias, output
 
     def scores(self, features: F32) -> F32:
         """(n,) from (n, F) features."""
         hidden, bias, output = self.weights
-        inner = np.asarray((features - self.centre) @ hidden + bias, np.float32)
+        low, high = self.bounds
+        inner = np.asarray((np.clip(features, low, high) - low) @ hidden + bias, np.float32)
         return np.asarray(_silu(inner)[0] @ output, np.float32)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """What is stored of it."""
         names = ("ranker.hidden", "ranker.bias", "ranker.output")
-        return {"ranker.centre": self.centre, **dict(zip(names, self.weights, strict=True))}
+        return {"ranker.bounds": self.bounds, **dict(zip(names, self.weights, strict=True))}
 
     @classmethod
     def restore(cls, stored: Mapping[str, NDArray[Any]], width: int) -> Listwise:
         """What `arrays` stored, for so many features."""
-        centre, hidden, bias, output = (
+        bounds, hidden, bias, output = (
             np.asarray(stored[f"ranker.{part}"], np.float32)
-            for part in ("centre", "hidden", "bias", "output")
+            for part in ("bounds", "hidden", "bias", "output")
         )
         inner = hidden.shape[1:]
         if (
-            centre.shape != (width,)
+            bounds.shape != (2, width)
             or hidden.shape[:1] != (width,)
             or not bias.shape == output.shape == inner
         ):
             raise ValueError("the arrays of the ranker do not fit each other")
-        return cls(centre, (hidden, bias, output))
+        return cls(bounds, (hidden, bias, output))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,19 +80,25 @@ class Lists:
             joined[row, : len(some)], right[row, : len(some)], inside[row, : len(some)] = some, found, True
         return cls(joined, right, inside)
 
+    def some(self, queries: NDArray[np.bool_]) -> Lists:
+        """Those of some queries (Q,)."""
+        return Lists(self.features[queries], self.relevant[queries], self.inside[queries])
+
 
 def learn_listwise(
     lists: Lists, used: NDArray[np.bool_], random: np.random.Generator, tick: Tick = lambda n: None
 ) -> Listwise:
     """Learn from lists, by the features that are `used` (F,)."""
-    some = lists.features[lists.inside]
+    bounds = feature_bounds(lists)
+    some = np.clip(lists.features[lists.inside], *bounds)
     centre, spread = some.mean(0), some.std(0)
     kept = np.flatnonzero(used & (spread > 1e-6))
-    scaled = (lists.features[..., kept] - centre[kept]) / spread[kept]  # (Q, M, f)
+    low, high = bounds[:, kept]
+    scaled = (np.clip(lists.features[..., kept], low, high) - centre[kept]) / spread[kept]  # (Q, M, f)
     bound = max(len(kept), 1) ** -0.5
     shapes = {"hidden": (len(kept), HIDDEN), "bias": (HIDDEN,), "output": (HIDDEN,)}
-    bounds = {"hidden": bound, "bias": bound, "output": HIDDEN**-0.5}
-    now = {name: random.uniform(-bounds[name], bounds[name], shape) for name, shape in shapes.items()}
+    sizes = {"hidden": bound, "bias": bound, "output": HIDDEN**-0.5}
+    now = {name: random.uniform(-sizes[name], sizes[name], shape) for name, shape in shapes.items()}
     first, second = ({name: np.zeros_like(array) for name, array in now.items()} for _ in range(2))
     total = training_steps(len(lists.features))
     order = random.permutation(0)
@@ -110,8 +118,15 @@ def learn_listwise(
         tick(1)
     hidden = np.zeros((len(used), HIDDEN), np.float32)
     hidden[kept] = now["hidden"] / spread[kept][:, None]
-    weights = hidden, now["bias"].astype(np.float32), now["output"].astype(np.float32)
-    return Listwise(centre.astype(np.float32), weights)
+    bias = now["bias"] + (bounds[0] - centre) @ hidden  # features are counted from their lower bounds
+    return Listwise(bounds, (hidden, bias.astype(np.float32), now["output"].astype(np.float32)))
+
+
+def feature_bounds(lists: Lists) -> F32:
+    """(2, F) values that few candidates are beyond: what is rare in training may be usual later."""
+    some = lists.features[lists.inside]
+    some = some[:: max(1, len(some) // SAMPLE)]
+    return np.quantile(some, [RARE, 1 - RARE], axis=0).astype(np.float32)
 
 
 def training_steps(queries: int) -> int:

@@ -87,11 +87,12 @@ def _converted_alike(
     placed = {column.into: column for column in source.planned.columns}
     times = Counter(column.source for column in source.planned.columns)
     alike: dict[Any, list[int]] = {}
+    plain = source.shapes.plain
     for at in sorted(some, key=lambda at: source.full.positions[placed[columns[at].name].source]):
         one = placed[columns[at].name]
         position = source.full.positions[one.source]
         if source.full.types[position] == "VARCHAR" and times[one.source] == 1:
-            key = columns[at].type, one.read, source.shapes.plain.get(position)
+            key = columns[at].type, one.read, plain.get(position)
             alike.setdefault(key, []).append(at)
     return (found for found in alike.values() if len(found) > _TOGETHER)
 

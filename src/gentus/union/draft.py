@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from gentus.align.alignment import Alignment
 from gentus.union.plan import OutputColumn, Placement, UnionPlan
 from gentus.union.shapes import filled_columns
 from gentus.union.sources import SourceTable, as_table_error
@@ -15,9 +14,17 @@ if TYPE_CHECKING:
     import duckdb
 
 
+class AlignedTable(NamedTuple):
+    """What a plan takes from the alignment of a table: little, as it is sent to another process."""
+
+    pairs: Sequence[tuple[str, str, float, str]]  # column of the query, of the table, score, reason
+    score: float | None
+    fit: str | None
+
+
 def draft_plan(
     query: SourceTable,
-    tables: Sequence[tuple[SourceTable, Alignment]],
+    tables: Sequence[tuple[SourceTable, AlignedTable]],
     duck: duckdb.DuckDBPyConnection,
     keep_extra: bool = False,
 ) -> UnionPlan:
@@ -28,9 +35,9 @@ def draft_plan(
     planned = []
     for source, alignment in tables:
         placed = [
-            Placement(pair.table.name, into[pair.query.name], None, round(pair.score, 4), pair.reason)
-            for pair in alignment.pairs
-            if pair.query.name in into and pair.table.name in source.full.positions
+            Placement(theirs, into[ours], None, round(score, 4), reason)
+            for ours, theirs, score, reason in alignment.pairs
+            if ours in into and theirs in source.full.positions
         ]
         used = {placement.source for placement in placed}
         left_out = [name for name in _filled_columns(source, duck) if name not in used]

@@ -234,6 +234,8 @@ def write_rows(
     if output.format == "parquet":  # row groups are held in memory: fewer rows if they are long
         group = min(_ROW_GROUP, int(_ROW_GROUP_BYTES / max(1.0, row_bytes)) // _STEP * _STEP)
         options = f"{options}, ROW_GROUP_SIZE {max(_STEP, group)}"
+        if (os.cpu_count() or 1) <= 2:  # two threads that keep the order of rows take longer than one
+            duck.execute("SET threads = 1")
     file = _STDOUT_FILE if output.path == STDOUT else file
     sql = result_sql(plan, rows, text, _guarded_name if output.guard_formulas else str)
     if output.format in ("csv", "tsv") and len(result_columns(plan)) == 1:  # a blank line would be no row

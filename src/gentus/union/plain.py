@@ -29,14 +29,19 @@ class Notation:
 
     shape: str  # that all cells have which match (see `sql_macros`)
     pattern: str
-    cast: str = ""  # a type that the cells must also be castable to: not every date exists
+    cast: str = ""  # a type that the cells must also be castable to: not every date exists ...
+    length: int = 0  # ... and how long they are
 
     def sql(self, cell: str) -> str:
         """Whether a cell is written so."""
         if self == WHOLE:  # faster than a pattern; longer numbers are found by the largest one
             return f"CAST(TRY_CAST({cell} AS BIGINT) AS VARCHAR) = {cell}"
         matches = f"regexp_full_match({cell}, {literal(self.pattern)})"
-        return f"{matches} AND TRY_CAST({cell} AS {self.cast}) IS NOT NULL" if self.cast else matches
+        if not self.cast:
+            return matches
+        value = f"TRY_CAST({cell} AS {self.cast})"  # most are written as DuckDB itself would: no pattern
+        usual = f"strlen({cell}) = {self.length} AND CAST({value} AS VARCHAR) = {cell}"
+        return f"CASE WHEN {usual} THEN true ELSE {matches} AND {value} IS NOT NULL END"
 
     @property
     def is_number(self) -> bool:
@@ -48,8 +53,8 @@ BITS = Notation("n::bit", "[01]")
 WHOLE = Notation("n::int", _WHOLE)
 POINT = Notation("n::point", rf"{_WHOLE}(?:\.\d+)?(?:[eE][+-]?\d{{1,2}})?")
 COMMA = Notation("n::comma", rf"{_WHOLE}(?:,\d+)?")
-DATE = Notation("d:any:", r"\d{4}-\d{2}-\d{2}", "DATE")
-TIME = Notation("d:any:time", r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}", "TIMESTAMP")
+DATE = Notation("d:any:", r"\d{4}-\d{2}-\d{2}", "DATE", 10)
+TIME = Notation("d:any:time", r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}", "TIMESTAMP", 19)
 _NUMBERS = {"n::bit", "n::int"}
 _SHAPES = (  # the shapes of the first rows, one that has to be among them, and the notation of such a column
     ({"n::bit"}, "n::bit", BITS),

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from gentus.align.notation import VALUES, Found, What, by_column, by_default, by_file, by_others
+from gentus.union.column_shapes import ColumnShapes
 from gentus.union.decision import Decision
 from gentus.union.plan import OutputColumn, Placement, PlannedTable, UnionPlan
 from gentus.union.sampled import as_sampled
-from gentus.union.shapes import ColumnShapes, count_shapes, sample_shapes
+from gentus.union.shapes import count_shapes, sample_shapes
 from gentus.union.sources import SourceTable, as_table_error
 from gentus.union.sql_types import is_date, is_number
 from gentus.union.strict import check_readings
@@ -131,6 +132,13 @@ def _count_table(
             positions.append(position)
     with as_table_error(table.planned):
         count_shapes(duck, table.full, positions, table.shapes, strict)
+
+
+def count_columns(source: SourceTable, null_values: Sequence[str], duck: duckdb.DuckDBPyConnection) -> None:
+    """Count shapes of all columns of a table, before it is known which of them matter."""
+    source.shapes.null_values = tuple(dict.fromkeys(null_values))
+    with as_table_error(source.planned):
+        count_shapes(duck, source.full, range(len(source.full.names)), source.shapes)
 
 
 # --- deciding notations --------------------------------------------------------------------------------

@@ -98,6 +98,18 @@ def make_room(duck: duckdb.DuckDBPyConnection, columns: int, memory: str) -> lis
     return [f"{columns:,} columns: the limit of memory is {megabytes:,} MB; --memory sets another"]
 
 
+@contextmanager
+def all_threads(duck: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """As many threads as for narrow tables, for a relation of few columns; then as many as before."""
+    ((before,),) = duck.execute("SELECT current_setting('threads')").fetchall()
+    duck.execute(f"SET threads = {min(_THREADS, os.cpu_count() or 1)}")
+    try:
+        yield
+    finally:
+        with suppress(Exception):  # a connection that has failed, or was stopped, may refuse
+            duck.execute(f"SET threads = {before}")
+
+
 def check_memory(memory: str) -> None:
     """Raise `ValueError` unless this is an amount of memory."""
     if not _AMOUNT.fullmatch(memory):

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from gentus.align.notation import COMMA, POINT, Evidence, What
 from gentus.lake.full.rows import FullTable, Tally, first_rows
+from gentus.union.column_shapes import ColumnShapes
 from gentus.union.convert import bare, trimmed
 from gentus.union.plain import Notation, notation_of, verify
 from gentus.union.sql_macros import is_any
@@ -30,93 +29,7 @@ _WIDE = 256  # columns from which each form of a cell is looked at once, which t
 _HELD = 1_000_000  # cells that are held in memory to be counted in one query
 
 _OPEN = "suffix(shape, 'comma3') OR suffix(shape, 'point3') OR prefix(shape, 'd:either')"  # to two readings
-_NO_EVIDENCE = Evidence()
 _MOST_SAMPLED = 200  # columns that are read only to learn the notation of others
-
-
-class _Parsed(NamedTuple):
-    """Some shapes: the three parts of each, and which of them there are."""
-
-    parts: tuple[tuple[str, str, str], ...]
-    units: frozenset[str]
-    times: frozenset[str]
-    booleans: frozenset[str]
-    classes: frozenset[str]
-
-
-@lru_cache(maxsize=4096)  # most columns of a wide table have the shapes of another
-def _parsed(shapes: tuple[str, ...]) -> _Parsed:
-    parts = tuple((one[0], one[1], one[2]) for one in (shape.split(":", 2) for shape in shapes))
-    units, times, booleans = (
-        frozenset(part[at] for part in parts if part[0] == kind)
-        for kind, at in (("n", 1), ("d", 2), ("b", 1))
-    )
-    return _Parsed(parts, units, times, booleans, frozenset(part[0] for part in parts) - {"e"})
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnShapes:
-    """The shapes of all cells of a column."""
-
-    type: str  # in its table
-    untyped: bool  # the whole table is text
-    counts: Counter[str]  # of each shape
-    largest: float | None = None  # absolute value among its plain numbers
-    examples: dict[str, str] = field(default_factory=dict)  # cells of shapes that are open to two readings
-    filled: int | None = None  # cells with a value; None: only the first rows were read
-    plain: Notation | None = None  # of all cells, if a cast can convert them
-    width: float = 8.0  # the mean number of bytes of a cell
-    numbers: Counter[str] = field(init=False)  # how digits are grouped
-    units: frozenset[str] = field(init=False)  # currencies and percent, "" for none
-    orders: Counter[str] = field(init=False)  # of day and month
-    times: frozenset[str] = field(init=False)  # of day: "", time or zone
-    booleans: frozenset[str] = field(init=False)  # words such as yes and no
-    null_words: Counter[str] = field(init=False)  # such as N/A: null if the other cells are typed, else text
-    classes: frozenset[str] = field(init=False)  # n, d, b and t: numbers, dates, booleans, text
-    evidence: Evidence = field(init=False)  # what the cells show of the notations
-
-    def __post_init__(self) -> None:
-        """Parse the shapes."""
-        numbers, orders, null_words = Counter[str](), Counter[str](), Counter[str]()
-        parsed = _parsed(tuple(self.counts))
-        for (value_class, how, more), count in zip(parsed.parts, self.counts.values(), strict=True):
-            if value_class == "e":
-                null_words[how] += count
-            elif value_class == "n":
-                numbers[more] += count
-            elif value_class == "d":
-                orders["day" if how == "day." else how] += count
-        sets = {"units": parsed.units, "times": parsed.times, "booleans": parsed.booleans}
-        counts = {"numbers": numbers, "orders": orders, "null_words": null_words}
-        for name, value in {**counts, **sets, "classes": parsed.classes}.items():
-            object.__setattr__(self, name, value)
-        object.__setattr__(self, "evidence", self._evidence())
-
-    def open_cells(self, what: What) -> tuple[str, ...]:
-        """Cells whose decimal mark, or order of day and month, can be read in two ways: one of each shape."""
-        ends, begins = (("comma3", "point3"), "n:") if what == "decimal" else (("",), "d:either")
-        shapes = sorted(shape for shape in self.counts if shape.startswith(begins) and shape.endswith(ends))
-        return tuple(self.examples.get(shape, "") for shape in shapes)
-
-    def _evidence(self) -> Evidence:
-        if not self.numbers and not self.orders:
-            return _NO_EVIDENCE
-        return Evidence(
-            sum(self.numbers[one] for one in POINT),
-            sum(self.numbers[one] for one in COMMA),
-            self.orders["month"],
-            self.orders["day"],
-            bool(self.open_cells("decimal")),
-            bool(self.open_cells("dates")),
-            len(self.classes) == 1,
-            any(shape.startswith(("d:day.", "d:either.")) for shape in self.counts),
-            self.orders["either."] > self.orders["either/"],
-        )
-
-    @property
-    def only_bits(self) -> bool:
-        """Whether all numbers are 0 or 1."""
-        return set(self.numbers) <= {"bit"}
 
 
 @dataclass(slots=True)

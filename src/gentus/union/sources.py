@@ -14,7 +14,7 @@ import pyarrow as pa
 from gentus.lake import Limits, Source, Unreadable, as_location
 from gentus.lake.base import failure_reason
 from gentus.lake.full.open import open_full
-from gentus.lake.full.rows import FullTable, Scan, Tally
+from gentus.lake.full.rows import FullTable, Tally
 from gentus.table import doubt_note
 from gentus.union.convert import Conversion, KnownCells, conversion_sql
 from gentus.union.errors import PlanError, did_you_mean, memory_reason
@@ -52,8 +52,9 @@ class SourceTable:
         ways = [way for way in (full.strict, full) if way is not None]
         converted: dict[int, pa.Array] = {}
         held = full.written and full.strict is not None and len(full.names) > _WIDE and _is_small(planned)
-        if full.strict is not None and held:
-            ways[0] = replace(full.strict, scan=_held_scan(full.strict, lambda: shapes.sampled, converted))
+        cells = _HeldCells(full.strict, converted) if full.strict is not None and held else None
+        if cells is not None:
+            ways[0] = replace(ways[0], scan=lambda *given: cells.scan(shapes.sampled, *given))
 
         def scan(*given: Any) -> AbstractContextManager[str]:
             return ways[0].scan(*given)
@@ -62,8 +63,11 @@ class SourceTable:
             shapes.held = False
             return len(ways) > 1 and bool(ways.pop(0))
 
+        def in_memory(duck: duckdb.DuckDBPyConnection) -> pa.Table | None:
+            return None if cells is None or shapes.sampled or not shapes.held else cells.table(duck)
+
         shapes = TableShapes(held=held, fall_back=fall_back, is_plain=lambda: ways[0].is_plain())
-        return cls(planned, replace(full, scan=scan), shapes, converted)
+        return cls(planned, replace(full, scan=scan, held=in_memory), shapes, converted)
 
     def place(self, planned: PlannedTable) -> None:
         """Take the columns that the plan names."""
@@ -84,36 +88,44 @@ def _is_small(table: PlannedTable) -> bool:
     return isinstance(path, Path) and path.is_file() and path.stat().st_size <= _HELD_BYTES
 
 
-def _held_scan(full: FullTable, sampled: Callable[[], bool], converted: Mapping[int, pa.Array]) -> Scan:
-    """A scan that reads a wide file once and keeps its cells; it gives the values of converted columns.
+class _HeldCells:
+    """The cells of a wide file, which is read once and kept, and the values of its converted columns.
 
     Its columns are looked at some at a time, and DuckDB would read all of them each time. First rows are read
     as they are.
     """
-    held: list[pa.Table] = []
+
+    def __init__(self, full: FullTable, converted: Mapping[int, pa.Array]) -> None:
+        self.full, self.converted = full, converted
+        self._table: pa.Table | None = None
+
+    def table(self, duck: duckdb.DuckDBPyConnection, tally: Tally | None = None) -> pa.Table:
+        """All cells: c0, c1, .. and `row`."""
+        if self._table is None:
+            with self.full.scan(duck, range(len(self.full.names)), tally or Tally()) as relation:
+                self._table = duck.sql(f"SELECT * FROM {relation}").to_arrow_table()
+        return self._table
 
     @contextmanager
-    def scan(duck: duckdb.DuckDBPyConnection, positions: Sequence[int], tally: Tally) -> Iterator[str]:
-        if sampled():
-            with full.scan(duck, positions, tally) as relation:
+    def scan(
+        self, sampled: bool, duck: duckdb.DuckDBPyConnection, positions: Sequence[int], tally: Tally
+    ) -> Iterator[str]:
+        """A relation of some columns; v0, v1, .. are those that are converted."""
+        if sampled:
+            with self.full.scan(duck, positions, tally) as relation:
                 yield relation
             return
-        if not held:
-            with full.scan(duck, range(len(full.names)), tally) as relation:
-                held.append(duck.sql(f"SELECT * FROM {relation}").to_arrow_table())
-        name = f"held_{next(_NUMBERS)}"
+        table, name = self.table(duck, tally), f"held_{next(_NUMBERS)}"
         columns = {
-            **{f"c{at}": held[0][f"c{at}"] for at in positions if at not in converted},
-            **{f"v{at}": converted[at] for at in positions if at in converted},
+            **{f"c{at}": table[f"c{at}"] for at in positions if at not in self.converted},
+            **{f"v{at}": self.converted[at] for at in positions if at in self.converted},
         }
-        duck.register(name, pa.table({**columns, "row": held[0]["row"]}))
+        duck.register(name, pa.table({**columns, "row": table["row"]}))
         try:
             yield name
         finally:
             with suppress(Exception):  # a connection that has failed, or was stopped, may refuse
                 duck.unregister(name)
-
-    return scan
 
 
 def header_doubts(sources: Iterable[SourceTable]) -> list[str]:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from gentus.align.notation import What
+from gentus.union.column_shapes import ColumnShapes
 from gentus.union.decision import Decision
 from gentus.union.plan import AS_WRITTEN, FRACTION, Reading
-from gentus.union.shapes import ColumnShapes
 from gentus.union.sql_types import EXACT, INTEGERS, ZONED, is_date, is_number, union_type
 
 Decided: TypeAlias = Mapping[What, Decision]  # on the notations of a column

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from gentus.lake import Limits, Remote, arrow_of, as_location
 from gentus.lake.sandbox.jobs import job_process
-from gentus.lake.sandbox.process import SandboxDiedError, SandboxProcess
+from gentus.lake.sandbox.process import Question, SandboxDiedError, SandboxProcess
 from gentus.progress import Progress, Step
 from gentus.union.errors import PlanError
 from gentus.union.local import LocalUnion
@@ -108,6 +108,22 @@ def _stream(job: UnionJob, emit: Emit) -> Ran:
     return union.report, union.ran
 
 
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What a worker tells the process that asks, without waiting for an answer."""
+
+    about: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What answers the messages and questions of a worker."""
+
+    answer: Callable[[Any], Any]
+    reading: str | None = None  # the table that is read first
+    seconds: float | None = None  # within which the first message has to come
+
+
 class CrashedTableError(PlanError):
     """A table of a union whose parser has died, and its process with it."""
 
@@ -134,9 +150,14 @@ def runs_here(tables: Iterable[PlannedTable]) -> bool:
     )
 
 
-def in_worker(function: Callable[..., R], *arguments: object, progress: Progress) -> R:
-    """Call a function in a process of its own; its last argument is what it emits with."""
-    events = worker_events(function, *arguments, progress=progress)
+def in_worker(
+    function: Callable[..., R],
+    *arguments: object,
+    progress: Progress,
+    asked: Asked | None = None,
+) -> R:
+    """Call a function in a process of its own; its last argument is the channel that it emits with."""
+    events = worker_events(function, *arguments, progress=progress, asked=asked)
     while True:
         try:
             next(events)
@@ -146,16 +167,20 @@ def in_worker(function: Callable[..., R], *arguments: object, progress: Progress
 
 
 def worker_events(
-    function: Callable[..., R], *arguments: object, progress: Progress | None = None
+    function: Callable[..., R],
+    *arguments: object,
+    progress: Progress | None = None,
+    asked: Asked | None = None,
 ) -> Generator[bytes, None, R]:
     """The same, with the bytes that it emits."""
-    reading = None
+    asked = asked or Asked(lambda about: None)
+    reading, reply = asked.reading, None
     with job_process() as sandbox, _interruptible(sandbox), _Stages(progress or Progress()) as stages:
-        events = sandbox.events(function, *arguments)
+        events = sandbox.events(function, *arguments, seconds=asked.seconds)
         with closing(events):
             while True:
                 try:
-                    event = next(events)
+                    event = events.send(reply)
                 except StopIteration as end:
                     result: R = end.value
                     return result
@@ -163,7 +188,12 @@ def worker_events(
                     if sandbox.interrupted:
                         raise PlanError("the union was stopped") from error
                     raise CrashedTableError(reading, error.reason) from error
+                reply = None
                 match event:
+                    case Message():
+                        asked.answer(event.about)
+                    case Question():
+                        reply = asked.answer(event.about)
                     case bytes():
                         yield event
                     case str():

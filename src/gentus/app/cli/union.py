@@ -27,8 +27,10 @@ from gentus.app.cli.union_files import SideFiles
 from gentus.app.cli.union_summary import say_notes, show_plan, show_report
 
 if TYPE_CHECKING:
+    from gentus.index.hits import Hit
     from gentus.index.queries import NamedQuery
     from gentus.index.union_plan import UnionOptions
+    from gentus.table import Table
     from gentus.union import UnionPlan
 
 _ROWS = "Which rows and columns"
@@ -236,7 +238,7 @@ def union(
     """
     from gentus.lake.sandbox.jobs import prepare_job
 
-    prepare_job()  # while the rest is imported and the index is opened
+    prepare_job("gentus.union.planning")  # while the rest is imported and the index is opened
     from gentus.union.choices import apply_choices
     from gentus.union.output import STDOUT, TABLE, Output
     from gentus.union.session import check_memory
@@ -361,18 +363,19 @@ def _make_plan(
     with open_index(index) as opened:
         with name_in_errors(query.name if isinstance(query, Source) else query):
             source = opened.find(query, options.get("header"))
-            chosen: list[Any] = list(tables)
-            if not tables:
-                options["sample"] = sample = opened.read(source)
-                (nearest,) = opened.search_as([source], [sample], k or 5)
-                chosen = [hit for hit in nearest if fits_at_least(hit.fit, fit) and hit.score >= min_score]
-                if len(chosen) < len(nearest) == (k or 5):  # further tables may fit
-                    fitting = opened.search_as([source], [sample], k or 5, fit=fit, min_score=min_score)
-                    chosen = list(fitting[0])
-                if not chosen:
-                    tell_doubts([(source.name, sample.doubt)])
-                    all_the_same = "To append tables all the same, name them with --tables."
-                    raise PlanError(f"{verdict([], fit, min_score)} {all_the_same}")
-                found = {hit.table for hit in chosen}  # the plan says of the nearest why they are left out
-                chosen += [hit for hit in nearest if hit.table not in found]
-        return opened.union_plan(source, chosen, **options)
+
+        def fitting(sample: Table) -> list[Hit]:
+            """The best tables that fit, and then the nearest: the plan says why they are left out."""
+            (nearest,) = opened.search_as([source], [sample], k or 5)
+            chosen = [hit for hit in nearest if fits_at_least(hit.fit, fit) and hit.score >= min_score]
+            if len(chosen) < len(nearest) == (k or 5):  # further tables may fit
+                found = opened.search_as([source], [sample], k or 5, fit=fit, min_score=min_score)
+                chosen = list(found[0])
+            if not chosen:
+                tell_doubts([(source.name, sample.doubt)])
+                all_the_same = "To append tables all the same, name them with --tables."
+                raise PlanError(f"{verdict([], fit, min_score)} {all_the_same}")
+            found_names = {hit.table for hit in chosen}
+            return [*chosen, *(hit for hit in nearest if hit.table not in found_names)]
+
+        return opened.union_plan(source, tables or fitting, **options)

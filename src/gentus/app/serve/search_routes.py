@@ -43,7 +43,7 @@ async def upload(request: Request, server: CurrentServer) -> Response:
                 "upload": stored.upload,
                 "name": stored.source.name,
                 "rows": table.rows,
-                "more_rows": table.rows >= server.handle.index.limits.rows,
+                "more_rows": table.may_have_more(server.handle.index.limits),
                 "columns": [column.name for column in table.columns],
                 "doubt": table.doubt,
             }

@@ -35,7 +35,7 @@ def describe_table(service: Service, query: ResolvedQuery, rows: int) -> dict[st
         "name": query.source.name,
         "sid": index.sid(query.source.name) if query.of_lake else None,
         "rows": read.rows,
-        "more_rows": read.rows >= index.limits.rows,
+        "more_rows": read.may_have_more(index.limits),
         "doubt": read.doubt,
         "columns": [asdict(column) for column in describe_columns(read)],
         "sample": sample,

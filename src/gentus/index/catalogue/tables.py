@@ -104,6 +104,21 @@ class TableStore:
             ),
         )
 
+    def move(self, lake: Location, to: Location) -> None:
+        """Note that all tables of a lake are elsewhere, under the same names; those in the index stay."""
+        real_path = self._real_paths()
+
+        def moved() -> Iterator[tuple[str, str]]:
+            for entry in list(self.each_entry()):
+                inside = _path_inside(entry.path, lake)
+                if inside is not None and not entry.path.startswith(self._database.folder):
+                    yield str(to / inside if inside else to), entry.name
+
+        self._database.db.executemany(
+            "UPDATE tables SET path = ?, real_path = ? WHERE name = ?",
+            ((self._stored(path), real_path(path), name) for path, name in moved()),
+        )
+
     def retire(self, names: Iterable[str]) -> None:
         """Leave tables out of the next generation; until then the current one can still name them."""
         self._database.db.executemany(f"{_RETIRE} WHERE name = ?", ((name,) for name in names))
@@ -270,6 +285,14 @@ class TableStore:
 
     def _entry(self, row: Sequence[Any]) -> Entry:
         return Entry(row[0], self._absolute(row[1]), *row[2:])
+
+
+def _path_inside(path: str, lake: Location) -> str | None:
+    """The path of a file in a lake, relative to it; empty for a lake that is a file, None for others."""
+    if str(lake) == path:
+        return ""
+    end = "" if str(lake).endswith(("/", os.sep)) else "/" if is_url(path) else os.sep
+    return path.removeprefix(f"{lake}{end}") if path.startswith(f"{lake}{end}") else None
 
 
 def _text(value: object) -> str:

@@ -53,9 +53,13 @@ class TextSample:
 
 def read_delimited(source: Source, limits: Limits, prose: bool = False) -> Table:
     """Read a delimited text file; `prose` says that it may be no table at all (`.txt`)."""
-    sampled = sample_text(source.path, limits, prose, source.header)
-    table = table_from_rows(source.name, sampled.header, sampled.rows, limits, sampled.top)
-    told = sampled.doubt, sampled.dialect.delimiter, sampled.reading
+    return table_of(source.name, sample_text(source.path, limits, prose, source.header), limits)
+
+
+def table_of(name: str, sampled: TextSample, limits: Limits) -> Table:
+    """The table that a sample of text is."""
+    table = table_from_rows(name, sampled.header, sampled.rows, limits, sampled.top)
+    told = sampled.doubt, sampled.dialect.delimiter, sampled.reading, table.complete
     return Table(table.name, table.columns, table.rows, table.row_sketch, *told)  # `replace` is slow
 
 

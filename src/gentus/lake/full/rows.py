@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from gentus.lake.base import Unreadable, clean_names
-from gentus.table import Limits, Rows
+from gentus.table import Limits, Rows, Table
 
 if TYPE_CHECKING:
     import duckdb
@@ -52,6 +52,9 @@ Piece = tuple[int, list[pa.Array]]  # how many rows, and their cells column by c
 Scan = Callable[["duckdb.DuckDBPyConnection", Sequence[int], Tally], AbstractContextManager[str]]
 
 
+Held = Callable[["duckdb.DuckDBPyConnection"], "pa.Table | None"]
+
+
 @dataclass(frozen=True, slots=True)
 class FullTable:
     """A table that can be selected from."""
@@ -68,6 +71,8 @@ class FullTable:
     reading: str = ""  # what is not usual in how it is read; empty: nothing
     delimiter: str | None = None  # of delimited text, where a missing value is an empty cell
     first: Rows = field(default=(), repr=False)  # the first rows, if they were read already
+    sampled: Callable[[str], Table] | None = field(default=None, repr=False)  # its sample, if that was read
+    held: Held = field(default=lambda duck: None, repr=False)  # all cells (c0, c1, ..), if kept in memory
 
     positions: dict[str, int] = field(init=False, repr=False)  # of the columns, by name
 

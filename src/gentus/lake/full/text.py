@@ -17,7 +17,7 @@ from itertools import islice
 from gentus.lake.files import stream, stream_text
 from gentus.lake.formats.dialect import Dialect, csv_rows
 from gentus.lake.formats.layout import table_rows
-from gentus.lake.formats.text import sample_text
+from gentus.lake.formats.text import sample_text, table_of
 from gentus.lake.full.read_csv import is_plain, strict_scan
 from gentus.lake.full.rows import AT_ONCE, FullTable, Piece, Tally, full_from_text, text_array
 from gentus.lake.location import Location
@@ -46,6 +46,7 @@ def full_text(path: Location, limits: Limits, prose: bool = False, header: Heade
     first = sampled.top.rows
     full = replace(full, delimiter=sampled.dialect.delimiter, first=first)
     full = replace(full, doubt=sampled.doubt, reading=sampled.reading)
+    full = replace(full, sampled=lambda name: table_of(name, sampled, limits))
     scan = strict_scan(path, sampled)
     strict = None if scan is None else replace(full, scan=scan, is_plain=lambda: is_plain(path))
     return replace(full, strict=strict)

@@ -38,7 +38,7 @@ def only_named(path: str | os.PathLike[str] | Remote, limits: Limits | None = No
 
 def call_for(source: Source, limits: Limits, function: Callable[..., R], *arguments: object) -> R:
     """Call a function that reads a table: here if only Python reads it, else in a sandbox."""
-    if is_plain(source) or _is_server(source.path):
+    if is_plain(source) or is_server(source.path):
         return function(*arguments)
     return in_sandbox(source.path, limits, function, *arguments)
 
@@ -68,13 +68,17 @@ def in_sandbox(path: Location, limits: Limits, function: Callable[..., R], *argu
     sandboxes = _sandboxes(limits.memory_mb)
     sandbox = sandboxes.get()  # the one that was used last; waits if all are busy
     try:
-        seconds = limits.seconds * (REMOTE_FACTOR if isinstance(path, Remote) else 1)
-        return sandbox(function, *arguments, seconds=seconds)
+        return sandbox(function, *arguments, seconds=seconds_for(path, limits))
     finally:
         sandboxes.put(sandbox)
 
 
-def _is_server(path: Location) -> bool:
+def seconds_for(path: Location, limits: Limits) -> float:
+    """How long it may take to open what lies at a path."""
+    return limits.seconds * (REMOTE_FACTOR if isinstance(path, Remote) else 1)
+
+
+def is_server(path: Location) -> bool:
     """Whether a database server sends the table: it is no file, and its password stays in this process."""
     return isinstance(path, Remote) and path.scheme in POSTGRES
 

@@ -14,6 +14,8 @@ import sys
 import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib import import_module
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any, TypeAlias, TypeVar
@@ -93,6 +95,30 @@ class SandboxDiedError(Unreadable):
         self.args = (code,)  # what another process needs to unpickle it
 
 
+@dataclass(frozen=True, slots=True)
+class Question:
+    """An event of another process that waits for an answer."""
+
+    about: Any
+
+
+class Channel:
+    """What a function in another process emits events with, and asks its caller."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection, self._lock = connection, threading.Lock()
+
+    def __call__(self, event: object) -> None:
+        """Emit an event."""
+        with self._lock:
+            self._connection.send((None, event))
+
+    def ask(self, about: object) -> Any:
+        """Emit a question and wait for its answer."""
+        self(Question(about))
+        return self._connection.recv()
+
+
 class SandboxProcess:
     """A process for calls, one at a time. It is started with the first one, and again after a crash."""
 
@@ -113,7 +139,7 @@ class SandboxProcess:
         try:
             if not connection.poll(seconds):
                 self.close()
-                raise Unreadable(f"it took longer than {seconds:g} s to open; leave it out")
+                raise Unreadable(_too_long(seconds))
             good, result = connection.recv()
         except (EOFError, ConnectionResetError) as error:
             raise SandboxDiedError(self.close()) from error
@@ -125,18 +151,26 @@ class SandboxProcess:
         answer: R = result
         return answer
 
-    def events(self, function: Callable[..., R], *arguments: object) -> Generator[Any, None, R]:
+    def events(
+        self, function: Callable[..., R], *arguments: object, seconds: float | None = None
+    ) -> Generator[Any, Any, R]:
         """Call a function there that takes as long as it takes, and yield what it emits meanwhile.
 
-        Its last argument is what it emits with. If the generator is closed before its end, so is the process.
+        Its last argument is the `Channel` that it emits with; a `Question` has to be answered by what is sent
+        to the generator. Its first event has to come within `seconds`, if they are given. If the generator is
+        closed before its end, so is the process.
         """
         connection = self._send(function, arguments, True)
         good: bool | None = None
         result: Any = None
         try:
+            if seconds is not None and not connection.poll(seconds):
+                raise Unreadable(_too_long(seconds))
             while good is None:
                 if result is not None:
-                    yield result
+                    answer = yield result
+                    if isinstance(result, Question):
+                        connection.send(answer)
                 good, result = connection.recv()
         except (EOFError, ConnectionResetError) as error:
             raise SandboxDiedError(self.close()) from error
@@ -145,8 +179,8 @@ class SandboxProcess:
             raise
         if not good:
             raise result
-        answer: R = result
-        return answer
+        final: R = result
+        return final
 
     def interrupt(self) -> None:
         """End the process from another thread; who waits for its answer learns that it died."""
@@ -172,14 +206,14 @@ class SandboxProcess:
         stop(process)
         return process.exitcode
 
-    def begin(self) -> None:
-        """Start the process, without waiting until it is ready."""
+    def begin(self, module: str | None = None) -> None:
+        """Start the process, without waiting until it is ready; it may import a module already."""
         if self._process is not None:
             return
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
         process = context.Process(
-            target=_serve, args=(theirs, self._limits if self._bounded else None), daemon=True
+            target=_serve, args=(theirs, self._limits if self._bounded else None, module), daemon=True
         )
         start(process)
         theirs.close()
@@ -207,6 +241,10 @@ def death_reason(code: int | None) -> str:
     return f"{died}: it is damaged, or its parser fails on it; write it again, or save it as CSV"
 
 
+def _too_long(seconds: float) -> str:
+    return f"it took longer than {seconds:g} s to open; leave it out"
+
+
 def _folder() -> str | None:
     """The working folder; None if it was deleted."""
     with suppress(OSError):
@@ -232,19 +270,16 @@ def sandbox_process() -> Iterator[SandboxProcess]:
 # --- in the child --------------------------------------------------------------------------------------
 
 
-def _serve(connection: Connection, limits: Limits | None) -> None:
+def _serve(connection: Connection, limits: Limits | None, module: str | None) -> None:
     leave_signals_to_parent()
     silence(stdout=limits is not None)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
-    one_at_a_time = threading.Lock()
-
-    def emit(event: object) -> None:
-        with one_at_a_time:
-            connection.send((None, event))
-
+    emit = Channel(connection)
     with suppress(EOFError, BrokenPipeError, ConnectionResetError), bounded_memory(limits):
         connection.send(None)
+        if module is not None:
+            import_module(module)
         while True:
             folder, environment, function, arguments, emits = connection.recv()
             answer: tuple[bool, object]
