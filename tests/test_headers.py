@@ -187,13 +187,25 @@ NO_HEADERS = {
 @pytest.mark.parametrize("name", TRUE_HEADERS)
 def test_true_headers_raise_no_alarm(tmp_path: Path, name: str) -> None:
     (tmp_path / "a.csv").write_text(TRUE_HEADERS[name])
-    assert read_path(tmp_path / "a.csv").doubt == ""
+    table = read_path(tmp_path / "a.csv")
+    assert (table.doubt, table.reading) == ("", "a header of 2 rows, joined" * (name == "two rows of names"))
 
 
 @pytest.mark.parametrize("name", NO_HEADERS)
 def test_files_without_a_header_are_noticed(tmp_path: Path, name: str) -> None:
     (tmp_path / "a.csv").write_text("\n".join(NO_HEADERS[name]))
     assert read_path(tmp_path / "a.csv").doubt
+
+
+def test_a_header_that_may_be_data_is_told(tmp_path: Path) -> None:
+    """Where neither can be said, the first row is the header; that is no secret."""
+    names = ["Bern", "Oslo", "Rome", "Lyon", "Porto", "Bern", "Oslo", "Rome", "Lyon", "Paris", "Prague"]
+    rows = [["Turin", "43911"], *([name, str(n * 977)] for n, name in enumerate(names))]
+    table = read_path(write(tmp_path / "a.csv", rows))
+    assert (table.columns[0].name, table.rows, table.doubt) == ("Turin", 11, "")
+    assert table.reading == "its first row is read as the header, and may be data"
+    (tmp_path / "gone.csv").write_text(TRUE_HEADERS["numbers"])
+    assert read_path(tmp_path / "gone.csv").reading == ""
 
 
 # --- rules of a lake -------------------------------------------------------------------------------------

@@ -246,7 +246,7 @@ def _summary(built: Index, info: dict[str, Any], seconds: float, out: Path) -> I
     if info["unusual"]:
         yield (
             f"{info['unusual']:,} not read in the usual way (lines left out, headers joined, encodings"
-            f" guessed, files taken together): see {command('info', out, '--reading')}"
+            f" guessed, files taken together, headers unsure): see {command('info', out, '--reading')}"
         )
     yield from header_hints(built.doubtful(), built.config.lake, out)
     yield f"Search it: {command('search', out, 'YOUR_TABLE')}"

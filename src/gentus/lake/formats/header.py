@@ -23,6 +23,7 @@ Cells: TypeAlias = Sequence[str]
 NAMES: dict[Kind, float] = {"empty": 0.03, "number": 0.015, "code": 0.06, "text": 0.9}  # shares of names
 _AMOUNTS = 0.005  # share of names that are a number and nothing else, neither a year nor of a count
 _DOUBT = 4.0  # log-odds from which on the row looks like data
+_UNSURE = 1.0  # log-odds from which on it is a header that may be data, which is told
 _FOR_HEADER, _FOR_DATA = -8.0, 5.0  # the most that one column says
 _REPEATED = 0.01  # share of names that are also values of their column, by chance
 _LOOK = 64  # rows that tell at first sight
@@ -49,16 +50,22 @@ class Evidence:
 
 def header_doubt(names: Cells, rows: Sequence[Cells]) -> str:
     """Why the first row looks like data, in words; empty if it looks like a header."""
+    return judge_header(names, rows)[0]
+
+
+def judge_header(names: Cells, rows: Sequence[Cells]) -> tuple[str, bool]:
+    """Why the first row looks like data, in words, or nothing; and whether it may be data all the same."""
     some = evenly_spaced(len(names), _COLUMNS)  # enough of a wide table
     if len(some) < len(names):
         rows = [[row[at] if at < len(row) else "" for at in some] for row in rows]
     columns = compare_with_columns([names[at] for at in some], rows)
-    if sum(column.odds for column in columns) < _DOUBT:
-        return ""
+    odds = sum(column.odds for column in columns)
     typed, repeated = sum(one.typed for one in columns), sum(one.repeated for one in columns)
     said = [f"{typed} numbers, dates or the like as in the rows below"] if typed else []
     said += [f"{repeated} that occur again below"] if repeated else []
-    return f"its first row looks like data: {len(some)} cells, {' and '.join(said)}" if said else ""
+    if odds < _DOUBT or not said:
+        return "", odds > _UNSURE
+    return f"its first row looks like data: {len(some)} cells, {' and '.join(said)}", False
 
 
 def compare_with_columns(names: Cells, rows: Sequence[Cells]) -> list[Evidence]:

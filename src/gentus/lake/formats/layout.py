@@ -46,6 +46,7 @@ class Layout:
     below: int = 0  # rows left out at the end
     comment: str = ""  # rows that begin with it, under the header, are left out
     rule: bool = False  # a line of dashes stands under the header
+    unsure: bool = False  # the header may be a row
 
     @property
     def is_plain(self) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from gentus.lake.base import Source, Unreadable, table_from_rows
 from gentus.lake.files import ByteSample, decode, sample_bytes, to_text
 from gentus.lake.formats.dialect import Dialect, guess_dialect, parse, parse_lines
-from gentus.lake.formats.header import header_doubt
+from gentus.lake.formats.header import judge_header
 from gentus.lake.formats.layout import (
     COMMENT,
     Layout,
@@ -122,8 +122,10 @@ def _layout(
     body = rows[count + rule :]
     if below := rows_below(ends[-_LOOK:], body, taken.complete):
         layout = replace(layout, below=below)
-    doubt = header_doubt(rows[0], body[: 4 * _LOOK]) if count == 1 and not rule else ""
-    return (replace(layout, header=0) if doubt else layout), doubt
+    if count > 1 or rule:
+        return layout, ""
+    doubt, unsure = judge_header(rows[0], body[: 4 * _LOOK])
+    return (replace(layout, header=0 if doubt else 1, unsure=unsure) if doubt or unsure else layout), doubt
 
 
 def _last_lines(taken: ByteSample, encoding: str, dialect: Dialect, width: int) -> list[list[str]]:
@@ -140,6 +142,8 @@ def _reading(rows: Sequence[list[str]], layout: Layout, encoding: str, complete:
     said = []
     if layout.above:
         said.append(f"{_lines(layout.above)} above the table left out ({_quoted(rows[: layout.above])})")
+    if layout.unsure:
+        said.append("its first row is read as the header, and may be data")
     if layout.header > 1:
         said.append(f"a header of {layout.header} rows, joined")
     if layout.comment:
