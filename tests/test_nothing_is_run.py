@@ -49,6 +49,7 @@ EXCEPTED = {
     ),  # it looks at every instruction first, and knows containers only
     ("gentus/__init__.py", "import_module()"),  # of our own classes, by a fixed list of names
     ("gentus/app/serve/run.py", "import_module()"),  # of two modules of our own, by name
+    ("gentus/lake/sandbox/process.py", "import_module()"),  # of a module that our own code names
     ("gentus_bench/experiment.py", "importlib.import_module()"),  # of our own experiments, by name
 }
 
