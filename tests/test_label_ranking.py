@@ -277,7 +277,7 @@ def test_few_validation_queries_choose_together_with_training_queries(
 ) -> None:
     learnt: list[int] = []
     judged: list[int] = []
-    learn, judge = fit_ranker.learn_listwise, fit_ranker._precisions
+    learn, judge = learn_listwise, fit_ranker._precisions
 
     def learn_spy(lists: Lists, *given: object, **others: object) -> Listwise:
         learnt.append(len(lists.features))
