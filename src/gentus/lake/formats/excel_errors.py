@@ -25,10 +25,10 @@ _LONGEST = 2048  # bytes of a cell with an error
 _BLOCK = 1 << 20
 
 
-def error_note(path: Location, sheet: str, most: int | None = None) -> str:
+def error_note(path: Location, sheet: str, most: int, full: bool = False) -> str:
     """What is said of the errors in a sheet, of whose XML at most so many bytes are looked at."""
     try:
-        with opened(path, full=most is None) as file, zipfile.ZipFile(file) as archive:
+        with opened(path, full) as file, zipfile.ZipFile(file) as archive:
             part = _part_of(archive, sheet)
             found, whole = _errors(archive, part, most) if part else (Counter[str](), True)
     except (zipfile.BadZipFile, KeyError):  # another kind of workbook
@@ -58,7 +58,7 @@ def _attributes(tag: bytes) -> dict[str, str]:
     }
 
 
-def _errors(archive: zipfile.ZipFile, part: str, most: int | None) -> tuple[Counter[str], bool]:
+def _errors(archive: zipfile.ZipFile, part: str, most: int) -> tuple[Counter[str], bool]:
     """The errors by their text, and whether all of the part was looked at."""
     found: Counter[str] = Counter()
     held, looked = b"", 0
@@ -69,7 +69,7 @@ def _errors(archive: zipfile.ZipFile, part: str, most: int | None) -> tuple[Coun
             for match in _ERROR.finditer(held):
                 found[match[1].decode("ascii", "replace")] += 1
                 end = match.end()
-            if most is not None and looked >= most:
+            if looked >= most:
                 return found, not xml.read(1)
             held = held[max(end, len(held) - _LONGEST) :]
     return found, True

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 _NUMBERS = count()
+_SHEET = 1 << 30  # bytes of the XML of a sheet in which errors are counted
 
 
 def full_parquet(path: Location, duck: duckdb.DuckDBPyConnection, limits: Limits) -> FullTable:
@@ -182,7 +183,7 @@ def full_sheet(path: Location, part: str, limits: Limits) -> FullTable:
                     [text_array([row[at] if at < len(row) else None for row in some]) for at in positions],
                 )
 
-    return replace(full_from_text(header, rows, limits), reading=error_note(path, part))
+    return replace(full_from_text(header, rows, limits), reading=error_note(path, part, _SHEET, full=True))
 
 
 def full_postgres(location: Remote, limits: Limits) -> FullTable:
