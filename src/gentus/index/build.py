@@ -122,7 +122,7 @@ def fit(run: Run, labels: LabelFile | None, training: Training) -> None:
     else:
         from gentus.index import stages_labelled as labelled
 
-        columns = labelled.vectorise(labels, sample, run, random)
+        columns = labelled.vectorise(labels, sample, run)
         model, fitted = labelled.fit(columns, run)  # neighbours, embed, quantise
         assigned = assign_identifiers(model, sample, run, random, columns.states)
         generator = labelled.train(columns, fitted, model, assigned, run, training)

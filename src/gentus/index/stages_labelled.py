@@ -58,7 +58,7 @@ class LabelledSample:
     states: LakeStates | None  # where a language model reads the columns
 
 
-def vectorise(given: LabelFile, sample: Sample, run: Run, random: np.random.Generator) -> LabelledSample:
+def vectorise(given: LabelFile, sample: Sample, run: Run) -> LabelledSample:
     """Vocabularies of the lake, the evidence of the sample's columns, and the split of the labels."""
     torch.manual_seed(run.settings.seed)
     settings, tables = run.settings, sample.tables
