@@ -21,12 +21,13 @@ from gentus.arrays import F32, F64, I64
 
 OURS = 48  # columns of the query in a block ...
 _THEIRS = 80  # ... and of the table, at most
-BLOCK_GRID = 256  # points at which distributions are compared in a block
+BLOCK_GRID = 128  # points at which distributions are compared in a block
 _ALIKE = 8  # columns that are looked up for each column of the query
 _SKETCH = 64
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _QUANTILES = 5
 _POWER_STEPS = 4
+_LEAST_SLOPE = 1e-6  # above 0, as 0 times infinity is no number
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +37,8 @@ class ColumnBlock:
     ours: list[int]  # positions in the query
     theirs: list[int]  # positions in the table
     alike: F32  # (ours, theirs)
-    others_theirs: F32  # (ours, all other columns of the table)
-    others_ours: F32  # (theirs, all other columns of the query)
+    others_theirs: F32  # (ours, all columns of the table); minus infinity for those inside
+    others_ours: F32  # (theirs, all columns of the query); minus infinity for those inside
 
     def outside(self, log_odds: F64) -> tuple[F64, F64]:
         """(ours, 1) and (1, theirs) the odds of pairs with columns outside, by those of like pairs inside.
@@ -46,7 +47,7 @@ class ColumnBlock:
         """
         alike, known = self.alike.ravel().astype(np.float64), np.clip(log_odds, -8, 8).ravel()
         apart = alike - alike.mean()
-        slope = max(0.0, float(apart @ known / max(apart @ apart, 1e-9)))
+        slope = max(_LEAST_SLOPE, float(apart @ known / max(apart @ apart, 1e-9)))
         base = float(known.mean() - slope * alike.mean())
         spread = float(np.var(known - base - slope * alike))
         top = float(known.max())
@@ -64,24 +65,20 @@ def column_blocks(query: TableProfile, table: TableProfile, names: bool) -> Iter
     """Blocks of two tables; every column of the query is in one."""
     ours, theirs = (_Likeness(side, names) for side in (query, table))
     likeness = ours.with_all(theirs)
-    of_theirs = theirs.with_all(ours)
     wanted = min(_ALIKE, len(theirs.points))
     for block in _halved(np.concatenate([ours.vectors, ours.points], 1), np.arange(len(ours.points))):
         alike = likeness[block]
-        found = np.argpartition(-alike, wanted - 1, 1)[:, :wanted]
+        found = np.argpartition(alike, -wanted, 1)[:, -wanted:]
         order = np.argsort(-np.take_along_axis(alike, found, 1), 1)
         ranked = np.take_along_axis(found, order, 1)  # the most alike first
         namesakes = [theirs.by_name[name] for at in block if (name := ours.names[at]) in theirs.by_name]
         candidates = dict.fromkeys([*namesakes, *chain.from_iterable(ranked.T.tolist())])
         chosen = np.array(list(candidates)[:_THEIRS])
         chosen.sort()
-        yield ColumnBlock(
-            block.tolist(),
-            chosen.tolist(),
-            alike[:, chosen],
-            np.delete(alike, chosen, 1),
-            np.delete(of_theirs[chosen], block, 1),
-        )
+        inside = alike[:, chosen]
+        of_theirs = likeness[:, chosen].T
+        alike[:, chosen] = of_theirs[:, block] = -np.inf  # cheaper than copies without them
+        yield ColumnBlock(block.tolist(), chosen.tolist(), inside, alike, of_theirs)
 
 
 def _halved(vectors: F32, some: I64) -> Iterator[I64]:
@@ -115,10 +112,7 @@ class _Likeness:
         self.vectors: F32 = np.concatenate(parts, 1).astype(np.float32)
         self.names = [column.name for column in profile.table.columns]
         self.by_name = {name: at for at, name in enumerate(self.names) if names}
-        quantiles = np.zeros((width, _QUANTILES))
-        for at, numbers in enumerate(profile.numbers):
-            if len(numbers):
-                quantiles[at] = numbers[np.linspace(0, len(numbers) - 1, _QUANTILES).astype(int)]
+        quantiles = _quantiles(profile.numbers)
         scaled = np.sign(quantiles) * np.log1p(np.abs(quantiles)) / 4
         place = np.arange(width)[:, None] / max(width, 1)  # decides between columns that are equally alike
         self.points: F32 = np.concatenate(
@@ -134,6 +128,17 @@ class _Likeness:
         likeness -= (self.points**2).sum(1)[:, None] / 2
         likeness -= (others.points**2).sum(1) / 2
         return np.asarray(likeness, np.float32)
+
+
+def _quantiles(columns: list[F64]) -> F64:
+    """(width, _QUANTILES) evenly spaced numbers of sorted columns, the least and the largest too."""
+    lengths = np.array(list(map(len, columns)), np.int64)
+    filled = lengths > 0
+    places = np.linspace(0, lengths[filled] - 1, _QUANTILES, axis=1).astype(np.int64)
+    quantiles = np.zeros((len(columns), _QUANTILES))
+    flat = np.concatenate([np.zeros(0), *columns])
+    quantiles[filled] = flat[(np.cumsum(lengths) - lengths)[filled, None] + places]
+    return quantiles
 
 
 def _sketched(owner: I64, ids: NDArray[np.integer[Any]], weights: NDArray[Any], width: int) -> NDArray[Any]:

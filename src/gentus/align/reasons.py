@@ -126,6 +126,9 @@ def _some(cells: list[str]) -> list[str]:
 
 def _common_words(ours: Iterable[str], theirs: Iterable[str]) -> list[str]:
     """The words that most cells of both columns have."""
+    words = [set(_WORD.findall("\n".join(cells).lower())) for cells in (ours, theirs)]
+    if words[0].isdisjoint(words[1]):  # then there is nothing to count
+        return []
     counts = [
         Counter(word for cell in cells for word in set(_WORD.findall(cell.lower())) - _STOP_WORDS)
         for cells in (ours, theirs)
