@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 
 from gentus.index.build import build
 from gentus.index.evaluate import evaluate_index
-from gentus.settings import Variant, preset_settings
+from gentus.settings import Softmax, Variant, preset_settings
 from gentus_bench.ablation import small_paper
 from gentus_bench.experiment import Request
 from gentus_bench.lakes.benchmarks import Benchmark
@@ -28,6 +28,7 @@ class Options:
 
     variants: tuple[Variant, ...] = VARIANTS
     preset: Literal["trained", "paper"] = "trained"  # paper: its softmax and losses, at a size for a CPU
+    softmax: Softmax = "children"  # vocabulary: over all symbols, as in the paper
     minutes: float | None = None  # that training a generator may take
 
 
@@ -46,14 +47,16 @@ def run(request: Request, options: Options) -> Iterator[Document]:
             "minutes": options.minutes,
             "seeds": request.seeds,
             "preset": options.preset,
+            "softmax": options.softmax,
         }
         name = f"identifiers-{_of(benchmark.name, options)}"
         yield request.results.combined(name, what, {"k": benchmark.k, "rows": rows})
 
 
 def _of(lake: str, options: Options) -> str:
-    """A lake with the preset, where that is not the usual one."""
-    return lake if options.preset == "trained" else f"{lake}-{options.preset}"
+    """A lake with the preset and the softmax, where they are not the usual ones."""
+    preset = "" if options.preset == "trained" else f"-{options.preset}"
+    return lake + preset + ("" if options.softmax == "children" else f"-{options.softmax}")
 
 
 def _measured(
@@ -63,6 +66,8 @@ def _measured(
     usual = small_paper(seed) if options.preset == "paper" else preset_settings("trained", seed)
     assert usual.generation is not None
     generation = replace(usual.generation, always=True)
+    if options.preset == "trained":  # the paper's preset has the paper's softmax
+        generation = replace(generation, softmax=options.softmax)
     settings = replace(usual, identifiers=variant, names=False, generation=generation)
     lake, minutes = _of(benchmark.name, options), options.minutes
     folder = index_folder(request.results, lake, variant, seed)
@@ -79,7 +84,14 @@ def _measured(
             generator = index.info()["generator"]
         return {**report, "validation_map": generator["validation_map"], "chosen": generator["chosen"]}
 
-    what = {"variant": variant, "k": benchmark.k, "seed": seed, "minutes": minutes, "preset": options.preset}
+    what = {
+        "variant": variant,
+        "k": benchmark.k,
+        "seed": seed,
+        "minutes": minutes,
+        "preset": options.preset,
+        "softmax": options.softmax,
+    }
     return request.results.measured(f"identifiers/{lake}/{variant}-{seed}", what, measure)
 
 
@@ -104,7 +116,8 @@ def tables(document: Document) -> list[Table]:
     columns = ["identifiers", f"MAP@{k}", f"R@{k}", f"{OURS} ones gain", "ranked by"]
     what = document["what"]
     small = ", the paper's preset at a small size" if what.get("preset") == "paper" else ""
-    return [Table(columns, rows, what["lake"] + small)]
+    paper = ", softmax over the vocabulary" if what.get("softmax") == "vocabulary" else ""
+    return [Table(columns, rows, what["lake"] + small + paper)]
 
 
 def plot(document: Document, path: Path) -> None:

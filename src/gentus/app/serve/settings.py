@@ -18,7 +18,7 @@ class Settings:
     json_bytes: int = 8 << 20
     rows: int = 1_000_000  # of an upload
     json_rows: int = 10_000
-    columns: int = 1000  # of a query
+    columns: int = 4000  # of a query
     uploads: int = 400  # that are kept ...
     uploads_of_one: int = 100  # ... per client
     uploads_bytes: int = 1 << 30

@@ -2,7 +2,7 @@
 
 import { announce, bar, failure, h, some, tableName, waiting } from "./dom.js";
 import { drawing } from "./drawing.js";
-import { cell, numeric, scroller } from "./grid.js";
+import { cell, MOST_COLUMNS, numeric, scroller, showAll } from "./grid.js";
 import { preview } from "./lake.js";
 import { rowsOf } from "./picker.js";
 import { address } from "./route.js";
@@ -60,14 +60,20 @@ function fill(body, session, table, alignment) {
     return;
   }
   const samples = { query: null, table: null };
+  let shown = MOST_COLUMNS;
   const change = (column, own) => {
     session.choose(table, column, own);
     draw();
   };
 
   function draw() {
-    const rows = pairing(alignment, session.chosen(table));
-    const left = leftOver(alignment, rows);
+    const all = pairing(alignment, session.chosen(table));
+    const left = leftOver(alignment, all);
+    const rows = all.slice(0, shown);
+    const more = showAll(all.length, shown, () => {
+      shown = Infinity;
+      draw();
+    });
     const focused = document.activeElement?.dataset?.column; // redrawing would lose it
     const picture = drawing(session.name, table, alignment, rows, samples, {
       toggle: (row) => change(row.name, row.state === "on" || row.state === "chosen" ? null : undefined),
@@ -78,8 +84,11 @@ function fill(body, session, table, alignment) {
       difference(session.hit(table), alignment),
       h("h3", {}, alignment.pairs.length ? "Why they match" : "No column matches"),
       reasons,
+      more ?? "",
       h("h3", {}, "Rows of both tables"),
-      samples.query && samples.table ? stacked(session, table, rows, left, samples) : waiting(6),
+      samples.query && samples.table
+        ? stacked(session, table, rows, left.slice(0, shown), samples)
+        : waiting(6),
     );
     if (focused !== undefined) {
       [...body.querySelectorAll("[data-column]")].find((one) => one.dataset.column === focused)?.focus();

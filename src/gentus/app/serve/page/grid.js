@@ -1,6 +1,9 @@
 // Rows of tables, as text.
 
-import { h } from "./dom.js";
+import { count, h } from "./dom.js";
+
+/** Columns that are drawn of a very wide table; more would make the page slow. */
+export const MOST_COLUMNS = 100;
 
 const NUMBER = /^[+-]?[\d.,\s]*\d\s*%?$/;
 
@@ -18,8 +21,23 @@ export function cell(value, { right = false, dim = false } = {}) {
   return h("td", { class: classes, title: value.length > 24 ? value : null }, value);
 }
 
-/** Rows under named columns; wide tables scroll. A line separates rows of different origin. */
+/** Rows under named columns; wide tables scroll. A line separates rows of different origin.
+ *
+ * Of a very wide table the first columns are drawn, and those that tell the origin. */
 export function grid(label, columns, rows, origin = null) {
+  const places = [...columns.keys()].filter((at) => at < MOST_COLUMNS || (origin !== null && at >= origin));
+  if (places.length === columns.length) return drawn(label, columns, rows, origin);
+  const some = rows.map((row) => places.map((at) => row[at]));
+  const kept = places.map((at) => columns[at]);
+  return h(
+    "div",
+    {},
+    drawn(label, kept, some, origin === null ? null : places.indexOf(origin)),
+    h("p", { class: "soft" }, `${count(kept.length)} of ${count(columns.length)} columns are shown.`),
+  );
+}
+
+function drawn(label, columns, rows, origin) {
   const right = columns.map((_, at) => numeric(rows.map((row) => row[at])));
   return scroller(
     label,
@@ -59,6 +77,17 @@ export function grid(label, columns, rows, origin = null) {
 }
 
 const begins = (rows, at, origin) => at > 0 && origin !== null && rows[at][origin] !== rows[at - 1][origin];
+
+/** A button that shows all columns, where only some are drawn. */
+export const showAll = (total, shown, onclick) =>
+  total > shown
+    ? h(
+        "p",
+        { class: "soft" },
+        `The first ${count(shown)} columns are shown. `,
+        h("button", { type: "button", onclick }, `Show all ${count(total)} columns`),
+      )
+    : null;
 
 /** A box that scrolls sideways and can be reached with the keyboard. */
 export function scroller(label, ...children) {

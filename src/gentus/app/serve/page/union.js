@@ -2,7 +2,7 @@
 
 import { fetchFile, post } from "./api.js";
 import { announce, bytes, failure, h, icon, some, tableName, waiting } from "./dom.js";
-import { grid, scroller } from "./grid.js";
+import { grid, MOST_COLUMNS, scroller, showAll } from "./grid.js";
 import { edited } from "./session.js";
 import { badge, copyOf, fits, percent, spoken } from "./verdict.js";
 
@@ -16,6 +16,7 @@ export function unionView(session, tables, back) {
   let used = tables; // those with a matching column
   let plan = null; // from the server
   let current = null; // with the user's changes
+  let shown = MOST_COLUMNS;
   let turn = 0;
   let timer = 0;
 
@@ -96,7 +97,13 @@ export function unionView(session, tables, back) {
   function draw() {
     current = edited(plan, session);
     const focused = document.activeElement?.dataset?.cell;
-    matrix.replaceChildren(table(session, plan, current.plan, change));
+    const more = showAll(plan.columns.length, shown, () => {
+      shown = Infinity;
+      draw();
+    });
+    matrix.replaceChildren(
+      ...[table(session, plan, current.plan, change, shown), more].filter((one) => one !== null),
+    );
     if (focused)
       [...matrix.querySelectorAll("[data-cell]")].find((one) => one.dataset.cell === focused)?.focus();
     clearTimeout(timer);
@@ -204,12 +211,13 @@ export function unionView(session, tables, back) {
   );
 }
 
-/** Columns of the result down, tables across; every pair can be switched off. */
-function table(session, plan, current, change) {
+/** Columns of the result down, the first ones at least, tables across; every pair can be switched off. */
+function table(session, plan, current, change, most) {
   const from = new Map(plan.query.columns.map((column) => [column.into, column.from]));
-  const now = new Map(
-    current.tables.map((one) => [one.name, new Map(one.columns.map((column) => [column.into, column]))]),
-  );
+  const placed = (tables) =>
+    new Map(tables.map((one) => [one.name, new Map(one.columns.map((column) => [column.into, column]))]));
+  const before = placed(plan.tables);
+  const now = placed(current.tables);
   const types = new Map(plan.columns.map((column) => [column.name, column]));
   const line = (column) => {
     const own = from.get(column);
@@ -224,7 +232,7 @@ function table(session, plan, current, change) {
         h("small", {}, readable(kind.type ?? kind.likely_type), kind.note ? ` · ${kind.note}` : ""),
       ),
       plan.tables.map((one) => {
-        const found = one.columns.find((placed) => placed.into === column) ?? null;
+        const found = before.get(one.name).get(column) ?? null;
         const used = now.get(one.name)?.get(column) ?? null;
         const shown = used ?? found;
         if (shown === null) return h("td", { class: "none" }, h("span", { class: "unseen" }, "empty"));
@@ -282,7 +290,7 @@ function table(session, plan, current, change) {
       h(
         "tbody",
         {},
-        plan.columns.map((column) => line(column.name)),
+        plan.columns.slice(0, most).map((column) => line(column.name)),
       ),
     ),
   );
