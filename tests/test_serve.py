@@ -85,7 +85,7 @@ def test_index(api: Served) -> None:
     told = api.get("/api/index").json()
     assert (told["name"], told["tables"], told["levels"]) == ("my.index", 36, 16)
     assert told["read_only"] is True  # there is no token
-    assert told["limits"] == {"upload_bytes": 64 << 20, "rows": 1_000_000, "columns": 1000}
+    assert told["limits"] == {"upload_bytes": 64 << 20, "rows": 1_000_000, "columns": 4000}
     assert told["version"] == gentus.__version__
     assert api.get("/index.json").json() == told
 

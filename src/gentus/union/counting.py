@@ -46,7 +46,7 @@ def count_table(
         else:
             open_ones.append(at)
     with as_table_error(source.planned):
-        if known.held and limit is None:
+        if known.held:
             for some in _converted_alike(source, columns, open_ones):
                 _convert_stacked(source, report, some, columns, duck)
                 open_ones = [at for at in open_ones if at not in some]

@@ -113,6 +113,9 @@ class LocalUnion:
     ) -> Iterator[tuple[_Rows, Callable[[float], None]]]:
         """The converted rows, counted and ready to be written, and the progress to tell."""
         with self._resolved(session, progress, sampled=limit is not None) as (plan, sources, duck):
+            if limit is not None:
+                for source in sources:
+                    source.hold_first_rows(limit)
             reports = [_counted(session, source, plan, duck, limit) for source in sources]
             total = sum(report.rows for report in reports)
             tallies = [report.tally for report in reports]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ import pyarrow as pa
 from gentus.lake import Limits, Source, Unreadable, as_location
 from gentus.lake.base import failure_reason
 from gentus.lake.full.open import open_full
-from gentus.lake.full.rows import FullTable, Tally
+from gentus.lake.full.rows import FullTable, Tally, first_rows
 from gentus.table import doubt_note
 from gentus.union.convert import Conversion, KnownCells, conversion_sql
 from gentus.union.errors import PlanError, did_you_mean, memory_reason
@@ -75,6 +76,14 @@ class SourceTable:
         self.planned = planned
         self.shapes.placed = [positions[column.source] for column in planned.columns]
 
+    def hold_first_rows(self, limit: int) -> None:
+        """Take the first rows of a wide table for all of it, in memory."""
+        if not self.full.written or len(self.full.names) <= _WIDE:
+            return
+        cells = _HeldCells(self.full, self.converted, limit)
+        self.full = replace(self.full, scan=partial(cells.scan, False), held=cells.table)
+        self.shapes.held = True
+
     def conversion(self, columns: Sequence[OutputColumn], relation: str) -> Conversion:
         """How a relation of its rows becomes columns of the result."""
         known = self.shapes
@@ -95,15 +104,17 @@ class _HeldCells:
     as they are.
     """
 
-    def __init__(self, full: FullTable, converted: Mapping[int, pa.Array]) -> None:
-        self.full, self.converted = full, converted
+    def __init__(self, full: FullTable, converted: Mapping[int, pa.Array], limit: int | None = None) -> None:
+        self.full, self.converted, self.limit = full, converted, limit
+        self.tally = Tally()
         self._table: pa.Table | None = None
 
-    def table(self, duck: duckdb.DuckDBPyConnection, tally: Tally | None = None) -> pa.Table:
+    def table(self, duck: duckdb.DuckDBPyConnection) -> pa.Table:
         """All cells: c0, c1, .. and `row`."""
         if self._table is None:
-            with self.full.scan(duck, range(len(self.full.names)), tally or Tally()) as relation:
-                self._table = duck.sql(f"SELECT * FROM {relation}").to_arrow_table()
+            with self.full.scan(duck, range(len(self.full.names)), self.tally) as relation:
+                rows = first_rows(relation, self.limit)
+                self._table = duck.sql(f"SELECT * FROM {rows}").to_arrow_table()
         return self._table
 
     @contextmanager
@@ -115,7 +126,8 @@ class _HeldCells:
             with self.full.scan(duck, positions, tally) as relation:
                 yield relation
             return
-        table, name = self.table(duck, tally), f"held_{next(_NUMBERS)}"
+        table, name = self.table(duck), f"held_{next(_NUMBERS)}"
+        tally.add(self.tally)
         columns = {
             **{f"c{at}": table[f"c{at}"] for at in positions if at not in self.converted},
             **{f"v{at}": self.converted[at] for at in positions if at in self.converted},

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _LOCATION = ("path", "part")  # keys of a planned table that only the server knows
 _MOST_COLUMNS = 5000
 _MOST_CELLS = 100_000  # per response
-MEMORY = "288MB"  # several unions may run at once
+_MEMORY = 288  # megabytes: several unions may run at once
 TYPES = {
     "csv": "text/csv; charset=utf-8",
     "jsonl": "application/x-ndjson",
@@ -116,7 +116,7 @@ def _with_path(table: Any, source: Source | None) -> Any:
 
 def preview_union(service: Service, plan: UnionPlan, rows: int, cancel: Cancellation) -> dict[str, Any]:
     """Some rows of every table, in the columns of the result: a `PreviewAnswer`."""
-    union = Union(plan, limits=service.handle.index.limits, memory=MEMORY)
+    union = Union(plan, limits=service.handle.index.limits, memory=_memory_for(plan))
     rows = max(len(plan.sources), min(rows, _MOST_CELLS // len(plan.columns)))
     taken = union.preview(rows, CancellableProgress(cancel, service.settings.union_rows))
     ran, report = union.ran or plan, union.report
@@ -136,6 +136,12 @@ def preview_union(service: Service, plan: UnionPlan, rows: int, cancel: Cancella
         "notes": [f"{table.table}: {remark}" for table in tables for remark in table.remarks(complete=False)],
         "tables": [table.to_dict() for table in tables],
     }
+
+
+def _memory_for(plan: UnionPlan) -> str:
+    """The limit of a union's memory: half a megabyte more per column, as on the command line."""
+    width = max(len(plan.columns), *(len(table.columns) for table in plan.sources))
+    return f"{_MEMORY + width // 2}MB"
 
 
 def _provenance_type(field: pa.Field) -> str:
@@ -174,7 +180,7 @@ def write_union(
 ) -> ResultFile:
     """Write all rows of a union to a temporary file."""
     path = service.uploads.folder / f"union-{secrets.token_hex(12)}.{kind}"
-    union = Union(plan, limits=service.handle.index.limits, memory=MEMORY)
+    union = Union(plan, limits=service.handle.index.limits, memory=_memory_for(plan))
     union.write(
         Output(path, kind, guard_formulas=guard), CancellableProgress(cancel, service.settings.union_rows)
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +46,11 @@ class Tally:
     def add_undecoded(self, some: int) -> None:
         """Count bytes."""
         self.undecoded += some
+
+    def add(self, other: Tally) -> None:
+        """Count what another read has counted."""
+        for one in fields(self):
+            setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
 
 
 Piece = tuple[int, list[pa.Array]]  # how many rows, and their cells column by column
