@@ -500,6 +500,22 @@ def plan_for(api: Served, query: dict[str, Any], tables: list[str], **options: A
     return answer.json()
 
 
+def test_a_wide_union(tmp_path: Path) -> None:
+    """More columns than the memory of one union has room for."""
+    header = [f"value {at}" for at in range(1200)]
+    rows = [[f"{at % 97 + row / 4}" for at in range(1200)] for row in range(12)]
+    write_table(tmp_path / "lake" / "other.csv", [header, *rows])
+    gentus.build(tmp_path / "lake", tmp_path / "index", settings=QUICK, workers=1).close()
+    with served(tmp_path / "index") as api:
+        sent = (tmp_path / "lake" / "other.csv").read_bytes()
+        query = {"upload": api.send_file("/api/upload", "mine.csv", sent).json()["upload"]}
+        plan = plan_for(api, query, ["other.csv"])
+        assert len(plan["columns"]) == 1200
+        told = api.post_json("/api/union/preview", {"plan": plan, "query": query, "rows": 8}).json()
+        assert (len(told["columns"]), len(told["rows"]), told["total"]) == (1202, 8, 24)
+        assert [row[5] for row in told["rows"]] == 2 * ["5.0", "5.25", "5.5", "5.75"]
+
+
 def test_union_from_plan_to_file(api: Served, lake: Path) -> None:
     query = {"upload": upload(api)}
     tables = ["fish_0.csv", "typed/fish_3.parquet", "typed/lines/fish_4.jsonl"]

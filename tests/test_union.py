@@ -500,6 +500,23 @@ def test_columns_that_are_converted_together(tmp_path: Path) -> None:
     assert (numbers.nulls, numbers.unconverted) == (1, 0)
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])  # read by DuckDB and by Python
+def test_the_preview_of_a_wide_table(tmp_path: Path, encoding: str) -> None:
+    header = [f"column {number}" for number in range(300)]
+    cells = [[f"{row}.5" if at % 2 else f"Straße {row} von {at}" for at in range(300)] for row in range(40)]
+    plan = planned(tmp_path, [header, *cells[:12]], [header, *cells])
+    for table in plan.sources:
+        path = Path(str(table.path))
+        path.write_bytes(path.read_text(encoding="utf-8").encode(encoding))
+    preview = Union(plan)
+    rows = preview.preview(20).to_pylist()
+    complete = Union(plan).to_arrow().to_pylist()
+    assert rows == complete[:10] + complete[12:22]
+    assert rows[-1]["column 1"] == 9.5
+    assert preview.report is not None
+    assert [table.rows for table in preview.report.tables] == [10, 10]
+
+
 # --- in Python -----------------------------------------------------------------------------------------
 
 

@@ -183,6 +183,19 @@ def test_a_union_as_parquet_with_all_columns(window: Window, films: Path, tmp_pa
     assert str(table.schema.field("Year").type) == "int64"
 
 
+def test_a_very_wide_file(window: Window, tmp_path: Path) -> None:
+    """Its first columns are drawn, and all of them when they are wanted."""
+    first, *rows = film_rows(0, 10)
+    wide = [[*first, *(f"more {at}" for at in range(150))], *([*row, *["x"] * 150] for row in rows)]
+    page = window.drop(write_table(tmp_path / "wide.csv", wide))
+    page.get_by_role("checkbox", name="Add films/b.parquet to the union").check()
+    page.get_by_role("link", name="Preview the union").click()
+    expect(page.locator(".matrix tbody tr")).to_have_count(100)
+    expect(page.get_by_label("Rows of the union").locator("th")).to_have_count(102)
+    page.get_by_role("button", name=f"Show all {len(first) + 150} columns").click()
+    expect(page.locator(".matrix tbody tr")).to_have_count(len(first) + 150)
+
+
 def test_a_pair_made_by_hand(window: Window, films: Path, tmp_path: Path) -> None:
     page = window.drop(films)
     open_hit(page, "films/b.parquet")

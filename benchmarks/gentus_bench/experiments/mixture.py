@@ -2,7 +2,8 @@
 
 The scores are added: the logarithm of the learnt ranking's share, and a weight times the generator's
 log-probability. The validation queries of the builds, which neither has learnt from, choose the weight; their
-annotations are in no graph that they are ranked by.
+annotations are in no graph that they are ranked by. Where a build did not ship its generator, because its
+prior alone was better on those queries, its own figures of them stand beside the learnt ranking.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from gentus_bench.experiment import Request
 from gentus_bench.results import Document
 from gentus_bench.table import Table
 
+VALIDATION_K = 20  # of what builds measure
 WEIGHTS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 Scores = Mapping[str, float]  # by the name of a table
 
@@ -51,17 +53,19 @@ def run(request: Request, options: Options) -> Iterator[Document]:
         def measure() -> Document:
             held = _validation_queries(ranking, generating)
             chosen = {"validation": held, "dev": [name for name in truth["dev"] if ranking.source(name)]}
+            at = {"validation": VALIDATION_K if generating.generator is None else k, "dev": k}
             each = {
-                part: _precisions(ranking, generating, {name: truth[part][name] for name in names}, k, held)
+                part: _precisions(
+                    ranking, generating, {one: truth[part][one] for one in names}, at[part], held
+                )
                 for part, names in chosen.items()
             }
+            counts = {part: len(names) for part, names in chosen.items()}
+            if generating.generator is None:
+                return {"map": _means(each), "queries": counts, "build": _figures(generating)}
             best = max(each["validation"], key=lambda way: float(each["validation"][way].mean()))
             gain = each["dev"][best] - each["dev"][_named(0.0)]
-            means = {
-                part: {way: float(some.mean()) for way, some in ways.items()} for part, ways in each.items()
-            }
-            counts = {part: len(names) for part, names in chosen.items()}
-            return {"map": means, "queries": counts, "chosen": best, "error": standard_error(gain)}
+            return {"map": _means(each), "queries": counts, "chosen": best, "error": standard_error(gain)}
 
         what = {"lake": ranking.config.lake.split("/")[-2], "k": k}
         yield request.results.measured(f"mixture-{what['lake']}", what, measure)
@@ -70,12 +74,25 @@ def run(request: Request, options: Options) -> Iterator[Document]:
 def _validation_queries(ranking: Index, generating: Index) -> list[str]:
     """The queries that both builds held out."""
     reports = [index.config.report.labels for index in (ranking, generating)]
-    if not all(reports) or ranking._current().ranking is None or generating.generator is None:
-        raise ValueError("the first index needs a ranking learnt from labels, the second one a generator")
+    if not all(reports) or ranking._current().ranking is None or generating.config.report.generator is None:
+        raise ValueError(
+            "the first index needs a ranking learnt from labels, the second one a generator that was trained"
+        )
     one, other = (set(report.validation_queries) for report in reports if report is not None)
     if one != other:
         raise ValueError("the indexes held out other queries: build both with the same labels and seed")
     return sorted(one)
+
+
+def _means(each: Mapping[str, Mapping[str, F64]]) -> dict[str, dict[str, float]]:
+    return {part: {way: float(some.mean()) for way, some in ways.items()} for part, ways in each.items()}
+
+
+def _figures(index: Index) -> Document:
+    """What a build measured of a generator that it did not ship, on its validation queries."""
+    report = index.config.report.generator
+    assert report is not None
+    return {"map": report.validation_map, "chosen": report.chosen, "error": report.standard_error}
 
 
 def _precisions(
@@ -85,9 +102,12 @@ def _precisions(
     found: dict[str, list[float]] = {}
     finder = _finder_without(ranking, held)
     for name, answers in truth.items():
-        learnt, generated = _learnt_scores(ranking, finder, name), _generated_scores(generating, name)
-        ways = {_named(weight): _mixed(learnt, generated, weight) for weight in WEIGHTS}
-        ways["generator with its prior"] = [table for table in generated if table != name]
+        learnt = _learnt_scores(ranking, finder, name)
+        ways = {_named(0.0): _mixed(learnt, {}, 0.0)}
+        if generating.generator is not None:
+            generated = _generated_scores(generating, name)
+            ways = {_named(weight): _mixed(learnt, generated, weight) for weight in WEIGHTS}
+            ways["generator with its prior"] = [table for table in generated if table != name]
         for way, tables in ways.items():
             precision = score({name: tables[:k]}, {name: list(answers)}, k).map
             found.setdefault(way, []).append(precision)
@@ -158,7 +178,18 @@ def _generated_scores(index: Index, name: str, beam: int = 100) -> Scores:
 
 def tables(document: Document) -> list[Table]:
     """MAP of every mixture on validation and dev queries."""
-    found, chosen = document["map"], document["chosen"]
+    found, counts, what = document["map"], document["queries"], document["what"]
+    columns = ["ranked by", *(f"{part}, {counts[part]} queries" for part in ("validation", "dev"))]
+    if (build := document.get("build")) is not None:
+        rows = [["learnt ranking", *(f"{found[part][_named(0.0)]:.4f}" for part in ("validation", "dev"))]]
+        rows += [[f"`trained`: {way}", f"{figure:.4f}", ""] for way, figure in build["map"].items()]
+        note = (
+            f"MAP@{VALIDATION_K} on validation queries, MAP@{what['k']} on dev queries. `trained`: as its build"
+            f" measured it; it ships {build['chosen']}. The standard error of the best mixture's gain over its"
+            f" prior alone is {build['error']:.4f}."
+        )
+        return [Table(columns, rows, what["lake"], note)]
+    chosen = document["chosen"]
     rows = [
         [
             f"**{way}**" if way == chosen else way,
@@ -167,8 +198,6 @@ def tables(document: Document) -> list[Table]:
         ]
         for way in found["dev"]
     ]
-    counts = document["queries"]
-    columns = ["ranked by", *(f"{part}, {counts[part]} queries" for part in ("validation", "dev"))]
     note = (
         f"MAP@{document['what']['k']}. Bold: chosen by the validation queries; the standard error of its gain"
         f" over the learnt ranking, on dev queries, is {document['error']:.4f}."

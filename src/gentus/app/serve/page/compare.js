@@ -70,7 +70,7 @@ function fill(body, session, table, alignment) {
     const all = pairing(alignment, session.chosen(table));
     const left = leftOver(alignment, all);
     const rows = all.slice(0, shown);
-    const more = showAll(all.length, shown, () => {
+    const more = showAll(all.length, shown, "columns", () => {
       shown = Infinity;
       draw();
     });

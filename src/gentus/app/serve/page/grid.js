@@ -79,13 +79,13 @@ function drawn(label, columns, rows, origin) {
 const begins = (rows, at, origin) => at > 0 && origin !== null && rows[at][origin] !== rows[at - 1][origin];
 
 /** A button that shows all columns, where only some are drawn. */
-export const showAll = (total, shown, onclick) =>
+export const showAll = (total, shown, what, onclick) =>
   total > shown
     ? h(
         "p",
-        { class: "soft" },
-        `The first ${count(shown)} columns are shown. `,
-        h("button", { type: "button", onclick }, `Show all ${count(total)} columns`),
+        { class: "soft more" },
+        `The first ${count(shown)} ${what} are shown. `,
+        h("button", { type: "button", onclick }, `Show all ${count(total)} ${what}`),
       )
     : null;
 

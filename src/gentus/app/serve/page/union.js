@@ -97,7 +97,7 @@ export function unionView(session, tables, back) {
   function draw() {
     current = edited(plan, session);
     const focused = document.activeElement?.dataset?.cell;
-    const more = showAll(plan.columns.length, shown, () => {
+    const more = showAll(plan.columns.length, shown, "columns", () => {
       shown = Infinity;
       draw();
     });
@@ -310,6 +310,8 @@ function doubts(session, tables) {
   ];
 }
 
+const MOST_NOTES = 30; // that are listed at first
+
 const KINDS = {
   VARCHAR: "text",
   BIGINT: "whole number",
@@ -321,14 +323,18 @@ const KINDS = {
 };
 const readable = (type) => KINDS[type] ?? (type ?? "").toLowerCase();
 
-function remarks(lines) {
-  return lines.length
-    ? h(
-        "ul",
-        {},
-        lines.map((line) => h("li", {}, line)),
-      )
-    : "";
+/** Notes on a union; of very many the first, until all are wanted. */
+function remarks(lines, shown = MOST_NOTES) {
+  if (!lines.length) return "";
+  const list = h(
+    "ul",
+    {},
+    lines.slice(0, shown).map((line) => h("li", {}, line)),
+  );
+  const box = h("div", {}, list);
+  const more = showAll(lines.length, shown, "notes", () => box.replaceWith(remarks(lines, lines.length)));
+  if (more) box.append(more);
+  return box;
 }
 
 /** Hand a file to the browser. */
