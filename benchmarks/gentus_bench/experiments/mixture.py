@@ -184,9 +184,9 @@ def tables(document: Document) -> list[Table]:
         rows = [["learnt ranking", *(f"{found[part][_named(0.0)]:.4f}" for part in ("validation", "dev"))]]
         rows += [[f"`trained`: {way}", f"{figure:.4f}", ""] for way, figure in build["map"].items()]
         note = (
-            f"MAP@{VALIDATION_K} on validation queries, MAP@{what['k']} on dev queries. `trained`: as its build"
-            f" measured it; it ships {build['chosen']}. The standard error of the best mixture's gain over its"
-            f" prior alone is {build['error']:.4f}."
+            f"MAP@{VALIDATION_K} on validation queries, MAP@{what['k']} on dev queries. `trained`: as its"
+            f" build measured it; it ships {build['chosen']}. The standard error of the best mixture's gain"
+            f" over its prior alone is {build['error']:.4f}."
         )
         return [Table(columns, rows, what["lake"], note)]
     chosen = document["chosen"]
