@@ -188,10 +188,13 @@ def orthonormal(directions: np.ndarray, spread: np.ndarray) -> np.ndarray:
     return np.asarray(np.linalg.solve(root, directions.T).T)
 
 
-def test_the_space_solves_the_generalised_eigenproblem(named: tuple[Blocks, F32, Neighbours]) -> None:
+@pytest.mark.parametrize(("tables", "width"), [(60, 20), (40, 70)])
+def test_the_space_solves_the_generalised_eigenproblem(
+    named: tuple[Blocks, F32, Neighbours], tables: int, width: int
+) -> None:
     random = np.random.default_rng(0)
-    known = normalize(random.normal(size=(60, 20)).astype(np.float32))
-    similar = known @ known.T + 0.3 * random.random((60, 60))
+    known = normalize(random.normal(size=(tables, width)).astype(np.float32))
+    similar = known @ known.T + 0.3 * random.random((tables, tables))
     graph = sparse(np.where(similar > 0.4, similar, 0).astype(np.float32))
     how = SpaceSettings(latent=6)
     found = learn_space(named[0], known, Neighbours(graph, 0.0), how).projection.astype(np.float64)

@@ -123,11 +123,15 @@ def learn_space(
         directions = np.linalg.svd(vectors, full_matrices=False)[2].T  # (D, T) keeps all similarities
         return ClosedForm(blocks, np.zeros(vectors.shape[1], np.float32), half(directions))
     centre = vectors.mean(0, dtype=np.float64).astype(np.float32)
-    near, spread = _moments(vectors - centre, normalized_affinity(graph.weights))
+    known, span = vectors - centre, None
+    if len(known) < known.shape[1]:  # few tables: the problem in their span is smaller, and has all there is
+        span, across = np.linalg.qr(known.T.astype(np.float64))  # (D, T), (T, T)
+        known = across.T.astype(np.float32)
+    near, spread = _moments(known, normalized_affinity(graph.weights))
     spread[np.diag_indices(len(spread))] += settings.ridge * max(np.trace(spread), 1e-9)
     count = min(settings.latent, len(spread))
     values, directions = _leading_directions(near, spread, count)
-    projection = directions * np.sqrt(np.maximum(values, 1e-9))
+    projection = (directions if span is None else span @ directions) * np.sqrt(np.maximum(values, 1e-9))
     # Signs are arbitrary: the largest entry of every direction is made positive.
     largest = np.abs(projection).argmax(0)
     projection *= np.sign(projection[largest, np.arange(count)])

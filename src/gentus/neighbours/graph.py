@@ -54,8 +54,11 @@ def find_neighbours(
 def principal(vectors: F32, n_components: int, sample: int = 20_000) -> F32:
     """(T, n_components) unit vectors in their leading principal components."""
     some = vectors[:: max(1, -(-len(vectors) // sample))].astype(np.float64)
-    _, basis = np.linalg.eigh(some.T @ some)
-    return normalize(vectors @ np.ascontiguousarray(basis[:, ::-1][:, :n_components], np.float32))
+    if len(some) < some.shape[1]:
+        basis = np.linalg.svd(some, full_matrices=False)[2].T
+    else:
+        basis = np.linalg.eigh(some.T @ some)[1][:, ::-1]
+    return normalize(vectors @ np.ascontiguousarray(basis[:, :n_components], np.float32))
 
 
 def nearest(vectors: F32, count: int, anchors: I32 | None = None) -> Graph:
