@@ -40,7 +40,7 @@ from gentus.lake import read
 from gentus.retrieval.trie import Tree
 
 KINDS = ("add", "remove", "sync", "compact", "index")
-KILLS = int(os.environ.get("CRASH_KILLS", "100"))
+KILLS = int(os.environ.get("CRASH_KILLS", "40"))
 SEED = os.environ.get("CRASH_SEED", "0")  # which operations and moments; another one is another test
 LEFT = {"a writer that was stopped left it behind", "it is not the same version as that of the catalogue"}
 VICTIM = Path(__file__).with_name("victim.py")

@@ -199,37 +199,28 @@ def numbered(folder: Path, count: int) -> list[Source]:
     return [item for item in scan(folder) if isinstance(item, Source)]
 
 
-def test_a_file_that_kills_its_readers_costs_itself(
-    engine: RayEngine, tmp_path: Path, small_batches: None
+def test_files_that_kill_their_readers_or_take_too_long_cost_themselves(
+    engine: RayEngine, tmp_path: Path, small_batches: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def die_at_seven(found: Opened) -> list[str]:
-        if "7" in cells(found):
+    monkeypatch.setattr(engine_ray, "ATTEMPTS", 2)
+
+    def misbehave(found: Opened) -> list[str]:
+        if "5" in cells(found):
             os.kill(os.getpid(), signal.SIGKILL)
-        return cells(found)
-
-    results = list(engine.each(numbered(tmp_path, 12), die_at_seven, Limits()))
-    assert [source.name for source, _ in results] == [f"{number:03}.csv" for number in range(12)]
-    dead = results.pop(7)[1]
-    assert isinstance(dead, Skipped)
-    assert dead.name == "007.csv"
-    assert "every process reading it died" in dead.reason
-    assert [result for _, result in results] == [str(number) for number in range(12) if number != 7]
-
-
-def test_a_file_that_takes_too_long_costs_itself(
-    engine: RayEngine, tmp_path: Path, small_batches: None
-) -> None:
-    def hang_at_three(found: Opened) -> list[str]:
-        if "3" in cells(found):
+        if "2" in cells(found):
             time.sleep(1000)
         return cells(found)
 
-    results = list(engine.each(numbered(tmp_path, 6), hang_at_three, Limits(seconds=2.0)))
-    late = results.pop(3)[1]
+    results = list(engine.each(numbered(tmp_path, 7), misbehave, Limits(seconds=2.0)))
+    assert [source.name for source, _ in results] == [f"{number:03}.csv" for number in range(7)]
+    (_, dead), (_, late) = results.pop(5), results.pop(2)
+    assert isinstance(dead, Skipped)
+    assert dead.name == "005.csv"
+    assert "every process reading it died" in dead.reason
     assert isinstance(late, Skipped)
-    assert late.name == "003.csv"
+    assert late.name == "002.csv"
     assert "the 2 s that a file may take" in late.reason
-    assert [result for _, result in results] == ["0", "1", "2", "4", "5"]
+    assert [result for _, result in results] == ["0", "1", "3", "4", "6"]
 
 
 def test_an_error_in_the_work_is_raised_as_it_is(engine: RayEngine, tmp_path: Path) -> None:

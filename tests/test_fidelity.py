@@ -80,7 +80,7 @@ def test_real_files_that_packages_ship() -> None:
             continue
         items = scan(Path(next(iter(found.submodule_search_locations))))
         small = [one for one in items if isinstance(one, Source) and one.size < 30_000]
-        for at in evenly_spaced(len(small), 8):
+        for at in evenly_spaced(len(small), 5):
             try:
                 verdicts, _, _ = compare_self_union(small[at])
             except (Unreadable, NoReferenceError):
@@ -88,8 +88,8 @@ def test_real_files_that_packages_ship() -> None:
             total.add(verdicts)
             tables += 1
     assert (total.silent, total.examples) == (0, [])
-    assert tables > 10
-    assert total.equal > 5_000
+    assert tables > 7
+    assert total.equal > 3_000
 
 
 @pytest.mark.parametrize(

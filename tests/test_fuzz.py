@@ -36,7 +36,7 @@ SUFFIXES = (
     "xlsx",
 )
 SOME = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-MORE = settings(SOME, max_examples=150)
+MORE = settings(SOME, max_examples=80)
 
 Content = tuple[list[str], list[list[str]]]
 
@@ -154,12 +154,12 @@ def test_any_text_is_read_or_refused(tmp_path: Path, text: str, json_too: bool) 
 
 def test_files_that_are_nearly_right(tmp_path: Path) -> None:
     """A short run of what `make fuzz` does for long."""
-    result = fuzz.run(600, seed=2, kept=tmp_path / "kept", step=200)
-    assert sum(result.outcomes.values()) == 600
+    result = fuzz.run(240, seed=2, kept=tmp_path / "kept", step=80)
+    assert sum(result.outcomes.values()) == 240
     told = [path.read_text() for path in (tmp_path / "kept").glob("*.txt")]
     assert not result.bad, told
-    assert result.count("read") > 50
-    assert result.count("refused") > 50
+    assert result.count("read") > 20
+    assert result.count("refused") > 20
     first, *_, last = result.costs
     assert last.descriptors <= first.descriptors + 2
     assert last.threads <= first.threads

@@ -39,7 +39,7 @@ def test_many_queries_are_answered_in_order_as_one_by_one(index: Index, queries:
 
 
 def test_a_query_has_the_same_hits_and_scores_however_it_is_asked(index: Index, lake: Path) -> None:
-    paths = sorted(str(path) for path in lake.rglob("*") if path.is_file())
+    paths = sorted(str(path) for path in lake.rglob("*") if path.is_file())[::2]
     alone = [index.search(path, k=36) for path in paths]
     assert len({hit.generated for hits in alone for hit in hits}) > 100  # there is something to get wrong
     assert index.search(paths, k=36) == alone

@@ -13,7 +13,7 @@ from stress.soak_processes import Processes, Reader
 import gentus
 from gentus_bench.results import Results
 
-MINUTES = 0.7
+MINUTES = 0.35
 MOST_GROWTH = 0.15  # in so short a time; over an hour less is asked for
 
 
@@ -21,9 +21,9 @@ def test_random_changes_and_faults(tmp_path: Path) -> None:
     document = measure_soak(Results(tmp_path / "results"), MINUTES, seed=0, folder=tmp_path)
     assert document["lost"] == []
     assert document["wrong"] == []
-    assert document["operations"] > 50
+    assert document["operations"] > 25
     assert {"add", "remove", "sync", "search"} <= document["done"].keys()
-    assert sum(document["done"].get(kind, 0) for kind in FAULTS) > 5
+    assert sum(document["done"].get(kind, 0) for kind in FAULTS) > 2
     assert {"here", "another process", "beside", "over HTTP"} <= document["looks"].keys()
     for who in ("reader", "server"):
         assert growth(document["memory"], who) < MOST_GROWTH, document["memory"]

@@ -101,7 +101,7 @@ def write(path: Path, header: list[str], rows: list[list[str | None]]) -> None:
         pq.write_table(pa.table(columns, header), path)
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(tables())
 def test_slices_give_back_their_table(
     drawn: tuple[list[Kind], list[tuple[Value, ...]], list[dict[str, Any]]],
@@ -208,7 +208,7 @@ def columns(draw: some.DrawFn, kind: str) -> Written:
     return Written(found, cells, draw(some.sampled_from(",;\t")), draw(some.booleans()))
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     some.sampled_from(["number", "date", "boolean", "text"]).flatmap(
         lambda kind: some.tuples(*[columns(kind)] * 3)
