@@ -65,12 +65,6 @@ def add_node(cluster: Any) -> None:
 
 
 @pytest.fixture
-def engine(cluster: Any) -> Iterator[RayEngine]:
-    with ray_engine(cluster.address) as opened:
-        yield opened
-
-
-@pytest.fixture
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parallel, "_CHUNK", 2)
 
@@ -188,6 +182,85 @@ def test_a_killed_worker_and_a_lost_node_cost_no_table(
     assert not ray.is_initialized()
 
 
+def test_stopped_it_keeps_what_was_read(
+    cluster: Any, mixed: Path, expected: Index, tmp_path: Path, small_batches: None
+) -> None:
+    def press() -> None:
+        raise KeyboardInterrupt
+
+    folder = tmp_path / "index"
+    with pytest.raises(KeyboardInterrupt):
+        gentus.build(
+            mixed, folder, settings=QUICK, engine="ray", address=cluster.address, progress=Watching(press)
+        )
+    assert not ray.is_initialized()
+    assert len(list(Layout(folder).cache.glob("features-*"))) == 1
+    gentus.build(mixed, folder, settings=QUICK, workers=1).close()
+    kept = [row[:9] for row in told(folder)]
+    assert kept == [row[:9] for row in expected]
+
+
+def test_engines_are_measured_side_by_side(
+    cluster: Any, mixed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gentus, "build", partial(gentus.build, settings=QUICK))
+    document = measure_engines(mixed, ("local", "ray"), workers=1, address=cluster.address)
+    assert document["same_identifiers"]
+    assert [row["tables"] for row in document["rows"]] == [36, 36]
+    assert "are the same, bit for bit" in tables(document)[0].note
+
+
+def test_its_own_cluster_listens_to_this_machine_only(tmp_path: Path) -> None:
+    code = """
+import json, psutil
+from gentus.index.engine_ray import ray_engine
+with ray_engine(workers=1) as engine:
+    done = list(engine.map(abs, [-1, -2]))
+    mine = [psutil.Process(), *psutil.Process().children(recursive=True)]
+    heard = {c.laddr.ip for p in mine for c in p.net_connections("inet") if c.status == "LISTEN"}
+print(json.dumps([done, sorted(heard), len(mine)]))
+"""
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("RAY_")}
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=clean)
+    assert ran.returncode == 0, ran.stderr
+    done, heard, processes = json.loads(ran.stdout)
+    assert done == [1, 2]
+    assert processes > 3
+    assert heard
+    assert set(heard) <= {"127.0.0.1", "::ffff:127.0.0.1", "::1"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--address", "somewhere:1"], "choose the engine ray, too"),
+        (["--engine", "ray", "--address", "127.0.0.1:1"], "no Ray cluster at 127.0.0.1:1"),
+        (
+            ["--engine", "spark"],
+            "Invalid value for '--engine': Value error, 'spark' is not one of 'local', 'ray'.",
+        ),
+    ],
+)
+def test_what_cannot_be_is_said(mixed: Path, tmp_path: Path, arguments: list[str], message: str) -> None:
+    ran = CliRunner().invoke(cli.app, ["index", str(mixed), "-o", str(tmp_path / "index"), *arguments])
+    assert ran.exit_code != 0
+    said = " ".join(f"{ran.output} {ran.exception}".replace("│", " ").split())  # a box of Rich wraps lines
+    assert message in said
+
+
+def test_without_ray_the_command_that_installs_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ModuleNotFoundError, match=re.escape(install_extra("ray"))), ray_engine():
+        pass
+
+
+@pytest.fixture(scope="module")
+def engine(cluster: Any) -> Iterator[RayEngine]:
+    """Connected once: tests that connect by themselves come before those that use it."""
+    with ray_engine(cluster.address) as opened:
+        yield opened
+
+
 def cells(found: Opened) -> list[str]:
     """The first of every table."""
     return [table.columns[0].cells[0] for _, table in found]
@@ -261,16 +334,6 @@ def test_a_lake_is_listed_as_it_is_here(engine: RayEngine, tmp_path: Path) -> No
     assert (len(found), sum(isinstance(item, Excluded) for item in found)) == (2401, 312)
 
 
-def test_a_database_is_listed_and_read_too(engine: RayEngine, tmp_path: Path) -> None:
-    import duckdb
-
-    with duckdb.connect(str(tmp_path / "lake.duckdb")) as base:
-        base.execute("CREATE TABLE two AS SELECT 2 AS a; CREATE TABLE one AS SELECT 1 AS a")
-    sources = [item for item in engine.scan(tmp_path / "lake.duckdb", NOTHING) if isinstance(item, Source)]
-    read = engine.each(sources, cells, Limits())
-    assert [(source.name, result) for source, result in read] == [("one", "1"), ("two", "2")]
-
-
 def test_machines_that_would_do_other_work_are_refused(
     engine: RayEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -293,75 +356,3 @@ def test_a_file_that_only_this_machine_sees_is_told_apart(
     assert "it is there, but not on the machine" in unseen.reason
     assert isinstance(missing, Skipped)
     assert "no longer there" in missing.reason
-
-
-def test_stopped_it_keeps_what_was_read(
-    cluster: Any, mixed: Path, expected: Index, tmp_path: Path, small_batches: None
-) -> None:
-    def press() -> None:
-        raise KeyboardInterrupt
-
-    folder = tmp_path / "index"
-    with pytest.raises(KeyboardInterrupt):
-        gentus.build(
-            mixed, folder, settings=QUICK, engine="ray", address=cluster.address, progress=Watching(press)
-        )
-    assert not ray.is_initialized()
-    assert len(list(Layout(folder).cache.glob("features-*"))) == 1
-    gentus.build(mixed, folder, settings=QUICK, workers=1).close()
-    kept = [row[:9] for row in told(folder)]
-    assert kept == [row[:9] for row in expected]
-
-
-def test_engines_are_measured_side_by_side(
-    cluster: Any, mixed: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(gentus, "build", partial(gentus.build, settings=QUICK))
-    document = measure_engines(mixed, ("local", "ray"), workers=1, address=cluster.address)
-    assert document["same_identifiers"]
-    assert [row["tables"] for row in document["rows"]] == [36, 36]
-    assert "are the same, bit for bit" in tables(document)[0].note
-
-
-def test_its_own_cluster_listens_to_this_machine_only(tmp_path: Path) -> None:
-    code = """
-import json, psutil
-from gentus.index.engine_ray import ray_engine
-with ray_engine(workers=1) as engine:
-    done = list(engine.map(abs, [-1, -2]))
-    mine = [psutil.Process(), *psutil.Process().children(recursive=True)]
-    heard = {c.laddr.ip for p in mine for c in p.net_connections("inet") if c.status == "LISTEN"}
-print(json.dumps([done, sorted(heard), len(mine)]))
-"""
-    clean = {key: value for key, value in os.environ.items() if not key.startswith("RAY_")}
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=clean)
-    assert ran.returncode == 0, ran.stderr
-    done, heard, processes = json.loads(ran.stdout)
-    assert done == [1, 2]
-    assert processes > 3
-    assert heard
-    assert set(heard) <= {"127.0.0.1", "::ffff:127.0.0.1", "::1"}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--address", "somewhere:1"], "choose the engine ray, too"),
-        (["--engine", "ray", "--address", "127.0.0.1:1"], "no Ray cluster at 127.0.0.1:1"),
-        (
-            ["--engine", "spark"],
-            "Invalid value for '--engine': Value error, 'spark' is not one of 'local', 'ray'.",
-        ),
-    ],
-)
-def test_what_cannot_be_is_said(mixed: Path, tmp_path: Path, arguments: list[str], message: str) -> None:
-    ran = CliRunner().invoke(cli.app, ["index", str(mixed), "-o", str(tmp_path / "index"), *arguments])
-    assert ran.exit_code != 0
-    said = " ".join(f"{ran.output} {ran.exception}".replace("│", " ").split())  # a box of Rich wraps lines
-    assert message in said
-
-
-def test_without_ray_the_command_that_installs_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(ModuleNotFoundError, match=re.escape(install_extra("ray"))), ray_engine():
-        pass
