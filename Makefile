@@ -4,7 +4,7 @@ BIN := .venv/bin
 TOOLS := .venv/tools/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: help demo test test-page chromium docs screenshots fuzz fuzz-atheris soak dist lock audit sbom clean
+.PHONY: help demo test test-slow test-page chromium docs screenshots fuzz fuzz-atheris soak dist lock audit sbom clean
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
 
@@ -16,7 +16,10 @@ test: .venv/dev.stamp  ## linter, format check, type check, tests
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest \
-	  -n auto --maxprocesses=4 --dist=loadfile --no-loadscope-reorder  # threads only wait
+	  -m "not slow" -n 3 --dist=loadfile --no-loadscope-reorder  # threads only wait, and tests for processes
+
+test-slow: .venv/dev.stamp  ## the tests that `make test` leaves out: long ones of the cluster, the benchmarks and the soak
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -m slow -n 2 --dist=loadfile
 
 test-page: .venv/dev.stamp chromium  ## test the web page in Chromium
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest tests/page

@@ -380,6 +380,7 @@ def test_updates_are_timed_and_watched(tmp_path: Path) -> None:
         updates.measure_updates([tmp_path / "index"], tmp_path / "more")
 
 
+@pytest.mark.slow
 def test_experiments_one_after_the_other_make_one_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
 ) -> None:

@@ -166,6 +166,7 @@ def test_stages_cover_the_whole_build() -> None:
     assert facts["fit"]["peak_mb"] is None
 
 
+@pytest.mark.slow
 def test_the_command_writes_its_table_and_measures_once(run: Run, source: Path, tmp_path: Path) -> None:
     assert lake_name(source) == "rivers"
     command: list[object] = [

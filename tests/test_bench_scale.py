@@ -170,6 +170,7 @@ def test_the_parts_of_decoding_are_all_seen(codebooks: Codebooks) -> None:
     assert facts["constraint_share"] == pytest.approx(constraint / facts["ms"]["generator"])
 
 
+@pytest.mark.slow
 def test_the_command_measures_and_tells(
     run: Run, index_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -475,7 +475,7 @@ def test_a_full_disk(world: World, kind: str, watched: bool) -> None:
     before = state_of(world.index, world.query)
     reader = gentus.open(world.index) if watched else None  # whoever has it open keeps SQLite's files there
     refused = 0
-    for limit in (0, *(1 << bits for bits in range(9, 30, 1 if kind != "index" else 5))):
+    for limit in (0, *(1 << bits for bits in range(9, 30, 2 if kind != "index" else 5))):
         try:
             with room(limit):
                 expected = change(world, kind)

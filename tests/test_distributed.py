@@ -122,6 +122,7 @@ def launch(*command: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(line, capture_output=True, text=True, env=environment, timeout=180)
 
 
+@pytest.mark.slow
 def test_two_processes_train_what_one_does(lake: Path, labels: Path, tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)

@@ -182,6 +182,7 @@ def test_a_killed_worker_and_a_lost_node_cost_no_table(
     assert not ray.is_initialized()
 
 
+@pytest.mark.slow
 def test_stopped_it_keeps_what_was_read(
     cluster: Any, mixed: Path, expected: Index, tmp_path: Path, small_batches: None
 ) -> None:
@@ -200,6 +201,7 @@ def test_stopped_it_keeps_what_was_read(
     assert kept == [row[:9] for row in expected]
 
 
+@pytest.mark.slow
 def test_engines_are_measured_side_by_side(
     cluster: Any, mixed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -210,6 +212,7 @@ def test_engines_are_measured_side_by_side(
     assert "are the same, bit for bit" in tables(document)[0].note
 
 
+@pytest.mark.slow
 def test_its_own_cluster_listens_to_this_machine_only(tmp_path: Path) -> None:
     code = """
 import json, psutil
@@ -272,6 +275,7 @@ def numbered(folder: Path, count: int) -> list[Source]:
     return [item for item in scan(folder) if isinstance(item, Source)]
 
 
+@pytest.mark.slow
 def test_files_that_kill_their_readers_or_take_too_long_cost_themselves(
     engine: RayEngine, tmp_path: Path, small_batches: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -175,6 +175,7 @@ def misbehave(folder: Path, kind: str, data: bytes, whole: bool) -> str:
     return "read"
 
 
+@pytest.mark.slow
 def test_the_fuzzer_sees_what_goes_wrong(tmp_path: Path) -> None:
     result = fuzz.run(8, seed=3, kept=tmp_path, step=8, seconds=3.0, attempt=misbehave)
     assert [result.count(one) for one in ("read", "died", "hung", "unhandled")] == [5, 1, 1, 1]

@@ -17,6 +17,7 @@ MINUTES = 0.35
 MOST_GROWTH = 0.15  # in so short a time; over an hour less is asked for
 
 
+@pytest.mark.slow
 def test_random_changes_and_faults(tmp_path: Path) -> None:
     document = measure_soak(Results(tmp_path / "results"), MINUTES, seed=0, folder=tmp_path)
     assert document["lost"] == []
