@@ -1,6 +1,8 @@
 # `make demo` and `make test` set up all they need in .venv; Python 3.11+, git and make are enough.
 PYTHON ?= python3
 BIN := .venv/bin
+# Tests start many processes: threads of theirs would only wait, and each would compile our modules again.
+PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= .venv/bin/pytest
 TOOLS := .venv/tools/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
@@ -15,14 +17,13 @@ test: .venv/dev.stamp  ## linter, format check, type check, tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest \
-	  -m "not slow" -n 3 --dist=loadfile --no-loadscope-reorder  # threads only wait, and tests for processes
+	$(PYTEST) -m "not slow" -n 3 --dist=loadfile --no-loadscope-reorder
 
 test-slow: .venv/dev.stamp  ## the tests that `make test` leaves out: long ones of the cluster, the benchmarks and the soak
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -m slow -n 2 --dist=loadfile
+	$(PYTEST) -m slow -n 2 --dist=loadfile
 
 test-page: .venv/dev.stamp chromium  ## test the web page in Chromium
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest tests/page
+	$(PYTEST) tests/page
 
 fuzz: .venv/dev.stamp  ## read 100,000 damaged files in worker processes; INPUTS, SEED and PROCESSES can be set
 	PYTHONPATH=tests $(BIN)/python -m stress.fuzz --inputs $(or $(INPUTS),100000) --seed $(or $(SEED),1) --processes $(or $(PROCESSES),1)
