@@ -40,9 +40,9 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
 # What takes longest begins first, so that no process is left with it at the end while the others wait.
 LONGEST = (
+    "engine_ray",
     "soak",
     "crash",
-    "engine_ray",
     "nasty",
     "distributed",
     "tutorials",

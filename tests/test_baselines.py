@@ -132,6 +132,7 @@ def test_each_finds_the_tables_that_fit(method: Make) -> None:
     assert len(retriever.search(LAKE[7], 100)) <= len(LAKE) + len(ODD)
 
 
+@pytest.mark.slow
 @each
 def test_each_is_deterministic_and_sees_no_column_names(method: Make) -> None:
     query = make("fish", 78)

@@ -362,6 +362,7 @@ def test_d0_learns_from_its_own_labels_only(tmp_path: Path) -> None:
     assert load_groundtruth(known) == {"a.csv": ["b.csv"]}
 
 
+@pytest.mark.slow
 def test_updates_are_timed_and_watched(tmp_path: Path) -> None:
     lake = make_lake(tmp_path / "lake", subjects=("cities", "fish"), slices=4)
     gentus.build(lake, tmp_path / "index", settings=QUICK).close()
@@ -436,6 +437,7 @@ def test_experiments_one_after_the_other_make_one_report(
     assert {path: path.stat().st_mtime_ns for path in stamps} == stamps  # nothing was measured twice
 
 
+@pytest.mark.slow
 def test_very_many_files_are_read_killed_and_read_on(tmp_path: Path) -> None:
     document = files.measure_files(Results(tmp_path), 1200, tmp_path)
     assert 400 <= document["killed_after"] < 1200

@@ -37,6 +37,7 @@ from gentus_bench.experiments.engines import measure_engines, tables
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # nodes that others cannot reach, on any system
 ray = pytest.importorskip("ray", reason="pip install 'gentus[ray]'")
+pytestmark = pytest.mark.slow
 
 SMALL = {"object_store_memory": 80 << 20, "include_dashboard": False}
 PATIENCE = 60.0  # seconds for what takes one on a calm machine
@@ -182,7 +183,6 @@ def test_a_killed_worker_and_a_lost_node_cost_no_table(
     assert not ray.is_initialized()
 
 
-@pytest.mark.slow
 def test_stopped_it_keeps_what_was_read(
     cluster: Any, mixed: Path, expected: Index, tmp_path: Path, small_batches: None
 ) -> None:
@@ -201,7 +201,6 @@ def test_stopped_it_keeps_what_was_read(
     assert kept == [row[:9] for row in expected]
 
 
-@pytest.mark.slow
 def test_engines_are_measured_side_by_side(
     cluster: Any, mixed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -212,7 +211,6 @@ def test_engines_are_measured_side_by_side(
     assert "are the same, bit for bit" in tables(document)[0].note
 
 
-@pytest.mark.slow
 def test_its_own_cluster_listens_to_this_machine_only(tmp_path: Path) -> None:
     code = """
 import json, psutil
@@ -275,7 +273,6 @@ def numbered(folder: Path, count: int) -> list[Source]:
     return [item for item in scan(folder) if isinstance(item, Source)]
 
 
-@pytest.mark.slow
 def test_files_that_kill_their_readers_or_take_too_long_cost_themselves(
     engine: RayEngine, tmp_path: Path, small_batches: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,12 +12,16 @@ import pytest
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 TUTORIALS = [path for path in sorted((ROOT / "docs" / "tutorials").glob("*.md")) if path.stem != "index"]
+PAGES = [
+    pytest.param(path, id=path.stem, marks=[pytest.mark.slow] if path.stem == "reproduce" else [])
+    for path in TUTORIALS
+]
 
 
 @pytest.mark.skipif(
     shutil.which("bash") is None or sys.platform == "win32", reason="the commands are for bash"
 )
-@pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PAGES)
 def test_a_tutorial_runs_and_prints_what_it_shows(page: Path, tmp_path: Path) -> None:
     from run_tutorial import run_page
 
