@@ -13,9 +13,12 @@ from typer.testing import CliRunner
 import gentus
 from gentus.align.column_summary import SUMMARY, summarise
 from gentus.align.second_look import QueryColumns
+from gentus.align.signatures import Signatures, hash_values, sign_tables
 from gentus.align.verdict import look_weights
 from gentus.app.cli import main as cli
 from gentus.embed.closed_form import ClosedForm
+from gentus.features.evidence import Blocks, Evidence, learn_blocks
+from gentus.features.extract import featurize, featurize_all
 from gentus.index import fit_ranker
 from gentus.index.candidates import FEATURES, CandidateFinder, Candidates
 from gentus.index.candidates import rows_of as rows_in_tree
@@ -28,6 +31,8 @@ from gentus.neighbours.labels import Labels
 from gentus.neighbours.listwise import Lists, Listwise, learn_listwise
 from gentus.progress import Progress
 from gentus.retrieval.walk import LEAST, OWN_WALKS, TEMPERATURE, WALK_FEATURES, WALKS, AnnotatedGraph, Walked
+from gentus.settings import SpaceSettings
+from gentus.table import Column, Table
 
 GROUPS = 12  # of tables that annotations alone hold together
 EACH = 6
@@ -422,6 +427,38 @@ def test_a_summary_does_not_depend_on_other_tables(ranked: Path, grouped: Path) 
         rows = rows_in_tree(index.decoder.trie, np.append(ids, 10**6))
         assert (index.decoder.trie.table(rows[:-1]) == ids).all()
         assert rows[-1] == -1
+
+
+def test_empty_columns_count_in_positions_and_widths() -> None:
+    """A table's width and the positions of its columns are those that its header has."""
+
+    def signed(*columns: list[str]) -> tuple[Table, Signatures]:
+        table = Table("t", [Column(f"c{at}", cells) for at, cells in enumerate(columns)], 3)
+        return table, sign_tables([table], featurize(table), [hash_values(table)])[0]
+
+    fish, years, empty = ["trout", "salmon", "pike"], ["1990", "1991", "1992"], list[str]()
+    table, own = signed(fish, years)
+    query = QueryColumns.of(table, own, hash_values(table))
+    others = [signed(fish, years)[1], signed(fish, empty, years)[1], signed(fish, years, empty)[1]]
+    found = summarise(query, others, look_weights(), names=False)
+    named = {name: found[:, at] for at, name in enumerate(SUMMARY)}
+    assert named["same number of columns"].tolist() == [1, 0, 0]
+    assert named["similar number of filled columns"].tolist() == [0, 0, 0]
+    assert named["similar number of columns"][0] == 0 > named["similar number of columns"][1]
+    assert named["containment, same position"].tolist() == pytest.approx([1, 0.5, 1])
+    encoded_widths = learn_some_blocks().encode(featurize(signed(empty, fish, empty)[0])).widths
+    assert encoded_widths.tolist() == [3]
+
+
+def learn_some_blocks() -> Blocks:
+    """Blocks of a lake of some fish."""
+    tables = [
+        Table(f"t{at}", [Column("fish", [f"fish {at}", f"pike {number}"])], 2)
+        for at in range(30)
+        for number in range(2)
+    ]
+    features = featurize_all(tables)
+    return learn_blocks(Evidence.fit(features, len(tables), names=False), features, SpaceSettings())
 
 
 def test_the_choice_is_the_cheapest_within_the_noise() -> None:

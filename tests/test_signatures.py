@@ -179,7 +179,7 @@ def expected(index: Index) -> dict[str, tuple[list[str], bytes]]:
 def test_what_is_stored(index: Index) -> None:
     found = stored(index)
     assert found == expected(index)
-    assert SIGNATURE.itemsize == 184
+    assert SIGNATURE.itemsize == 188
     columns, size = index.catalogue.signatures.bytes()
     assert columns == sum(len(names) for names, _ in found.values())
     assert 184 < size / columns <= 200  # with names

@@ -5,6 +5,6 @@ In the order of the work: `table_profile` (columns as arrays; `numeric_values` p
 `pair_features` (with `name_similarity`), `context_features` (given the other pairs), `matcher` (scores by the
 learnt `weights.json`, and the one-to-one assignment), `reasons` (in words).
 
-For many tables at once, from what the index keeps of them: `signatures` (184 bytes a column), `second_look`
+For many tables at once, from what the index keeps of them: `signatures` (188 bytes a column), `second_look`
 (matches by signatures), `verdict` (the probability that a table fits, by the learnt `verdict.json`).
 """

@@ -1,8 +1,8 @@
 """Column signatures: what the index keeps of a column, so that search can align tables without opening files.
 
-A signature has the numeric profile of its column, a bottom-k sketch of its values (all of them, if they are
-few), and hashed sketches of its n-grams, words, cell shapes, token vectors and name, four bits a number. It
-depends on the column alone: neither on the lake nor on what was learnt from it.
+A signature has the numeric profile of its column, its place in the table, a bottom-k sketch of its values
+(all of them, if they are few), and hashed sketches of its n-grams, words, cell shapes, token vectors and
+name, four bits a number. It depends on the table alone: neither on the lake nor on what was learnt from it.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ SIGNATURE = np.dtype(
     [
         ("distinct", "<u2"),  # values
         ("cells", "<u2"),
+        ("left", "<u2"),  # columns of the table to the left and to the right, empty ones too
+        ("right", "<u2"),
         ("values", "<u2", (VALUES,)),  # the smallest hashes of values; those beyond `distinct` are zero
         ("profile", "<f2", (PROFILE,)),
         ("sketches", "u1", (WIDTH // 2,)),
@@ -58,6 +60,7 @@ def sign_tables(
         signed["distinct"][at] = min(len(hashes), _MOST)
     cells = [len(column.cells) for table in tables for column in table.columns if column.cells]
     signed["cells"] = np.minimum(cells, _MOST)
+    signed["left"], signed["right"] = features.positions.T
     signed["profile"] = np.clip(features.profile, -60_000, 60_000)
     signed["sketches"] = packed(sketches_of(features))
     ends = features.tables[1:-1].tolist()
@@ -135,6 +138,11 @@ _WIDTHS, _BEGINS = list(WIDTHS.values()), [part.start for part in SKETCHES.value
 def joined(parts: Sequence[Signatures]) -> Signatures:
     """Signatures of several tables as one array."""
     return np.frombuffer(b"".join(part.tobytes() for part in parts), SIGNATURE)
+
+
+def table_widths(columns: Signatures) -> I64:
+    """(C,) how many columns the table of each column has, empty ones too."""
+    return np.asarray(columns["left"].astype(np.int64) + columns["right"] + 1)
 
 
 def places_of(table: Table) -> dict[int, int]:

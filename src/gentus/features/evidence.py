@@ -191,6 +191,7 @@ class Encoded:
     ordered: F32  # (T, d) means of columns with signs by position
     columns: F32  # (C, d)
     starts: I64  # (T + 1,) where each table's columns begin
+    widths: I64  # (T,) columns, those without cells too; 0 where none has any
 
     def vectors(self, order: float, width: float = 0.0) -> F32:
         """(T, D) blocks, and, weighted, `ordered` for column positions, and the number of columns."""
@@ -198,7 +199,7 @@ class Encoded:
         if order:
             parts.append(order**0.5 * self.ordered)
         if width:
-            counts = np.minimum(np.diff(self.starts), COUNTS)  # none of them, for a table without columns
+            counts = np.minimum(self.widths, COUNTS)
             same = counts[:, None] == np.arange(1, COUNTS + 1)
             parts.append((width**0.5 * same).astype(np.float32))
         return np.concatenate(parts, axis=1) if len(parts) > 1 else self.blocks
@@ -222,8 +223,10 @@ class Blocks:
         filled = np.flatnonzero(np.diff(starts) > 0)
         blocks = np.zeros((len(starts) - 1, self.width), np.float32)
         ordered = np.zeros((len(blocks), self.basis.shape[1]), np.float32)
+        widths = np.zeros(len(blocks), np.int64)
         if not len(filled):
-            return Encoded(blocks, ordered, ordered[:0], starts)
+            return Encoded(blocks, ordered, ordered[:0], starts, widths)
+        widths[filled] = features.positions[starts[filled]].sum(1, dtype=np.int64) + 1
         sums = unit_blocks(np.add.reduceat(raw, starts[filled]))
         columns = normalize(products(unit_blocks(raw), self.basis, starts))
         parts = [weight * sums[:, BLOCKS[kind]] for kind, weight in self._weights().items()]
@@ -232,7 +235,7 @@ class Blocks:
         position = np.minimum(features.positions[:, 0], POSITIONS - 1)
         signed = columns * position_signs(self.basis.shape[1])[position]
         ordered[filled] = normalize(np.add.reduceat(signed, starts[filled]))
-        return Encoded(blocks, ordered, columns, starts)
+        return Encoded(blocks, ordered, columns, starts, widths)
 
     @property
     def width(self) -> int:

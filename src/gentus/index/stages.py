@@ -199,8 +199,10 @@ def _joined(parts: list[Encoded], most: int) -> Encoded:
     counts = np.concatenate([np.diff(part.starts) for part in parts])
     columns = np.concatenate([part.columns[some_columns(part.starts, most)] for part in parts])
     starts = np.concatenate([[0], np.cumsum(np.minimum(counts, most))])
-    blocks = np.concatenate([part.blocks for part in parts])
-    return Encoded(blocks, np.concatenate([part.ordered for part in parts]), columns, starts)
+    blocks, ordered, widths = (
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("blocks", "ordered", "widths")
+    )
+    return Encoded(blocks, ordered, columns, starts, widths)
 
 
 def some_columns(starts: NDArray[np.integer[Any]], most: int) -> list[int]:
