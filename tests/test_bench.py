@@ -382,6 +382,47 @@ def test_updates_are_timed_and_watched(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_generator_is_learnt_from_other_lakes_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lake that is left out gives no table and no label to what is applied to it."""
+    data = small_benchmark(tmp_path / "data")
+    for kind in ("birds", "metals"):
+        for number in range(4):
+            write_table(data / "other" / "datalake" / f"{kind}_{number}.csv", rows_of(kind, number))
+    for name in ("groundtruth_dev.csv", "groundtruth_train.csv"):
+        pairs = [("birds_0.csv", "birds_1.csv"), ("metals_0.csv", "metals_1.csv")]
+        if "train" in name:
+            pairs = [("birds_2.csv", "birds_3.csv"), ("metals_2.csv", "metals_3.csv")]
+        write_pairs(data / "other" / name, pairs)
+    seen = []
+
+    def build(lake: Path, index: Path, labels: Path | None = None, **options: Any) -> gentus.Index:
+        if labels is not None:
+            tables = sorted(path.relative_to(lake).as_posix() for path in lake.rglob("*.csv"))
+            seen.append((tables, load_groundtruth(labels)))
+            generation = options["settings"].generation
+            generation = replace(generation, training=replace(generation.training, epochs=1))
+            options["settings"] = replace(
+                options["settings"], latent=QUICK.latent, quantizer=QUICK.quantizer, generation=generation
+            )
+        return usual(lake, index, labels, **options)
+
+    usual = gentus.build
+    monkeypatch.setattr(gentus, "build", build)
+    request = Request(Results(tmp_path / "out"), data, lakes=["small"], k=3)
+    with pytest.raises(ValueError, match="no lake but small has labels"):
+        experiment("shared", request)
+    request = replace(request, lakes=["small", "other"])
+    small, other = experiment("shared", request, "tables=6", "minutes=0.05")
+    assert {*seen[0][0]} == {f"other/{kind}_{at}.csv" for kind in ("birds", "metals") for at in (2, 3)}
+    assert {query.split("/")[0] for query in seen[1][1]} == {"small"}
+    assert small["what"]["learnt from"] == ["other"]
+    assert len(small["map"]) == len(other["map"]) == 5
+    assert small["map"]["closed form of the lake itself"] == 1
+    assert all(0 <= figure <= 1 for one in (small, other) for figure in one["map"].values())
+    assert "| TF-IDF chars 3-4 | 1.0000 |" in (tmp_path / "out" / "shared-small.md").read_text()
+
+
+@pytest.mark.slow
 def test_experiments_one_after_the_other_make_one_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
 ) -> None:

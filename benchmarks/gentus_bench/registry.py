@@ -14,6 +14,7 @@ incremental | Learn from half a lake, add the rest in five steps | data lake | F
 identifiers | MAP by kind of identifier, with the same generator | data lake seeds | Table 5
 parts | Ranking by latents, prior, generator, both; and without the prefix tree | index k data lake | Table 6
 mixture | A generator beside the ranking learnt from labels | index k |
+shared | A generator learnt from the labels of other lakes, on a lake that it has not seen | data lake |
 beam | Quality and time by beam width, on the indexes of `quality` | data lake | Figure 10
 updates | Adding tables to indexes, and readers beside a writer | index data |
 alignment | Precision and recall of column alignment, beside valentine's matchers | data lake method |
