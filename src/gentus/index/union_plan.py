@@ -12,6 +12,7 @@ from gentus.align.matched_columns import MatchedColumns
 from gentus.align.name_similarity import parse_names
 from gentus.align.table_profile import TableProfile
 from gentus.align.verdict import Fit
+from gentus.features.weights import load_tokenizer, load_vectors
 from gentus.index.explain import Aligner
 from gentus.index.hits import Hit
 from gentus.index.lookup import Lookup
@@ -33,6 +34,7 @@ from gentus.union.planning import (
     PlanJob,
     Profiled,
     QuerySampled,
+    ReadingTables,
     Sampled,
     WhichColumns,
     WhichTables,
@@ -94,7 +96,7 @@ def plan_union(
                 seconds = (
                     None if job.bounds is None else seconds_for(as_location(str(job.query.path)), job.bounds)
                 )
-                answers = Asked(asked, job.query.name, seconds)
+                answers = Asked(asked, job.query.name, seconds, asked.load)
                 return asked.noted(in_worker(plan_in_worker, job, progress=progress, asked=answers))
             except CrashedTableError as error:
                 asked.leave_out(error)
@@ -168,6 +170,16 @@ class _PlanAnswers:
         self._aligner: Aligner | None = None
         self._score: float | None = None  # of the table that was sampled last
 
+    def _aligns(self) -> bool:
+        """Whether any table is aligned here; hits of a search may have been."""
+        return self.choose is not None or not all(map(_is_aligned, self.candidates))
+
+    def load(self) -> None:
+        """Load what alignments need."""
+        if self._aligns():
+            load_tokenizer()
+            load_vectors()
+
     def _take(self, sample: Table) -> None:
         """The sample of the query, which may choose the tables."""
         self.sample = sample
@@ -195,8 +207,11 @@ class _PlanAnswers:
             case WhichTables():
                 names = self.options.get("names", True) and self.lookup.names
                 assert self.sample is not None
-                self._aligner = Aligner(self.sample, names, about.profile)
+                self._aligner = Aligner(self.sample, names)
                 return self.planned()
+            case ReadingTables():
+                if self._aligner is not None and self._aligns():
+                    self._aligner.prepare()
             case Sampled():
                 self._sampled(self.candidates[len(self._aligned)], about)
             case Profiled():

@@ -161,18 +161,23 @@ class SandboxProcess:
         return False
 
     def events(
-        self, function: Callable[..., R], *arguments: object, seconds: float | None = None
+        self,
+        function: Callable[..., R],
+        *arguments: object,
+        seconds: float | None = None,
+        meanwhile: Callable[[], None] = lambda: None,
     ) -> Generator[Any, Any, R]:
         """Call a function there that takes as long as it takes, and yield what it emits meanwhile.
 
         Its last argument is the `Channel` that it emits with; a `Question` has to be answered by what is sent
         to the generator. Its first event has to come within `seconds`, if they are given. If the generator is
-        closed before its end, so is the process.
+        closed before its end, so is the process. Until the first event there is time for work `meanwhile`.
         """
         connection = self._send(function, arguments, True)
         good: bool | None = None
         result: Any = None
         try:
+            meanwhile()
             if seconds is not None and not connection.poll(seconds):
                 raise Unreadable(_too_long(seconds))
             while good is None:
