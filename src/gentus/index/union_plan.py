@@ -9,7 +9,6 @@ from typing import Any, TypeAlias, TypedDict, Unpack
 
 from gentus.align.alignment import Alignment
 from gentus.align.matched_columns import MatchedColumns
-from gentus.align.name_similarity import parse_names
 from gentus.align.table_profile import TableProfile
 from gentus.align.verdict import Fit
 from gentus.features.weights import load_tokenizer, load_vectors
@@ -32,7 +31,6 @@ from gentus.union.errors import PlanError
 from gentus.union.plan import LeftOut, PlannedTable, UnionPlan
 from gentus.union.planning import (
     PlanJob,
-    Profiled,
     QuerySampled,
     ReadingTables,
     Sampled,
@@ -168,7 +166,6 @@ class _PlanAnswers:
         self._aligned: list[AlignedTable | None] = []
         self._unfit: list[LeftOut] = []
         self._aligner: Aligner | None = None
-        self._score: float | None = None  # of the table that was sampled last
 
     def _aligns(self) -> bool:
         """Whether any table is aligned here; hits of a search may have been."""
@@ -214,27 +211,19 @@ class _PlanAnswers:
                     self._aligner.prepare()
             case Sampled():
                 self._sampled(self.candidates[len(self._aligned)], about)
-            case Profiled():
-                self._align(self.candidates[len(self._aligned)], about.profile)
             case WhichColumns():
                 reasons = [f"{one.table} was left out: {one.why}" for one in (*self.left_out, *self._unfit)]
                 return self._aligned, [*self.notes, *reasons]
         return None
 
     def _sampled(self, one: Candidate, sampled: Sampled) -> None:
-        """Take the sample of a table, and judge it while it is profiled."""
+        """Align a table; one without a column under the query's, or a hit that is no fit, is left out."""
         if sampled.table is None:
             self._leave_out(one, sampled.reason)
             return
         self._samples[one.source.name] = sampled.table
-        if not _is_aligned(one) and self._aligner is not None:
-            self._score = self._aligner.score(sampled.table)
-            parse_names([column.name for column in sampled.table.columns])  # they are kept
-
-    def _align(self, one: Candidate, profile: TableProfile | None) -> None:
-        """Align a table; one without a column under the query's, or a hit that is no fit, is left out."""
         try:
-            self._aligned.append(self._fitting(one, self._samples[one.source.name], profile))
+            self._aligned.append(self._fitting(one, sampled.table, sampled.profile))
         except Unreadable as error:
             self._leave_out(one, error.reason)
 
@@ -249,7 +238,7 @@ class _PlanAnswers:
         alignment = one.alignment if _is_aligned(one) else None
         if alignment is None:
             assert self._aligner is not None
-            alignment = self._aligner.align(table, self._score, profile)
+            alignment = self._aligner.align(table, profile=profile)
         if not alignment.pairs:
             raise Unreadable("none of its columns belongs under one of the query's")
         if one.is_hit and alignment.fit is not None and alignment.columns is not None:

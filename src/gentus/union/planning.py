@@ -64,16 +64,11 @@ class QuerySampled(NamedTuple):
 
 
 class Sampled(NamedTuple):
-    """The sample of a table, or why it cannot be read."""
+    """The sample of a table, or why it cannot be read; of a wide one its profile, without the cells."""
 
     table: Table | None
     reason: str = ""
-
-
-class Profiled(NamedTuple):
-    """The profile of a table that was sampled, if it is wide; without its cells, which were told."""
-
-    profile: TableProfile | None
+    profile: TableProfile | None = None
 
 
 class WhichTables(NamedTuple):
@@ -165,8 +160,8 @@ def _opened(
     except Unreadable as error:
         tell(Sampled(None, error.reason))
         return None
-    tell(Sampled(sample))
-    tell(Profiled(_wide_profile(sample)))
+    # All at once: what a busy process does not receive blocks this one.
+    tell(Sampled(sample, profile=_wide_profile(sample)))
     return source
 
 
