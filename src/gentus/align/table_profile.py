@@ -92,7 +92,7 @@ class TableProfile:
     def select(self, some: Sequence[int]) -> TableProfile:
         """The profile of some of the columns."""
         at = np.array(some, np.int64)
-        starts = np.searchsorted(self.value_columns, np.arange(len(self.cell_counts) + 1))
+        starts = np.concatenate([[0], np.cumsum(self.distinct_counts.astype(np.int64))])
         values, value_columns = _gathered(starts, at)
         texts, text_columns = _gathered(self.text_starts, at)
         return TableProfile(
