@@ -220,14 +220,14 @@ class SandboxProcess:
         stop(process)
         return process.exitcode
 
-    def begin(self, module: str | None = None) -> None:
-        """Start the process, without waiting until it is ready; it may import a module already."""
+    def begin(self, *modules: str) -> None:
+        """Start the process, without waiting until it is ready; it may import modules already."""
         if self._process is not None:
             return
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
         process = context.Process(
-            target=_serve, args=(theirs, self._limits if self._bounded else None, module), daemon=True
+            target=_serve, args=(theirs, self._limits if self._bounded else None, modules), daemon=True
         )
         start(process)
         theirs.close()
@@ -284,7 +284,7 @@ def sandbox_process() -> Iterator[SandboxProcess]:
 # --- in the child --------------------------------------------------------------------------------------
 
 
-def _serve(connection: Connection, limits: Limits | None, module: str | None) -> None:
+def _serve(connection: Connection, limits: Limits | None, modules: tuple[str, ...]) -> None:
     leave_signals_to_parent()
     silence(stdout=limits is not None)
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -292,7 +292,7 @@ def _serve(connection: Connection, limits: Limits | None, module: str | None) ->
     emit = Channel(connection)
     with suppress(EOFError, BrokenPipeError, ConnectionResetError), bounded_memory(limits):
         connection.send(None)
-        if module is not None:
+        for module in modules:
             import_module(module)
         while True:
             folder, environment, function, arguments, emits = connection.recv()
