@@ -295,7 +295,9 @@ def _serve(connection: Connection, limits: Limits | None, modules: tuple[str, ..
         for module in modules:
             import_module(module)
         while True:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)  # nothing is to be cleaned up: this takes no time
             folder, environment, function, arguments, emits = connection.recv()
+            signal.signal(signal.SIGTERM, _end)
             answer: tuple[bool, object]
             try:
                 _follow(folder, environment)
