@@ -121,7 +121,7 @@ class Placement(Sent):
 
     def decision(self, what: What) -> Decision | None:
         """The decision on a notation. A reading without one, or with another, was written by a person."""
-        found = next((one for one in self.decided if one.what == what), None)
+        found = next((one for one in self.decided if one.what == what), None) if self.decided else None
         given = None if self.read is None else getattr(self.read, what)
         if given is None or (found is not None and found.value == given):
             return found
