@@ -12,4 +12,5 @@ class Sent:
 
     def __reduce__(self) -> tuple[type[Any], tuple[Any, ...]]:
         """The class and its fields, which make it again."""
-        return type(self), tuple([getattr(self, name) for name in self.__slots__])
+        slots: tuple[str, ...] = self.__slots__
+        return type(self), tuple([getattr(self, name) for name in slots])
