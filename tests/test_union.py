@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -796,6 +796,15 @@ def test_killed(large: UnionPlan, document: dict[str, Any], tmp_path: Path) -> N
     assert sorted(os.listdir(folder)) == ["out.duckdb", "out.parquet", "plan.json"]
 
 
+def unlocked(path: Path) -> duckdb.DuckDBPyConnection:
+    """A database, once the process that writes it has ended: a moment after the one that started it."""
+    for _ in range(100):
+        with suppress(duckdb.IOException):
+            return duckdb.connect(str(path))
+        time.sleep(0.05)
+    return duckdb.connect(str(path))
+
+
 def test_killed_while_adding_to_a_database(large: UnionPlan, tmp_path: Path) -> None:
     with closing(duckdb.connect(str(tmp_path / "my.duckdb"))) as duck:
         duck.execute("CREATE TABLE mine AS SELECT 42 AS answer")
@@ -803,7 +812,7 @@ def test_killed_while_adding_to_a_database(large: UnionPlan, tmp_path: Path) -> 
         time.sleep(0.7)
         child.kill()
         child.wait()
-    with closing(duckdb.connect(str(tmp_path / "my.duckdb"))) as duck:
+    with closing(unlocked(tmp_path / "my.duckdb")) as duck:
         assert duck.execute("SELECT * FROM mine").fetchall() == [(42,)]
         if duck.execute("SHOW TABLES").fetchall() != [("mine",)]:  # it was too quick
             assert duck.execute("SELECT count(*) FROM unioned").fetchall() == [(18_000,)]

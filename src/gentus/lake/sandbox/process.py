@@ -288,7 +288,6 @@ def _serve(connection: Connection, limits: Limits | None, modules: tuple[str, ..
     leave_signals_to_parent()
     silence(stdout=limits is not None)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-
     emit = Channel(connection)
     with suppress(EOFError, BrokenPipeError, ConnectionResetError), bounded_memory(limits):
         connection.send(None)
