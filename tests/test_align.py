@@ -357,6 +357,20 @@ def test_wide_tables_are_aligned_in_blocks(monkeypatch: pytest.MonkeyPatch) -> N
     assert pairs_of(align(query, other)) == {name: name for name in names}
 
 
+def test_very_wide_tables_are_aligned_by_fewer_values() -> None:
+    """Of over 1,024 columns; as well as by more."""
+
+    def made(seed: int) -> Table:
+        chance = random.Random(seed)
+        words = ([f"w{at}x{chance.randrange(30)}" for _ in range(40)] for at in range(1100))
+        return table({f"column_{at}": cells for at, cells in enumerate(words)})
+
+    query, other = made(1), made(2)
+    order = random.Random(3).sample(range(1100), 1100)
+    found = align(query, shuffled(other, order))
+    assert pairs_of(found) == {f"column_{at}": f"column_{at}" for at in range(1100)}
+
+
 _ALIGN_WIDE = """
 import random
 from gentus.align import matcher

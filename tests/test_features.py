@@ -22,6 +22,7 @@ from gentus.features.extract import (
     featurize_all,
 )
 from gentus.features.weights import load_tokenizer
+from gentus.features.wide import FIRST, MORE, searched_columns
 from gentus.table import Column, Table
 
 
@@ -159,3 +160,20 @@ def test_tables_together_have_the_features_that_each_has_alone() -> None:
     for name in Features.__dataclass_fields__:
         np.testing.assert_array_equal(getattr(together, name), getattr(alone, name), strict=True)
     assert len(featurize_all([])) == 0
+
+
+def test_very_wide_tables_are_known_by_some_of_their_columns() -> None:
+    """Those that are compared one by one, and others of all parts of the table; the same each time."""
+    usual = table(*([f"{at}"] for at in range(FIRST + MORE)))
+    assert searched_columns(usual) is usual
+    wide = table(*([f"{at}"] if at % 3 else [] for at in range(3000)))
+    some = searched_columns(wide)
+    filled = [column for column in wide.columns if column.cells]
+    assert some.columns[:FIRST] == filled[:FIRST]
+    assert len(some.columns) == FIRST + MORE
+    assert all(column.cells for column in some.columns)
+    places = [filled.index(column) for column in some.columns]
+    assert places == sorted(set(places))
+    assert max(np.diff(places)) < 10
+    assert len(filled) - places[-1] < 10
+    assert searched_columns(some) is some

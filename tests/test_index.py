@@ -640,6 +640,20 @@ def test_reading_processes_do_not_import_torch() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+def test_a_very_wide_table_finds_its_copies(small: Path, tmp_path: Path) -> None:
+    """A query is encoded as the tables of the lake are, by some of its columns."""
+    for number in range(3):
+        cells = [[f"{'xyz'[number]}{i} {row * i % 7}" for i in range(1300)] for row in range(1, 9)]
+        write_table(small / f"wide{number}.csv", [[f"{'abc'[number]} {i}" for i in range(1300)], *cells])
+        write_table(tmp_path / f"copy{number}.csv", [[f"{'abc'[number]} {i}" for i in range(1300)], *cells])
+    with build(small, tmp_path / "index") as index:
+        for number in range(3):
+            best, *_ = index.search(tmp_path / f"copy{number}.csv", k=2)
+            assert best.table == f"wide{number}.csv"
+            assert best.same_rows is not None
+            assert best.generated > 0.95
+
+
 def test_tables_with_very_many_columns_are_matched_on_some_of_them(
     small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,7 @@ import datetime
 import gzip
 import json
 import os
+import pickle
 import random
 import resource
 import shutil
@@ -33,11 +34,13 @@ from test_cli import Run, run
 
 import gentus
 from gentus.align.alignment import Alignment, ColumnPair, ColumnRef
+from gentus.align.notation import Evidence
 from gentus.index.index import Index
 from gentus.index.union_plan import plan_union
 from gentus.lake import Limits, Source, only_table, read
-from gentus.table import Table
-from gentus.union import OutputColumn, Placement, PlanError, PlannedTable, Union, UnionPlan
+from gentus.table import Column, Table
+from gentus.union import OutputColumn, Placement, PlanError, PlannedTable, Reading, Union, UnionPlan
+from gentus.union.decision import Decision
 from gentus.union.errors import OutputError
 from gentus.union.output import Output
 
@@ -303,6 +306,15 @@ def test_what_is_there_is_not_overwritten(run: Run, index_path: Path, lake: Path
 # --- what is in the rows -------------------------------------------------------------------------------
 
 
+def test_what_goes_from_process_to_process_arrives() -> None:
+    decided = Decision("decimal", ",", "delimiter", ("1,5",))
+    placed = Placement("a", "b", Reading(decimal=","), 0.5, "same", "note", (decided,), True)
+    for one in (placed, OutputColumn("b", "DOUBLE", "why", True), Column("c", ["1"], True), Evidence(1, 2)):
+        arrived = pickle.loads(pickle.dumps(one))
+        assert (type(arrived), arrived) == (type(one), one)
+        assert repr(arrived) == repr(one)
+
+
 def test_a_plan_is_the_same_in_this_process_and_in_another(
     tmp_path: Path, index: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -346,7 +358,7 @@ def test_columns_that_do_not_align(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         def read(self, query: Any) -> Any:
             return read(query)
 
-    def align(aligner: Any, table: Any, score: float, profile: None) -> Alignment:
+    def align(aligner: Any, table: Any, profile: None) -> Alignment:
         pairs = [
             ColumnPair(ColumnRef(0, own), ColumnRef(0, other), 0.9, "alike")
             for own, other in under[table.name].items()

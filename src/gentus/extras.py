@@ -10,7 +10,6 @@ from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 
 def install_extra(extra: str) -> str:
@@ -36,6 +35,8 @@ def install(*packages: str) -> str:
 
 def _clone() -> Path | None:
     """The folder that an editable install runs from."""
+    from urllib.request import url2pathname  # slow to import, and rarely needed
+
     try:
         origin = json.loads(distribution("gentus").read_text("direct_url.json") or "{}")
     except PackageNotFoundError:

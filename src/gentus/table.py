@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, get_args
 
+from gentus.sent import Sent
+
 Header: TypeAlias = Literal["auto", "yes", "no"]  # whether the first row of delimited text is a header
 HEADERS: tuple[Header, ...] = get_args(Header)
 Rows: TypeAlias = Sequence[Sequence[str | None]]  # cells of rows, as they were read
@@ -18,7 +20,7 @@ NULL_WORDS = (EMPTY - {""}) | {"na", "#n/a", "n.a.", "-", "--", "---", ".", ".."
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class Column(Sent):
     """Sampled cells of one column, and its name."""
 
     name: str

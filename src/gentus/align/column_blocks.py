@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -65,20 +64,28 @@ def column_blocks(query: TableProfile, table: TableProfile, names: bool) -> Iter
     """Blocks of two tables; every column of the query is in one."""
     ours, theirs = (_Likeness(side, names) for side in (query, table))
     likeness = ours.with_all(theirs)
-    wanted = min(_ALIKE, len(theirs.points))
+    of_theirs = likeness.T.copy()  # its rows are taken in a fraction of the time
     for block in _halved(np.concatenate([ours.vectors, ours.points], 1), np.arange(len(ours.points))):
         alike = likeness[block]
-        found = np.argpartition(alike, -wanted, 1)[:, -wanted:]
-        order = np.argsort(-np.take_along_axis(alike, found, 1), 1)
-        ranked = np.take_along_axis(found, order, 1)  # the most alike first
         namesakes = [theirs.by_name[name] for at in block if (name := ours.names[at]) in theirs.by_name]
-        candidates = dict.fromkeys([*namesakes, *chain.from_iterable(ranked.T.tolist())])
+        candidates = dict.fromkeys(namesakes)
+        ranked = _most_alike(alike.copy())
+        while len(candidates) < _THEIRS and (next_best := next(ranked, None)) is not None:
+            candidates |= dict.fromkeys(next_best)
         chosen = np.array(list(candidates)[:_THEIRS])
         chosen.sort()
-        inside = alike[:, chosen]
-        of_theirs = likeness[:, chosen].T
-        alike[:, chosen] = of_theirs[:, block] = -np.inf  # cheaper than copies without them
-        yield ColumnBlock(block.tolist(), chosen.tolist(), inside, alike, of_theirs)
+        inside, others = alike[:, chosen], of_theirs[chosen]
+        alike[:, chosen] = others[:, block] = -np.inf  # cheaper than copies without them
+        yield ColumnBlock(block.tolist(), chosen.tolist(), inside, alike, others)
+
+
+def _most_alike(alike: F32) -> Iterator[list[int]]:
+    """For each row the column that is most like it, then the next ones; `alike` is used up."""
+    rows = np.arange(len(alike))
+    for _ in range(min(_ALIKE, alike.shape[1])):
+        best = alike.argmax(1)
+        yield best.tolist()
+        alike[rows, best] = -np.inf
 
 
 def _halved(vectors: F32, some: I64) -> Iterator[I64]:

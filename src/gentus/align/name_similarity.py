@@ -93,7 +93,8 @@ def _embeddings(tokens: Sequence[list[int]]) -> F64:
     means = np.zeros((len(tokens), TOKEN_WIDTH))
     some = counts > 0
     if some.any():
-        vectors = load_vectors()[list(chain.from_iterable(tokens))].astype(np.float64)
+        seen, at = np.unique(list(chain.from_iterable(tokens)), return_inverse=True)  # names share tokens
+        vectors = load_vectors()[seen].astype(np.float64)[at]
         starts = (np.cumsum(counts) - counts)[some]
         means[some] = np.add.reduceat(vectors, starts) / counts[some, None]
     return _units(means)

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
+from gentus.sent import Sent
+
 What: TypeAlias = Literal["decimal", "dates"]
 MONTH_FIRST, DAY_FIRST = "month first", "day first"
 VALUES: dict[What, tuple[str, str]] = {"decimal": (".", ","), "dates": (MONTH_FIRST, DAY_FIRST)}
@@ -28,7 +30,7 @@ class Found(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(Sent):
     """What the cells of a column show of its notations."""
 
     point: int = 0  # numbers that can only have a decimal point ...

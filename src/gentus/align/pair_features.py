@@ -6,7 +6,7 @@ Everything is (q, t), for the q columns of the query and the t of the table, wit
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,7 +77,7 @@ def pair_features(
     largest, mean, scaled, distinct_scaled, within, spreads = _distributions(query, table, grid)
     numbers, dates, text = (np.outer(query.type_shares[:, at], table.type_shares[:, at]) for at in range(3))
     characters = query.characters @ table.characters.T
-    lengths, _ = _distances(query.length_cdf, table.length_cdf)
+    lengths = _largest_distances(query.length_cdf, table.length_cdf)
     fewest = np.minimum(query.distinct_counts[:, None], table.distinct_counts[None])
     many = np.log1p(fewest) / 3
     constant = (query.distinct_counts == 1)[:, None] != (table.distinct_counts == 1)[None]
@@ -159,14 +159,24 @@ def _sparse_product(weights: F64, owner: I64, ids: I64, width: int, others: int)
     return product.reshape(width, others)
 
 
+def _largest_distances(ours: F64, theirs: F64) -> F64:
+    """(q, t) the largest difference of (q, n) and (t, n) rows."""
+    largest, differences = np.zeros((len(ours), len(theirs))), np.empty_like(theirs)
+    for at, row in enumerate(ours):
+        np.abs(np.subtract(theirs, row, out=differences), out=differences)
+        differences.max(1, out=largest[at])
+    return largest
+
+
 def _distances(ours: F64, theirs: F64) -> tuple[F64, F64]:
     """(q, t) each: the largest and the mean difference of (q, n) and (t, n) rows."""
-    largest, mean = (np.zeros((len(ours), len(theirs))) for _ in range(2))
+    largest, sums = np.zeros((2, len(ours), len(theirs)))
     differences = np.empty_like(theirs)
     for at, row in enumerate(ours):
         np.abs(np.subtract(theirs, row, out=differences), out=differences)
-        largest[at], mean[at] = differences.max(1), differences.mean(1)
-    return largest, mean
+        differences.max(1, out=largest[at])
+        differences.sum(1, out=sums[at])
+    return largest, sums / max(ours.shape[1], 1)
 
 
 def _text_cosines(query: TableProfile, table: TableProfile) -> list[F64]:
@@ -275,6 +285,17 @@ class _Numbers:
         up_to = np.bincount(places, minlength=count * width).reshape(count, width)[:, :-1].cumsum(1)
         return np.asarray(up_to / np.maximum(2 * self.lengths, 1)[:, None], np.float64)
 
+    def counts(self, limits: F64, side: Literal["left", "right"]) -> I64:
+        """(C, n) how many numbers of each column are below limits; with `left` up to them."""
+        order = np.argsort(limits)
+        width = len(limits) + 1
+        owner = np.repeat(np.arange(len(self.lengths)) * width, self.lengths)
+        places = owner + np.searchsorted(limits[order], self.flat, side)
+        found = np.empty((len(self.lengths), len(limits)), np.int64)
+        ordered = np.bincount(places, minlength=len(self.lengths) * width).reshape(-1, width)[:, :-1]
+        found[:, order] = ordered.cumsum(1)
+        return found
+
     def distinct(self) -> I64:
         """(C,) how many distinct numbers each column has."""
         owner = np.repeat(np.arange(len(self.lengths)), self.lengths)
@@ -291,11 +312,6 @@ class _Numbers:
 
 def _within(columns: list[F64], quartiles: F64) -> F64:
     """(q, t) share of the numbers of one column that lie in the range of another."""
-    inside = np.zeros((len(columns), len(quartiles)))
-    for at, column in enumerate(columns):
-        if len(column):
-            inside[at] = np.searchsorted(column, quartiles[:, 3], "right") - np.searchsorted(
-                column, quartiles[:, 0]
-            )
-            inside[at] /= len(column)
-    return np.maximum(inside, 0)
+    numbers = _Numbers.of(columns)
+    up_to, below = numbers.counts(quartiles[:, 3], "left"), numbers.counts(quartiles[:, 0], "right")
+    return np.maximum((up_to - below) / np.maximum(numbers.lengths, 1)[:, None], 0)

@@ -26,9 +26,10 @@ from gentus.align.signatures import (
 )
 from gentus.arrays import F32, I64, U8
 from gentus.features.extract import PROFILE
+from gentus.features.wide import FIRST
 from gentus.table import Table
 
-MOST_COLUMNS = 256  # of a table that are looked at, from the left
+MOST_COLUMNS = FIRST  # of a table that are looked at, from the left
 _NO_HASHES = np.zeros(0, np.uint16)
 _EMPTY = np.zeros(1, SIGNATURE)
 _MOST_PAIRS = 1 << 18  # of columns that are compared at once: what bounds memory

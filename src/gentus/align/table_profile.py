@@ -33,7 +33,8 @@ from gentus.table import Table, evenly_spaced
 
 MOST_CELLS = 512  # used of a column ...
 _ALL_CELLS, _LEAST = 300_000, 64  # ... fewer of a wide table, but not less
-VALUES = 24  # distinct values whose characters are used
+VALUES = 24  # distinct values whose characters are used ...
+_FEWER_VALUES, _VERY_WIDE = 12, 1024  # ... fewer of tables with more columns than this
 LENGTHS = 64  # longer values count as this long
 CHARACTERS = 128
 _CATEGORIES = 64  # text with more values is not a category; it gets no ranks
@@ -92,7 +93,7 @@ class TableProfile:
     def select(self, some: Sequence[int]) -> TableProfile:
         """The profile of some of the columns."""
         at = np.array(some, np.int64)
-        starts = np.searchsorted(self.value_columns, np.arange(len(self.cell_counts) + 1))
+        starts = np.concatenate([[0], np.cumsum(self.distinct_counts.astype(np.int64))])
         values, value_columns = _gathered(starts, at)
         texts, text_columns = _gathered(self.text_starts, at)
         return TableProfile(
@@ -138,7 +139,8 @@ def profile_table(table: Table, agreed: Agreed | None = None) -> TableProfile:
         parse_values(one.values, *notations.reading(at, agreed or {})) for at, one in enumerate(distinct)
     ]
     columns = list(map(_profile_column, distinct, parsed, _text_keys(distinct, parsed)))
-    some = [[column.values[at] for at in evenly_spaced(len(column.values), VALUES)] for column in columns]
+    values = VALUES if len(columns) <= _VERY_WIDE else _FEWER_VALUES
+    some = [[column.values[at] for at in evenly_spaced(len(column.values), values)] for column in columns]
     type_shares = np.array([column.type_shares for column in columns]).reshape(len(columns), 3)
     distinct_counts = np.array([len(column.keys) for column in columns], np.int64)
     value_columns = np.repeat(np.arange(len(columns)), distinct_counts)

@@ -25,6 +25,7 @@ from gentus.arrays import F32, F64, half
 from gentus.embed.smoothing import smooth_new
 from gentus.features.evidence import COUNTS, WIDTHS, Blocks, Evidence, normalize, products
 from gentus.features.extract import Features, featurize
+from gentus.features.wide import searched_columns
 from gentus.settings import SpaceSettings
 from gentus.sparse import SparseRows
 from gentus.table import Table
@@ -57,7 +58,7 @@ class ClosedForm:
 
     def read(self, table: Table, features: Features | None = None) -> tuple[F32, F32]:
         """The (C, d) columns of a table as vectors, and its latent (latent,); its features may be known."""
-        encoded = self.blocks.encode(featurize(table) if features is None else features)
+        encoded = self.blocks.encode(featurize(searched_columns(table)) if features is None else features)
         return encoded.columns, self.latents(encoded.vectors(self.order, self.width))[0]
 
     def encode(self, features: Features) -> F32:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from gentus.arrays import F32
 from gentus.features.evidence import Evidence, normalize
 from gentus.features.extract import Features, featurize
+from gentus.features.wide import searched_columns
 from gentus.settings import EncoderSettings
 from gentus.table import Table
 
@@ -67,6 +68,7 @@ class Encoder:
 
     def read(self, table: Table, features: Features | None = None) -> tuple[F32, F32]:
         """The (C, hidden) column states of a table, and its latent (latent,); its features may be known."""
+        table = searched_columns(table)
         features = featurize(table) if features is None else features
         hidden = self.hidden(self.inputs(self.columns(table, features), features))
         return hidden, self.pool(hidden, np.diff(features.tables))[0]

@@ -25,7 +25,7 @@ from gentus.features.names import is_name, name_words
 from gentus.features.weights import load_tokenizer
 from gentus.table import Table, evenly_spaced
 
-VERSION = 4  # of what `featurize` computes; a cache of another version is not used
+VERSION = 5  # of what `featurize` computes; a cache of another version is not used
 HASH_BITS = 29
 BUCKETS = 1 << HASH_BITS  # ids per kind
 KIND_NAMES = ("words", "grams", "shapes", "tokens", "name words", "name grams")

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from gentus.arrays import F32
 from gentus.features.bert import BertColumns
+from gentus.features.wide import searched_columns
 from gentus.files import write_file
 from gentus.index.catalogue import Catalogue, FeatureSlots
 from gentus.index.folder import IndexFolderError, Layout
@@ -99,4 +100,5 @@ class LakeStates:
 
 
 def _filled(table: Table) -> Table:
-    return Table(table.name, [column for column in table.columns if column.cells], table.rows)
+    some = searched_columns(table).columns
+    return Table(table.name, [column for column in some if column.cells], table.rows)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from gentus.align.alignment import Alignment, ColumnRef
 from gentus.align.matched_columns import MatchedColumns
 from gentus.align.matcher import align_profiles
+from gentus.align.name_similarity import parse_names
 from gentus.align.second_look import QueryColumns
 from gentus.align.signatures import names_of, places_of
 from gentus.align.table_profile import TableProfile, profile_table
@@ -22,14 +24,25 @@ from gentus.table import Table
 class Aligner:
     """Aligns tables with one query, of which the profile and the signatures are made once."""
 
-    def __init__(self, query: Table, names: bool = True, profile: TableProfile | None = None) -> None:
+    def __init__(self, query: Table, names: bool = True) -> None:
         self.query, self.names = query, names
-        self._profile = None if profile is None else replace(profile, table=query)
-        self._columns: QueryColumns | None = None
+
+    @cached_property
+    def _profile(self) -> TableProfile:
+        return profile_table(self.query)
+
+    @cached_property
+    def _columns(self) -> QueryColumns:
+        return columns_of(self.query)
+
+    def prepare(self) -> None:
+        """Make all that depends on the query alone."""
+        _ = self._profile, self._columns
+        if self.names:
+            parse_names([column.name for column in self.query.columns])  # they are kept
 
     def score(self, table: Table) -> float:
         """The score that a search gives."""
-        self._columns = self._columns or columns_of(self.query)
         (verdict,) = judge(self._columns, [columns_of(table).signatures], self.names)
         return round(verdict.score, 4)
 
@@ -40,8 +53,6 @@ class Aligner:
 
         A profile that is given may lack the cells of its table.
         """
-        if self._profile is None:
-            self._profile = profile_table(self.query)
         other = profile_table(table) if profile is None else replace(profile, table=table)
         found = align_profiles(self._profile, other, self.names)
         return _judged(found, self.query, table, self.score(table) if score is None else score)

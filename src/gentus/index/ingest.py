@@ -17,6 +17,7 @@ from typing import TypeAlias
 from gentus.align.signatures import hash_values, names_of, sign_tables
 from gentus.features.extract import VERSION as FEATURES
 from gentus.features.extract import Features, concatenate, featurize_all
+from gentus.features.wide import searched_columns
 from gentus.index.catalogue import Catalogue, Entry, SignedColumns
 from gentus.index.diff import DELETED, Workload, compare, effort
 from gentus.index.engine import Engine
@@ -155,16 +156,16 @@ class Ingest:
 
 def examine(found: Sequence[tuple[Source, Table]]) -> list[Examined]:
     """What the index keeps of some tables. It runs in the process that has read them."""
-    tables = [table for _, table in found]
-    features = featurize_all(tables)
-    signatures = sign_tables(tables, features, list(map(hash_values, tables)))
+    searched = [searched_columns(table) for _, table in found]
+    features = featurize_all(searched)
+    signatures = sign_tables(searched, features, list(map(hash_values, searched)))
     return [
         Examined(
             features.one(at),
             table.rows,
             len(table.columns),
             table.row_sketch,
-            SignedColumns.of(names_of(table), signatures[at]),
+            SignedColumns.of(names_of(searched[at]), signatures[at]),
             _hash_or_none(source),
             table.doubt,
             table.reading,

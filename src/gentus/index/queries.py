@@ -16,6 +16,7 @@ from gentus.arrays import F32
 from gentus.embed.closed_form import ClosedForm
 from gentus.embed.encoder import Encoder
 from gentus.features.extract import Features, concatenate, featurize_all
+from gentus.features.wide import searched_columns
 from gentus.index.catalogue import Catalogue
 from gentus.index.engine import LocalEngine
 from gentus.index.model_file import restore_encoder
@@ -137,6 +138,7 @@ def _skipped_first(waiting: deque[tuple[str, Skipped | None]]) -> Iterator[tuple
 
 def sampled(tables: Sequence[Table]) -> list[Content]:
     """Queries for a generator, which reads cells."""
+    tables = list(map(searched_columns, tables))
     features = featurize_all(tables)
     cells = [Cells(table, features.one(at)) for at, table in enumerate(tables)]
     return _contents(tables, cells, features)
@@ -148,6 +150,7 @@ def _sampled(found: Sequence[tuple[Source, Table]]) -> list[Content]:
 
 def encoded(tables: Sequence[Table], encoder: ClosedForm | Encoder) -> list[Content]:
     """Queries for the prior, by an encoder that needs nothing but features."""
+    tables = list(map(searched_columns, tables))
     features = featurize_all(tables)
     if isinstance(encoder, ClosedForm):
         latents = list(encoder.encode(features))

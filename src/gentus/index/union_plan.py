@@ -9,9 +9,9 @@ from typing import Any, TypeAlias, TypedDict, Unpack
 
 from gentus.align.alignment import Alignment
 from gentus.align.matched_columns import MatchedColumns
-from gentus.align.name_similarity import parse_names
 from gentus.align.table_profile import TableProfile
 from gentus.align.verdict import Fit
+from gentus.features.weights import load_tokenizer, load_vectors
 from gentus.index.explain import Aligner
 from gentus.index.hits import Hit
 from gentus.index.lookup import Lookup
@@ -31,8 +31,8 @@ from gentus.union.errors import PlanError
 from gentus.union.plan import LeftOut, PlannedTable, UnionPlan
 from gentus.union.planning import (
     PlanJob,
-    Profiled,
     QuerySampled,
+    ReadingTables,
     Sampled,
     WhichColumns,
     WhichTables,
@@ -94,7 +94,7 @@ def plan_union(
                 seconds = (
                     None if job.bounds is None else seconds_for(as_location(str(job.query.path)), job.bounds)
                 )
-                answers = Asked(asked, job.query.name, seconds)
+                answers = Asked(asked, job.query.name, seconds, asked.load)
                 return asked.noted(in_worker(plan_in_worker, job, progress=progress, asked=answers))
             except CrashedTableError as error:
                 asked.leave_out(error)
@@ -166,7 +166,16 @@ class _PlanAnswers:
         self._aligned: list[AlignedTable | None] = []
         self._unfit: list[LeftOut] = []
         self._aligner: Aligner | None = None
-        self._score: float | None = None  # of the table that was sampled last
+
+    def _aligns(self) -> bool:
+        """Whether any table is aligned here; hits of a search may have been."""
+        return self.choose is not None or not all(map(_is_aligned, self.candidates))
+
+    def load(self) -> None:
+        """Load what alignments need."""
+        if self._aligns():
+            load_tokenizer()
+            load_vectors()
 
     def _take(self, sample: Table) -> None:
         """The sample of the query, which may choose the tables."""
@@ -195,31 +204,26 @@ class _PlanAnswers:
             case WhichTables():
                 names = self.options.get("names", True) and self.lookup.names
                 assert self.sample is not None
-                self._aligner = Aligner(self.sample, names, about.profile)
+                self._aligner = Aligner(self.sample, names)
                 return self.planned()
+            case ReadingTables():
+                if self._aligner is not None and self._aligns():
+                    self._aligner.prepare()
             case Sampled():
                 self._sampled(self.candidates[len(self._aligned)], about)
-            case Profiled():
-                self._align(self.candidates[len(self._aligned)], about.profile)
             case WhichColumns():
                 reasons = [f"{one.table} was left out: {one.why}" for one in (*self.left_out, *self._unfit)]
                 return self._aligned, [*self.notes, *reasons]
         return None
 
     def _sampled(self, one: Candidate, sampled: Sampled) -> None:
-        """Take the sample of a table, and judge it while it is profiled."""
+        """Align a table; one without a column under the query's, or a hit that is no fit, is left out."""
         if sampled.table is None:
             self._leave_out(one, sampled.reason)
             return
         self._samples[one.source.name] = sampled.table
-        if not _is_aligned(one) and self._aligner is not None:
-            self._score = self._aligner.score(sampled.table)
-            parse_names([column.name for column in sampled.table.columns])  # they are kept
-
-    def _align(self, one: Candidate, profile: TableProfile | None) -> None:
-        """Align a table; one without a column under the query's, or a hit that is no fit, is left out."""
         try:
-            self._aligned.append(self._fitting(one, self._samples[one.source.name], profile))
+            self._aligned.append(self._fitting(one, sampled.table, sampled.profile))
         except Unreadable as error:
             self._leave_out(one, error.reason)
 
@@ -234,7 +238,7 @@ class _PlanAnswers:
         alignment = one.alignment if _is_aligned(one) else None
         if alignment is None:
             assert self._aligner is not None
-            alignment = self._aligner.align(table, self._score, profile)
+            alignment = self._aligner.align(table, profile=profile)
         if not alignment.pairs:
             raise Unreadable("none of its columns belongs under one of the query's")
         if one.is_hit and alignment.fit is not None and alignment.columns is not None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gentus.align.notation import VALUES, What
+from gentus.sent import Sent
 from gentus.union.plan_reader import JsonObject
 
 _REASONS = {  # what a decision can be made from, the strongest first, and how to say it
@@ -27,7 +28,7 @@ _MARKS = {".": "point", ",": "comma"}
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Sent):
     """How the cells of a column are read, and what decided it."""
 
     what: What

@@ -17,6 +17,7 @@ from gentus.arrow_export import ArrowExport
 from gentus.display import counted
 from gentus.files import write_file
 from gentus.lake.location import is_url
+from gentus.sent import Sent
 from gentus.table import HEADERS, Header
 from gentus.union.decision import (
     CHOICE_KEYS,
@@ -50,7 +51,7 @@ _READING_KEYS = ("decimal", "dates", "percent", "booleans")
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Sent):
     """How the text of a column is parsed where there are several ways."""
 
     decimal: str = "."  # or ",": then 1.234 is one thousand two hundred and thirty-four
@@ -79,7 +80,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class OutputColumn:
+class OutputColumn(Sent):
     """A column of the result."""
 
     name: str
@@ -106,7 +107,7 @@ class OutputColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(Sent):
     """A column of a table, and the column of the result that it goes into."""
 
     source: str
@@ -120,7 +121,7 @@ class Placement:
 
     def decision(self, what: What) -> Decision | None:
         """The decision on a notation. A reading without one, or with another, was written by a person."""
-        found = next((one for one in self.decided if one.what == what), None)
+        found = next((one for one in self.decided if one.what == what), None) if self.decided else None
         given = None if self.read is None else getattr(self.read, what)
         if given is None or (found is not None and found.value == given):
             return found

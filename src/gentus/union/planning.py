@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from gentus.align.table_profile import TableProfile
     from gentus.lake.sandbox.process import Channel
 
-WIDE = 256  # columns from which a table is profiled, and its types are inferred, before it is asked for
+WIDE = 256  # columns from which a table is profiled here, and its types are inferred before it is asked for
 Tell: TypeAlias = Callable[[Any], Any]
 
 
@@ -64,22 +64,19 @@ class QuerySampled(NamedTuple):
 
 
 class Sampled(NamedTuple):
-    """The sample of a table, or why it cannot be read."""
+    """The sample of a table, or why it cannot be read; of a wide one its profile, without the cells."""
 
     table: Table | None
     reason: str = ""
-
-
-class Profiled(NamedTuple):
-    """The profile of a table that was sampled, if it is wide; without its cells, which were told."""
-
-    profile: TableProfile | None
+    profile: TableProfile | None = None
 
 
 class WhichTables(NamedTuple):
-    """Asks for the tables of the union; tells the profile of the query, if it is wide."""
+    """Asks for the tables of the union."""
 
-    profile: TableProfile | None
+
+class ReadingTables(NamedTuple):
+    """The tables are opened now: the process that asks has time to make the query ready for alignment."""
 
 
 class WhichColumns(NamedTuple):
@@ -103,13 +100,15 @@ def plan_tables(job: PlanJob, tell: Tell, ask: Tell, progress: Progress) -> Unio
             query = open_table(job.query, duck, opened_frame(job.frame), job.limits)
             sample = None if job.sampled else _sample(query, job.limits)
         tell(QuerySampled(sample))
-        sources: Sequence[PlannedTable] = ask(WhichTables(_wide_profile(sample)))
+        _look_ahead(query, job, duck)  # while the other process searches
+        sources: Sequence[PlannedTable] = ask(WhichTables())
+        tell(ReadingTables())
         with progress.stage("looking at columns", 2 * len(sources) + 1) as tick:
             opened: list[SourceTable | None] = []
             for planned in sources:
                 opened.append(_opened(planned, duck, job.limits, tell))
                 tick(1)
-            for source in (query, *filter(None, opened)):
+            for source in filter(None, opened):
                 _look_ahead(source, job, duck)
             aligned, reasons = ask(WhichColumns())
             found = [
@@ -161,8 +160,8 @@ def _opened(
     except Unreadable as error:
         tell(Sampled(None, error.reason))
         return None
-    tell(Sampled(sample))
-    tell(Profiled(_wide_profile(sample)))
+    # All at once: what a busy process does not receive blocks this one.
+    tell(Sampled(sample, profile=_wide_profile(sample)))
     return source
 
 
@@ -174,9 +173,9 @@ def _sample(source: SourceTable, limits: Limits) -> Table:
     return read(Source(planned.name, as_location(str(planned.path)), planned.part, 0, 0), limits)
 
 
-def _wide_profile(table: Table | None) -> TableProfile | None:
-    """The profile of a wide table: the process that asks has other work meanwhile."""
-    if table is None or len(table.columns) <= WIDE:
+def _wide_profile(table: Table) -> TableProfile | None:
+    """The profile of a wide table: the process that asks profiles the query meanwhile."""
+    if len(table.columns) <= WIDE:
         return None
     from gentus.align.table_profile import profile_table
 

@@ -72,15 +72,22 @@ class _Column:
 
     shapes: ColumnShapes
     decisions: dict[What, Found | None] = field(default_factory=dict)  # None: still open
+    _decided: DecidedColumn | None = None
+
+    def decide(self, what: What, found: Found | None) -> None:
+        """Take a decision."""
+        self.decisions[what], self._decided = found, None
 
     @property
     def decided(self) -> DecidedColumn:
         """With the default for what is still open."""
-        found = {
-            what: self._decision(what, one or by_default(what, self.shapes.evidence))
-            for what, one in self.decisions.items()
-        }
-        return DecidedColumn(self.shapes, found)
+        if self._decided is None:
+            found = {
+                what: self._decision(what, one or by_default(what, self.shapes.evidence))
+                for what, one in self.decisions.items()
+            }
+            self._decided = DecidedColumn(self.shapes, found)
+        return self._decided
 
     def _decision(self, what: What, found: Found) -> Decision:
         certain = found.source in ("column", "majority")
@@ -170,7 +177,7 @@ def _columns_alone(
             if found is None:
                 of_file = of_file or _by_file(source, duck)
                 found = of_file[what]
-            column.decisions[what] = found
+            column.decide(what, found)
     return columns
 
 
@@ -195,7 +202,7 @@ def _decide_by_others(columns: Sequence[Mapping[str, _Column]]) -> None:
             if any(one.decisions[what] is None for one in open_ones.values()):
                 known = {n: (one.shapes.evidence, one.decisions[what]) for n, one in open_ones.items()}
                 for number, found in by_others(what, known).items():
-                    open_ones[number].decisions[what] = found
+                    open_ones[number].decide(what, found)
 
 
 # --- types and readings --------------------------------------------------------------------------------

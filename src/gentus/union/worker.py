@@ -122,6 +122,7 @@ class Asked:
     answer: Callable[[Any], Any]
     reading: str | None = None  # the table that is read first
     seconds: float | None = None  # within which the first message has to come
+    meanwhile: Callable[[], None] = lambda: None  # work until then
 
 
 class CrashedTableError(PlanError):
@@ -176,7 +177,7 @@ def worker_events(
     asked = asked or Asked(lambda about: None)
     reading, reply = asked.reading, None
     with job_process() as sandbox, _interruptible(sandbox), _Stages(progress or Progress()) as stages:
-        events = sandbox.events(function, *arguments, seconds=asked.seconds)
+        events = sandbox.events(function, *arguments, seconds=asked.seconds, meanwhile=asked.meanwhile)
         with closing(events):
             while True:
                 try:

@@ -238,7 +238,7 @@ def union(
     """
     from gentus.lake.sandbox.jobs import prepare_job
 
-    prepare_job("gentus.union.planning")  # while the rest is imported and the index is opened
+    prepare_job("gentus.union.planning", "duckdb")  # while the rest is imported and the index is opened
     from gentus.union.choices import apply_choices
     from gentus.union.output import STDOUT, TABLE, Output
     from gentus.union.session import check_memory

@@ -30,10 +30,10 @@ def job_process() -> Iterator[SandboxProcess]:
             sandbox.close()
 
 
-def prepare_job(module: str) -> None:
-    """Start a process already, without waiting until it is ready; it imports the module of its job."""
+def prepare_job(*modules: str) -> None:
+    """Start a process already, without waiting until it is ready; it imports the modules of its job."""
     with job_process() as sandbox:
-        sandbox.begin(module)
+        sandbox.begin(*modules)
 
 
 if hasattr(os, "register_at_fork"):  # a copy of this process would receive the answers of the original

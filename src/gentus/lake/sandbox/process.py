@@ -161,18 +161,23 @@ class SandboxProcess:
         return False
 
     def events(
-        self, function: Callable[..., R], *arguments: object, seconds: float | None = None
+        self,
+        function: Callable[..., R],
+        *arguments: object,
+        seconds: float | None = None,
+        meanwhile: Callable[[], None] = lambda: None,
     ) -> Generator[Any, Any, R]:
         """Call a function there that takes as long as it takes, and yield what it emits meanwhile.
 
         Its last argument is the `Channel` that it emits with; a `Question` has to be answered by what is sent
         to the generator. Its first event has to come within `seconds`, if they are given. If the generator is
-        closed before its end, so is the process.
+        closed before its end, so is the process. Until the first event there is time for work `meanwhile`.
         """
         connection = self._send(function, arguments, True)
         good: bool | None = None
         result: Any = None
         try:
+            meanwhile()
             if seconds is not None and not connection.poll(seconds):
                 raise Unreadable(_too_long(seconds))
             while good is None:
@@ -215,14 +220,14 @@ class SandboxProcess:
         stop(process)
         return process.exitcode
 
-    def begin(self, module: str | None = None) -> None:
-        """Start the process, without waiting until it is ready; it may import a module already."""
+    def begin(self, *modules: str) -> None:
+        """Start the process, without waiting until it is ready; it may import modules already."""
         if self._process is not None:
             return
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
         process = context.Process(
-            target=_serve, args=(theirs, self._limits if self._bounded else None, module), daemon=True
+            target=_serve, args=(theirs, self._limits if self._bounded else None, modules), daemon=True
         )
         start(process)
         theirs.close()
@@ -279,18 +284,19 @@ def sandbox_process() -> Iterator[SandboxProcess]:
 # --- in the child --------------------------------------------------------------------------------------
 
 
-def _serve(connection: Connection, limits: Limits | None, module: str | None) -> None:
+def _serve(connection: Connection, limits: Limits | None, modules: tuple[str, ...]) -> None:
     leave_signals_to_parent()
     silence(stdout=limits is not None)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-
     emit = Channel(connection)
     with suppress(EOFError, BrokenPipeError, ConnectionResetError), bounded_memory(limits):
         connection.send(None)
-        if module is not None:
+        for module in modules:
             import_module(module)
         while True:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)  # nothing is to be cleaned up: this takes no time
             folder, environment, function, arguments, emits = connection.recv()
+            signal.signal(signal.SIGTERM, _end)
             answer: tuple[bool, object]
             try:
                 _follow(folder, environment)
