@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import gentus
 from gentus.app.cli import main as cli
-from gentus.generator import training
+from gentus.generator import supervision, training
 from gentus.generator.supervision import WEIGHTS, Supervision
 from gentus.index import stages_labelled as labelled
 from gentus.index.index import Index
@@ -43,8 +43,11 @@ def labels(lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def trained(lake: Path, labels: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An index whose generator was trained, although its prior makes no mistake."""
     folder = tmp_path_factory.mktemp("trained") / "index"
-    gentus.build(lake, folder, labels, settings=TRAINED, workers=1).close()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(supervision, "prior_is_perfect", lambda *_: False)
+        gentus.build(lake, folder, labels, settings=TRAINED, workers=1).close()
     return folder
 
 
@@ -68,6 +71,23 @@ def test_labels_train_a_generator_and_info_says_what_won(trained: Path, tmp_path
         assert generator["shipped"] == (gain > generator["standard_error"])
         assert (facts["bytes"]["generator"] > 0) == generator["shipped"]
         assert found_subjects(index, tmp_path) > 0.9
+
+
+def test_no_generator_is_trained_beside_a_prior_without_a_mistake(
+    lake: Path, labels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def trains(*_: Any) -> Any:
+        raise AssertionError("it was trained")
+
+    monkeypatch.setattr(training, "batch_loss", trains)
+    with gentus.build(lake, tmp_path / "index", labels, settings=TRAINED, workers=1) as index:
+        facts = index.info()["generator"]
+        assert (facts["chosen"], facts["epochs"], facts["stopped_by"]) == ("prior alone", 0, "prior")
+        assert facts["validation_map"] == {"prior alone": 1.0}
+        assert not facts["shipped"]
+        assert found_subjects(index, tmp_path) > 0.9
+    told = CliRunner().invoke(cli.app, ["info", str(tmp_path / "index")])
+    assert "not trained: the prior alone ranks every validation query without a mistake" in told.output
 
 
 @pytest.fixture(scope="module")
@@ -162,6 +182,7 @@ def test_a_build_stopped_while_training_goes_on_there(
     def again(*arguments: Any) -> Any:
         raise AssertionError("latents and codes were learnt already")
 
+    monkeypatch.setattr(supervision, "prior_is_perfect", lambda *_: False)
     with monkeypatch.context() as patch:
         patch.setattr(training, "batch_loss", stopped)
         with pytest.raises(KeyboardInterrupt):

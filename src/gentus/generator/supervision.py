@@ -7,7 +7,7 @@ the generator on its mass summed over the children of every node of the tree.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Protocol
@@ -22,7 +22,7 @@ from gentus.generator.decoding import decode
 from gentus.generator.model import Generator, Inputs
 from gentus.generator.records import Record, View, count_records, mine_negatives, records
 from gentus.generator.session import DecodingSession
-from gentus.generator.training import Batch, Epochs, RunOptions, train
+from gentus.generator.training import Batch, Epochs, RunOptions, TrainingReport, train
 from gentus.identifiers.codebooks import Codebooks
 from gentus.neighbours.labels import Labels
 from gentus.progress import Progress
@@ -230,9 +230,13 @@ def train_generator(
             return alone
         return supervision.precision(generator, WEIGHTS[3]) + 0.1 * alone
 
-    report = train(generator, supervision.epochs(), validate, settings.training, options, progress)
-    with progress.stage("Weighing the generator", None):
-        choice = _choose_weight(supervision, generator)
+    if prior_is_perfect(supervision, generator):
+        report = TrainingReport(stopped="prior")
+        choice = _choice({0.0: 1.0}, 0.0)
+    else:
+        report = train(generator, supervision.epochs(), validate, settings.training, options, progress)
+        with progress.stage("Weighing the generator", None):
+            choice = _choose_weight(supervision, generator)
     return TrainedGenerator(
         generator,
         {
@@ -250,6 +254,16 @@ def train_generator(
     )
 
 
+def prior_is_perfect(supervision: Supervision, generator: Generator) -> bool:
+    """Whether the prior ranks every validation query without a mistake: no generator would be chosen over it.
+
+    The paper's generator, and one that is to be looked at, are trained all the same.
+    """
+    if supervision.settings.always or supervision.settings.model.output == "tokens":
+        return False
+    return supervision.precision(generator, 0.0) > 1 - 1e-9
+
+
 def _choose_weight(supervision: Supervision, generator: Generator) -> dict[str, Any]:
     """The weight with the best MAP, if its gain over the prior alone exceeds one standard error."""
     weights: tuple[float | None, ...] = (0.0, *WEIGHTS, None)
@@ -260,7 +274,12 @@ def _choose_weight(supervision: Supervision, generator: Generator) -> dict[str, 
     error = float(gain.std(ddof=1) / len(gain) ** 0.5) if len(gain) > 1 else 0.0
     if means[best] - means[0.0] <= error and not supervision.settings.always:
         best = 0.0
-    names = {weight: f"prior + {weight} x generator" for weight in weights}
+    return _choice(means, best, error)
+
+
+def _choice(means: Mapping[float | None, float], best: float | None, error: float = 0.0) -> dict[str, Any]:
+    """The weight that was chosen, by the MAP of every weight."""
+    names = {weight: f"prior + {weight} x generator" for weight in means}
     names |= {0.0: "prior alone", None: "generator alone"}
     return {
         "weight": best,

@@ -79,7 +79,7 @@ class TrainingReport:
     best_epoch: int = 0  # its weights are kept; 0: those before training
     steps: int = 0
     seconds: float = 0.0
-    stopped: Literal["epochs", "patience", "time"] = "epochs"
+    stopped: Literal["epochs", "patience", "time", "prior"] = "epochs"  # prior: it could not be beaten
     device: str = "cpu"
     precision: str = "float32"
 

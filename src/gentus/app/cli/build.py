@@ -14,6 +14,7 @@ from gentus.app.cli.common import (
     LEARNING,
     READING,
     RUNNING,
+    UNTRAINED,
     AsJson,
     ExcludeOption,
     HeaderOption,
@@ -227,7 +228,9 @@ def _summary(built: Index, info: dict[str, Any], seconds: float, out: Path) -> I
         if labels["ranking"]:
             yield from _ranking_lines(labels)
     generator = info["generator"]
-    if generator:
+    if generator and generator["stopped_by"] == "prior":
+        yield f"Generator: {UNTRAINED}."
+    elif generator:
         figures = generator["validation_map"]
         best = generator["chosen"]
         chosen = f"kept: {best}" if generator["shipped"] else "the prior alone is best and ranks"

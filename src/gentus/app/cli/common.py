@@ -77,6 +77,7 @@ TimeBudget = Annotated[
         help="The most minutes for training the generator.",
     ),
 ]
+UNTRAINED = "not trained: the prior alone ranks every validation query without a mistake"
 PIPED_WIDTH = 10_000  # characters per line where there is no terminal: programs want one row per line
 _quiet = False
 

@@ -10,6 +10,7 @@ import typer
 
 from gentus.app.cli.common import (
     TABLES,
+    UNTRAINED,
     AsJson,
     Beam,
     Count,
@@ -197,6 +198,8 @@ def _generator_line(facts: dict[str, Any]) -> str:
     generator = facts["generator"]
     if generator is None:
         return "none: tables are ranked in the latent space"
+    if generator["stopped_by"] == "prior":
+        return UNTRAINED
     figures, best = generator["validation_map"], generator["chosen"]
     quality = "MAP on validation queries: " + ", ".join(
         f"{name} {figures[name]:.3f}" for name in dict.fromkeys(("prior alone", "generator alone", best))
