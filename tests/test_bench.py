@@ -412,14 +412,15 @@ def test_a_generator_is_learnt_from_other_lakes_only(tmp_path: Path, monkeypatch
     with pytest.raises(ValueError, match="no lake but small has labels"):
         experiment("shared", request)
     request = replace(request, lakes=["small", "other"])
-    small, other = experiment("shared", request, "tables=6", "minutes=0.05")
+    (document,) = experiment("shared", request, "tables=6", "minutes=0.05")
+    small, other = document["lakes"]
     assert {*seen[0][0]} == {f"other/{kind}_{at}.csv" for kind in ("birds", "metals") for at in (2, 3)}
     assert {query.split("/")[0] for query in seen[1][1]} == {"small"}
     assert small["what"]["learnt from"] == ["other"]
     assert len(small["map"]) == len(other["map"]) == 5
     assert small["map"]["closed form of the lake itself"] == 1
     assert all(0 <= figure <= 1 for one in (small, other) for figure in one["map"].values())
-    assert "| TF-IDF chars 3-4 | 1.0000 |" in (tmp_path / "out" / "shared-small.md").read_text()
+    assert "| small, k = 3 | 1.0000 | 1.0000 |" in (tmp_path / "out" / "shared.md").read_text()
 
 
 @pytest.mark.slow
