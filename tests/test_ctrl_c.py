@@ -14,6 +14,7 @@ from conftest import rows_of, write_table
 
 import gentus
 from gentus.__main__ import main
+from gentus.app.cli.main import guarded
 
 psutil = pytest.importorskip("psutil")
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no process groups like these")
@@ -121,3 +122,16 @@ def test_ctrl_c_while_the_program_is_imported(
     with pytest.raises(SystemExit) as ended:
         main()
     assert (ended.value.code, capsys.readouterr().err) == (130, "Stopped.\n")
+
+
+def test_ctrl_c_while_a_class_is_made(capsys: pytest.CaptureFixture[str]) -> None:
+    """Python 3.11 wraps whatever is raised in `__set_name__`, as of a cached property."""
+
+    class Stopping:
+        def __set_name__(self, owner: type, name: str) -> None:
+            raise KeyboardInterrupt
+
+    with pytest.raises(SystemExit) as ended:
+        guarded(lambda: type("Made", (), {"some": Stopping()}))
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "Stopped.\n"

@@ -9,7 +9,10 @@ def main() -> None:
         from gentus.app.cli.main import main as run
 
         run()
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, RuntimeError) as error:
+        # Stopped while it makes a class, Python 3.11 raises a RuntimeError instead.
+        if isinstance(error, RuntimeError) and not isinstance(error.__cause__, KeyboardInterrupt):
+            raise
         print("Stopped.", file=sys.stderr)
         sys.exit(130)
 

@@ -105,13 +105,14 @@ def guarded(command: Callable[[], Any]) -> None:
             command()
         finally:
             _flush()
-    except KeyboardInterrupt:
-        say("Stopped.", always=True)
-        raise SystemExit(130) from None
     except BrokenPipeError:
         sys.stderr.close()
         raise SystemExit(0) from None
-    except Exception as error:
+    except (Exception, KeyboardInterrupt) as error:
+        # Stopped while it makes a class, as an import does, Python 3.11 raises a RuntimeError instead.
+        if isinstance(error, KeyboardInterrupt) or isinstance(error.__cause__, KeyboardInterrupt):
+            say("Stopped.", always=True)
+            raise SystemExit(130) from None
         message = _message(error)
         if message is None:
             raise
