@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -24,13 +23,14 @@ from gentus.index.ranker import LEAST_BEAM
 from gentus.lake import read
 from gentus.metrics import score
 from gentus.retrieval.generate import Decoding
-from gentus.settings import BuildSettings, preset_settings
+from gentus.settings import preset_settings
 from gentus.table import Table as ReadTable
-from gentus_bench.baselines.lexical import TfidfChars
+from gentus_bench.baselines import Retriever, TfidfChars
 from gentus_bench.experiment import Request
 from gentus_bench.experiments.quality import BenchmarkData
 from gentus_bench.lakes.benchmarks import Benchmark
 from gentus_bench.lakes.truths import Truth, write_truth
+from gentus_bench.ours import GenTUS
 from gentus_bench.results import Document
 from gentus_bench.table import Table
 
@@ -67,9 +67,8 @@ def run(request: Request, options: Options) -> Iterator[Document]:
 def _measured(
     left_out: Benchmark, others: Sequence[Benchmark], options: Options, request: Request, scratch: Path
 ) -> Document:
-    folder = scratch / "-".join(
-        one.name for one in others
-    )  # lakes with the same others share what was learnt
+    # Lakes with the same others share what was learnt.
+    folder = scratch / "-".join(one.name for one in others)
     if not folder.exists():
         _learn(others, options, request, folder)
     with gentus.open(folder / "index") as learnt:
@@ -85,12 +84,14 @@ def _measured(
         weight = report.weight or 0.0
         for name, given in ((PRIOR, 0.0), (BOTH, weight), (ALONE, None)):
             ways[name] = _generated(index, queries, left_out.k, given)
-    plain = BuildSettings(names=False, seed=options.seed)
-    with gentus.build(left_out.lake, scratch / "own" / left_out.name, settings=plain) as own:
-        ways[OWN] = {name: _searched(own, left_out, table) for name, table in queries.items()}
-    tfidf = TfidfChars()
-    tfidf.fit(data.tables.values())
-    ways[TFIDF] = {name: tfidf.search(table, left_out.k + 1) for name, table in queries.items()}
+    own = scratch / "own" / left_out.name
+    systems: dict[str, Retriever] = {
+        OWN: GenTUS(left_out.lake, own, order="generated", seed=options.seed, names=False),
+        TFIDF: TfidfChars(),
+    }
+    for name, system in systems.items():
+        system.fit(data.tables.values())
+        ways[name] = {query: system.search(table, left_out.k + 1) for query, table in queries.items()}
     truth = {name: left_out.truth[name] for name in queries}
     return {
         "map": {name: score(way, truth, left_out.k).map for name, way in ways.items()},
@@ -150,13 +151,6 @@ def _generated(index: Index, queries: Mapping[str, ReadTable], k: int, weight: f
         (ranked,) = decode(session, latent[None], decoder.trie, decoder.codebooks, how)
         found[name] = [names[one] for one in decoder.trie.table(ranked.rows).tolist()]
     return found
-
-
-def _searched(index: Index, benchmark: Benchmark, table: ReadTable) -> list[str]:
-    """The generated order of an index, which knows a query of the lake as itself."""
-    query: Any = table if benchmark.queries else index.sources()[table.name]
-    (hits,) = index.search_as([query], [table], benchmark.k, order="generated")
-    return [hit.table for hit in hits]
 
 
 def tables(document: Document) -> list[Table]:
