@@ -28,6 +28,7 @@ from gentus.lake.exclude import Exclude
 from gentus.lake.listing_tasks import ListingResult, ListingTask, run_listing
 from gentus.lake.sandbox.pool import Work, batches, read_all
 from gentus.lake.sandbox.process import bounded_memory, bounded_time, portable
+from gentus.lake.sandbox.start import safe_path
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -55,8 +56,12 @@ def ray_engine(address: str | None = None, workers: int | None = None) -> Iterat
             quiet |= {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
         else:
             _check_address(address)
+        job = ray.job_config.JobConfig()
+        # Ray has every task look for modules in this folder first, and in that of the caller's script.
+        job._py_driver_sys_path = deque(maxlen=0)  # keeps nothing of what is added
         try:
-            ray.init(address or "local", **quiet)
+            with safe_path():
+                ray.init(address or "local", job_config=job, **quiet)
         except ConnectionError as error:
             hint = "If it asks for a token, set RAY_AUTH_MODE=token (docs/CLUSTER.md)."
             raise ValueError(f"No Ray cluster lets us in at {address}: {error}. {hint}") from error

@@ -92,6 +92,7 @@ def main() -> None:
     """Run the command line; every expected failure is one clear sentence and exit code 1."""
     # GenTUS has threads of its own; those of BLAS would compete with them. To be set before NumPy is loaded.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    os.environ["PYTHONSAFEPATH"] = "1"  # no Python that a library starts imports what the current folder has
     guarded(lambda: app(prog_name="gentus"))
 
 

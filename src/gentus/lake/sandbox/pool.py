@@ -25,9 +25,9 @@ from gentus.lake.sandbox.process import (
     leave_signals_to_parent,
     portable,
     silence,
-    start,
     stop,
 )
+from gentus.lake.sandbox.start import start
 from gentus.table import Limits, Table
 
 R = TypeVar("R")

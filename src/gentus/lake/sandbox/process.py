@@ -1,4 +1,4 @@
-"""Processes that read files: started without the caller's script, bounded in memory, ended in time.
+"""Processes that read files: bounded in memory, ended in time.
 
 A damaged or hostile file can crash a native parser, block it for ever or make it fill the memory. The parent
 keeps the time, since a native parser may hold the interpreter; the system limits the memory.
@@ -21,62 +21,17 @@ from multiprocessing.process import BaseProcess
 from typing import Any, TypeAlias, TypeVar
 
 from gentus.lake.base import Unreadable
+from gentus.lake.sandbox.start import start
 from gentus.table import Limits
 
 R = TypeVar("R")
 Begin: TypeAlias = Callable[[int], None]  # called with the number of the source that is read next
 
 _GRACE = 5.0  # seconds that a process may take to end
-_ONE_AT_A_TIME = threading.Lock()
 _LOCAL = threading.local()
 
 
 # --- in the parent -------------------------------------------------------------------------------------
-
-
-def start(process: BaseProcess) -> None:
-    """Start a process without importing the script of the caller.
-
-    A spawned process imports the main script again, in case its work is defined there. Ours never is, and a
-    script that calls `gentus.build` without `if __name__ == "__main__":` would build again in every process.
-    """
-    main = sys.modules["__main__"]
-    with _ONE_AT_A_TIME, _ctrl_c_later():
-        spec, file = main.__spec__, main.__dict__.pop("__file__", None)
-        main.__spec__ = None
-        try:
-            process.start()
-        finally:
-            main.__spec__ = spec
-            if file is not None:  # `python -c` has none
-                main.__file__ = file
-
-
-@contextmanager
-def _ctrl_c_later() -> Iterator[None]:
-    """Keep Ctrl-C, which reaches all processes, from one that is being started, and from starting it half.
-
-    The new process inherits that the signal is blocked: while it imports, it would print a traceback. Another
-    thread of this one may still receive it, so that Python's handler has to wait, too.
-    """
-    if not hasattr(signal, "pthread_sigmask"):  # Windows
-        yield
-        return
-    from multiprocessing.resource_tracker import ensure_running
-
-    ensure_running()  # else starting a process starts it, and unblocks the signal
-    received: list[int] = []
-    ours = threading.current_thread() is threading.main_thread() and callable(signal.getsignal(signal.SIGINT))
-    handler = signal.signal(signal.SIGINT, lambda number, _: received.append(number)) if ours else None
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        if ours:
-            signal.signal(signal.SIGINT, handler)
-        if received:
-            signal.raise_signal(signal.SIGINT)
 
 
 def stop(process: BaseProcess) -> None:
