@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import asyncio
 import os
 import signal
 import subprocess
@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from conftest import make_lake, rows_of, write_pairs, write_table
+from mcp import Client, StdioServerParameters
 
 GENTUS = Path(sys.executable).with_name("gentus")
 # What Python looks for at its start, and what users may have beside it.
@@ -24,7 +25,7 @@ NAMES = sorted(
     name for name in {*sys.stdlib_module_names, *packages_distributions(), *OTHERS} if name.isidentifier()
 )
 SETTINGS = (".env", ".pyiceberg.yaml", ".duckdbrc", "pyvenv.cfg", "setup.cfg", "matplotlibrc", "pg_service.conf")
-OUTPUTS = ("csv", "tsv", "jsonl", "parquet", "xlsx", "sqlite", "duckdb")
+OUTPUTS = ("csv", "xlsx", "duckdb", "parquet", "sqlite", "jsonl", "tsv")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,7 @@ class Hostile:
 
     folder: Path
     ran: Path  # what its modules write when they are run
+    packages: bool
 
     def check(self, command: Sequence[object], done: subprocess.CompletedProcess[str]) -> str:
         """What a command has printed, if it worked and none of the modules ran."""
@@ -69,7 +71,7 @@ def fill(folder: Path, ran: Path, packages: bool) -> Hostile:
         path.write_text(code)
     for name in SETTINGS:
         (folder / name).write_text("hostile: [\n")
-    return Hostile(folder, ran)
+    return Hostile(folder, ran, packages)
 
 
 @pytest.fixture(params=[False, pytest.param(True, marks=pytest.mark.slow)], ids=["modules", "packages"])
@@ -98,6 +100,17 @@ def serving(hostile: Hostile, index: Path) -> Iterator[str]:
     hostile.check(command, subprocess.CompletedProcess(command, 0, out, err))
 
 
+async def ask_agent_tools(hostile: Hostile, index: Path, query: str) -> None:
+    """Search by `gentus mcp`."""
+    server = StdioServerParameters(
+        command=str(GENTUS), args=["mcp", str(index)], cwd=str(hostile.folder), env=environment()
+    )
+    async with Client(server) as client:
+        found = await client.call_tool("search_tables", {"path": query})
+        assert not found.is_error, found
+        assert not hostile.ran.exists()
+
+
 def test_no_command_runs_a_module_of_the_current_folder(hostile: Hostile, tmp_path: Path) -> None:
     index, query, run = tmp_path / "my.index", "typed/fish_3.parquet", hostile.gentus
     rows = rows_of("fish", 50)
@@ -113,7 +126,7 @@ def test_no_command_runs_a_module_of_the_current_folder(hostile: Hostile, tmp_pa
     run("union", index, query, "--dry-run")
     run("union", index, query, "--sql", tmp_path / "union.sql")
     (tmp_path / "made").mkdir()
-    for ending in OUTPUTS:
+    for ending in OUTPUTS if hostile.packages else OUTPUTS[:3]:  # the rest takes longer
         out = tmp_path / "made" / f"out.{ending}"
         run("union", index, query, "-o", out, "--lineage", tmp_path / f"{ending}.lineage")
     run("add", index, tmp_path / "made", outside)
@@ -125,15 +138,54 @@ def test_no_command_runs_a_module_of_the_current_folder(hostile: Hostile, tmp_pa
     run("describe", index, query)
     run("eval", index, "--groundtruth", pairs)
     run("records", index, "--labels", pairs)
-    begin = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}
-    call = {"name": "search_tables", "arguments": {"path": query}}
-    asked = [
-        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": begin},
-        {"jsonrpc": "2.0", "method": "notifications/initialized"},
-        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call},
-    ]
-    print(run("mcp", index, text="".join(f"{json.dumps(one)}\n" for one in asked)))
+    asyncio.run(ask_agent_tools(hostile, index, query))
     with serving(hostile, index) as address:
         for page in ("", f"api/search?table={query}", f"api/table?name={query}"):
             with urllib.request.urlopen(f"{address.rstrip('/')}/{page}") as answer:
                 assert answer.status == 200
+
+
+# A notebook looks for modules in the current folder; what it has loaded is not loaded again from there.
+NOTEBOOK = """
+import multiprocessing.popen_spawn_posix, multiprocessing.resource_tracker, os, sys
+from gentus.lake.sandbox.process import SandboxProcess
+sys.path.insert(0, "")
+before = list(sys.path), dict(os.environ)
+print(SandboxProcess()(eval, "__import__('sys').path"), os.getcwd())
+assert before == (sys.path, dict(os.environ))
+"""
+
+
+def test_processes_of_a_notebook_do_not_look_there(hostile: Hostile, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"  # with -P, its processes would have it, too
+    script.write_text(NOTEBOOK)
+    path, folder = hostile.python(script).rsplit(maxsplit=1)
+    assert repr(folder) not in path
+    assert "''" not in path
+
+
+@pytest.mark.slow
+def test_neither_do_training_and_demo(hostile: Hostile, tmp_path: Path) -> None:
+    names = [path.relative_to(hostile.folder).as_posix() for path in hostile.folder.rglob("*_?.*")]
+    fish, cities = ([name for name in names if subject in name] for subject in ("fish", "cities"))
+    pairs = [(a, b) for same in (fish, cities) for a in same for b in same if a != b]
+    labels = write_pairs(tmp_path / "pairs.csv", pairs)
+    given = ("--labels", labels, "--preset", "trained", "--time-budget", "0.1")
+    hostile.gentus("index", ".", "-o", tmp_path / "index", *given)
+    hostile.gentus("search", tmp_path / "index", "typed/fish_3.parquet")
+    hostile.gentus("demo", "--dir", tmp_path / "demo")
+
+
+LIBRARY = """
+import gentus, sys
+with gentus.build(".", sys.argv[1], engine="ray") as index:
+    print(len(index.tables()))
+"""
+
+
+@pytest.mark.slow
+def test_nor_tasks_on_ray(hostile: Hostile, tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="pip install 'gentus[ray]'")
+    hostile.gentus("index", ".", "-o", tmp_path / "index", "--engine", "ray")
+    (tmp_path / "script.py").write_text(LIBRARY)
+    assert hostile.python(tmp_path / "script.py", tmp_path / "library") == "12\n"

@@ -15,6 +15,7 @@ import gentus
 from gentus.lake import Limits, Skipped, Source, Unreadable, read, read_path, scan
 from gentus.lake.formats.lakehouse import inside
 from gentus.lake.location import Remote
+from gentus.lake.sandbox.process import sandbox_process
 
 
 def arrow(subject: str, seed: int, count: int = 12) -> pa.Table:
@@ -197,6 +198,16 @@ def test_a_delta_log_that_names_another_file_is_refused(tmp_path: Path) -> None:
     (log / "00000000000000000003.json").write_text(json.dumps(added))
     with pytest.raises(Unreadable, match=r"outside of its folder|no longer there"):  # as deltalake puts it
         read_path(folder, Limits(rows=10_000))
+
+
+def test_iceberg_settings_of_the_current_folder_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = make_iceberg(tmp_path / "table")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".pyiceberg.yaml").write_text("not: [yaml\n")
+    with sandbox_process() as fresh:  # pyiceberg reads it when it is loaded
+        assert len(fresh(read_path, table).columns) == 4
 
 
 def test_iceberg_metadata_does_not_choose_what_reads_it(tmp_path: Path) -> None:

@@ -26,6 +26,10 @@ _FIELD = b"PARQUET:field_id"
 def open_iceberg(folder: Location) -> LakehouseTable:
     """Open the current snapshot of an Iceberg table."""
     try:
+        from pyiceberg.utils.config import Config
+
+        # Before its modules are loaded. It reads `.pyiceberg.yaml` of the current folder, which may be anybody's.
+        Config._from_configuration_files = staticmethod(lambda: None)  # type: ignore[method-assign]
         from pyiceberg.catalog.noop import NoopCatalog
         from pyiceberg.table import StaticTable
         from pyiceberg.table.metadata import TableMetadataUtil
