@@ -455,6 +455,27 @@ def test_a_process_that_dies_at_the_worst_moment(
     assert check(world.index) == []
 
 
+def test_what_a_killed_union_left_is_removed_by_the_next(world: World) -> None:
+    temporary = world.beside / "temporary"
+    temporary.mkdir()
+    large = write_table(world.beside / "large.csv", rows_of("fish", 0, 5_000))  # more than a pipe holds
+    table = str(world.lake / "fish_0.csv")
+    command = [sys.executable, "-m", "gentus", "union", str(world.index)]
+    environment = os.environ | {"TMPDIR": str(temporary)}
+    with subprocess.Popen(
+        [*command, str(large), "--tables", table, "-o", "-"], stdout=subprocess.PIPE, env=environment
+    ) as union:
+        assert union.stdout is not None
+        union.stdout.read(1)
+        union.kill()
+    assert list(temporary.iterdir())
+    command = [*command, str(world.query), "--tables", table, "-o", "-"]
+    end = time.monotonic() + 60
+    while list(temporary.iterdir()):  # its process may take a moment to end
+        assert time.monotonic() < end
+        subprocess.run(command, check=True, capture_output=True, env=environment)
+
+
 # --- no room, and no permission -----------------------------------------------------------------------
 
 

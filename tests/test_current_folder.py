@@ -24,7 +24,7 @@ OTHERS = {"gentus", "sitecustomize", "usercustomize", "__main__", "__mp_main__"}
 NAMES = sorted(
     name for name in {*sys.stdlib_module_names, *packages_distributions(), *OTHERS} if name.isidentifier()
 )
-SETTINGS = (".env", ".pyiceberg.yaml", ".duckdbrc", "pyvenv.cfg", "setup.cfg", "matplotlibrc", "pg_service.conf")
+SETTINGS = (".env", ".pyiceberg.yaml", ".duckdbrc", "pyvenv.cfg", "setup.cfg", "matplotlibrc")
 OUTPUTS = ("csv", "xlsx", "duckdb", "parquet", "sqlite", "jsonl", "tsv")
 
 

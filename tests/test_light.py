@@ -99,6 +99,27 @@ def test_an_index_lives_without_torch(lake: Path, tmp_path: Path) -> None:
     assert ran.returncode == 0, ran.stderr
 
 
+SEARCHES = """
+import sys
+from gentus.app.cli.main import main
+try:
+    main()
+finally:
+    print(*sys.modules)
+"""
+
+
+def test_a_search_loads_what_it_needs(built: Path) -> None:
+    """Text is searched for without what reads typed files, writes unions, trains or serves."""
+    ran = python(SEARCHES, "search", built / "index", built / "lake" / "fish_0.csv", "--quiet", "--explain")
+    assert ran.returncode == 0, ran.stderr
+    assert "fish_1.csv" in ran.stdout
+    loaded = ran.stdout.splitlines()[-1].split()
+    assert "gentus.index.index" in loaded
+    needless = ("gentus.union", "pyarrow", "duckdb", "torch", "scipy", "transformers", "fastapi")
+    assert not [name for name in loaded if name.startswith(needless)]
+
+
 REFUSED = """
 import gentus
 read = []

@@ -10,19 +10,18 @@ from typing import Any
 
 import pytest
 
-from gentus import files
+from gentus import files, scratch_folder
 from gentus.app.serve import run
 from gentus.app.serve.uploads import clean_name
 from gentus.files import write_file
 from gentus.lake.folder import unicode_name
-from gentus.union import session
 
 
 @pytest.fixture
 def windows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let some modules think so; all others, such as pathlib, had better not."""
     other = SimpleNamespace(**{**vars(os), "name": "nt"})
-    for module in (files, run, session):
+    for module in (files, run, scratch_folder):
         monkeypatch.setattr(module, "os", other)
 
 
@@ -102,7 +101,7 @@ def test_what_a_killed_union_left_is_cleared_away_there_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "out.csv"
-    with session.scratch_folder(out) as running:
+    with scratch_folder.scratch_folder(out) as running:
         (held,) = running.iterdir()
         left = tmp_path / ".out.csv.part-killed"
         left.mkdir()
@@ -115,7 +114,7 @@ def test_what_a_killed_union_left_is_cleared_away_there_too(
             real(self, missing_ok)
 
         monkeypatch.setattr(Path, "unlink", unlink)
-        with session.scratch_folder(out):
+        with scratch_folder.scratch_folder(out):
             assert running.exists()
             assert not left.exists()
 

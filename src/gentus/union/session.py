@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -13,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gentus.scratch_folder import scratch_folder, temporary_folder
 from gentus.union.sql_macros import define_macros
 
 if TYPE_CHECKING:
@@ -29,7 +28,6 @@ NO_EXTENSIONS = {
 _AMOUNT = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT]i?B)")
 _THREADS = 4  # more take more memory, and wait for the one that reads
 _MOST_COLUMNS = 800  # of all threads together
-_LOCK = "lock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +79,7 @@ class DuckDBSession:
 @contextmanager
 def open_session(memory: str = MEMORY, output: Path | None = None) -> Iterator[DuckDBSession]:
     """A session with a scratch folder beside the output, or in the system's folder for temporary files."""
-    with scratch_folder(output) as scratch:
+    with temporary_folder("union") if output is None else scratch_folder(output) as scratch:
         yield DuckDBSession(scratch, memory)
 
 
@@ -120,60 +118,3 @@ def _thirds_of(memory: str, thirds: int) -> str:
     check_memory(memory)
     number, unit = _AMOUNT.fullmatch(memory).groups()  # type: ignore[union-attr]
     return f"{float(number) * thirds / 3:g}{unit}"
-
-
-# --- the scratch folder --------------------------------------------------------------------------------
-
-
-@contextmanager
-def scratch_folder(output: Path | None) -> Iterator[Path]:
-    """A hidden folder beside the output, removed in the end; those that killed runs left are removed, too."""
-    if output is None:
-        with tempfile.TemporaryDirectory(prefix="gentus-union-", ignore_cleanup_errors=True) as folder:
-            yield Path(folder)
-        return
-    remove_abandoned(output)
-    scratch = Path(tempfile.mkdtemp(prefix=f".{output.name}.part-", dir=output.parent))
-    try:
-        with _locked(scratch / _LOCK):
-            yield scratch
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-
-
-def remove_abandoned(output: Path) -> None:
-    """Remove the scratch folders that processes left that were killed."""
-    for old in output.parent.glob(f"{_escaped(f'.{output.name}.part-')}*"):
-        if _abandoned(old):
-            shutil.rmtree(old, ignore_errors=True)
-
-
-def _escaped(name: str) -> str:
-    return "".join(f"[{char}]" if char in "*?[" else char for char in name)
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold a file lock; where the system has none, keep the file open."""
-    with path.open("w") as file:
-        with suppress(ImportError, OSError):
-            import fcntl
-
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-
-
-def _abandoned(folder: Path) -> bool:
-    """Whether the process that made a scratch folder has ended: its lock can be taken."""
-    lock = folder / _LOCK
-    try:
-        if os.name == "nt":  # an open file cannot be deleted there, and closes with its process
-            lock.unlink()
-            return True
-        import fcntl
-
-        with lock.open("r+") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (ImportError, OSError):
-        return False
-    return True

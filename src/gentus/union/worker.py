@@ -5,7 +5,6 @@ A table that a search found is then left out, like one that cannot be read; one 
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
@@ -19,12 +18,13 @@ from gentus.lake import Limits, Remote, arrow_of, as_location
 from gentus.lake.sandbox.jobs import job_process
 from gentus.lake.sandbox.process import Question, SandboxDiedError, SandboxProcess
 from gentus.progress import Progress, Step
+from gentus.scratch_folder import remove_abandoned, temporary_folder
 from gentus.union.errors import PlanError
 from gentus.union.local import LocalUnion
 from gentus.union.output import STDOUT, Output
 from gentus.union.plan import PlannedTable, UnionPlan
 from gentus.union.report import UnionReport
-from gentus.union.session import OPEN_CONNECTIONS, remove_abandoned
+from gentus.union.session import OPEN_CONNECTIONS
 from gentus.union.sources import NOW_READING
 
 R = TypeVar("R")
@@ -244,8 +244,8 @@ def shared_frame(frame: Any) -> Iterator[Any]:
     if data is None or data.get_total_buffer_size() < _SMALL:
         yield data
         return
-    with tempfile.TemporaryDirectory(prefix="gentus-frame-", ignore_cleanup_errors=True) as folder:
-        path = Path(folder) / "frame.arrow"
+    with temporary_folder("frame") as folder:
+        path = folder / "frame.arrow"
         with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, data.schema) as writer:
             writer.write_table(data)
         yield path

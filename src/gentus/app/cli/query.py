@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -37,10 +36,10 @@ def prepare_reading(*queries: str | None) -> None:
 def query_argument(text: str) -> Iterator[str | Remote | Source]:
     """The query that an argument names; standard input is kept in a private file inside the context."""
     from gentus.lake import Remote, as_location
-    from gentus.union.session import scratch_folder
+    from gentus.scratch_folder import temporary_folder
 
     if text == STDIN:
-        with scratch_folder(Path(tempfile.gettempdir()) / "gentus-stdin") as folder:
+        with temporary_folder("stdin") as folder:
             yield _read_stdin(folder)
         return
     location = as_location(text)

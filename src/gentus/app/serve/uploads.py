@@ -10,7 +10,6 @@ import os
 import re
 import secrets
 import shutil
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -25,8 +24,8 @@ from gentus.lake import Limits, SeveralTables, Source, Unreadable, only_table, r
 from gentus.lake.files import magic, stream
 from gentus.lake.formats.detect import Format, detect_format, format_of, is_plain_file
 from gentus.lake.sandbox.named import in_sandbox
+from gentus.scratch_folder import temporary_folder
 from gentus.table import Header, Table
-from gentus.union.session import scratch_folder
 
 _NAME_BYTES = 200
 _PIECE = 1 << 20
@@ -52,9 +51,7 @@ class Uploads:
         self.settings = settings
         self._cleanup = ExitStack()
         # Deleted at the end; that of a killed server is deleted when the next one starts.
-        self.folder = self._cleanup.enter_context(
-            scratch_folder(Path(tempfile.gettempdir()) / "gentus-serve")
-        )
+        self.folder = self._cleanup.enter_context(temporary_folder("serve"))
         self._kept: dict[str, Upload] = {}
         self._lock = threading.Lock()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from gentus.lake.files import stream_raw
 from gentus.lake.formats.detect import DELTA_LOG
 from gentus.lake.formats.lakehouse import LakehouseTable, inside, open_inside
 from gentus.lake.location import Location, Remote
+from gentus.scratch_folder import temporary_folder
 from gentus.table import Limits
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ def open_delta(folder: Location, limits: Limits) -> LakehouseTable:
     except ImportError as error:
         raise Unreadable(f"reading Delta tables needs deltalake: {install_extra('delta')}") from error
     if isinstance(folder, Remote):
-        with tempfile.TemporaryDirectory(prefix="gentus-") as scratch:
-            _copy_log(folder, Path(scratch), limits)
+        with temporary_folder("delta") as scratch:
+            _copy_log(folder, scratch, limits)
             return _opened(DeltaTable(scratch), folder)
     return _opened(DeltaTable(folder.resolve()), folder)
 

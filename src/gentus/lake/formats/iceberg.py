@@ -28,7 +28,7 @@ def open_iceberg(folder: Location) -> LakehouseTable:
     try:
         from pyiceberg.utils.config import Config
 
-        # Before its modules are loaded. It reads `.pyiceberg.yaml` of the current folder, which may be anybody's.
+        # Before others are loaded: it would read a `.pyiceberg.yaml` of the current folder.
         Config._from_configuration_files = staticmethod(lambda: None)  # type: ignore[method-assign]
         from pyiceberg.catalog.noop import NoopCatalog
         from pyiceberg.table import StaticTable

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import tempfile
 import threading
+import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from gentus.lake.base import Unreadable
 from gentus.lake.location import Location, Remote, State
 from gentus.lake.remote.file import STREAMED, opened_remote
 from gentus.lake.remote.storage import state_of
+from gentus.scratch_folder import temporary_folder
 from gentus.table import Limits
 
 _LOCK = threading.Lock()
@@ -22,8 +23,9 @@ class _Copy:
 
     def __init__(self, location: Remote, state: State) -> None:
         self.of = (location.url, state)
-        self._folder = tempfile.TemporaryDirectory(prefix="gentus-")
-        self.file = Path(self._folder.name) / "copy"
+        cleanup = ExitStack()
+        self.file = cleanup.enter_context(temporary_folder("copy")) / "copy"
+        weakref.finalize(self, cleanup.close)
         with self.file.open("wb") as file, opened_remote(location, full=True) as remote:
             while piece := remote.read(STREAMED):
                 file.write(piece)
