@@ -10,6 +10,7 @@ import os
 import random
 import resource
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -463,11 +464,14 @@ def test_what_a_killed_union_left_is_removed_by_the_next(world: World) -> None:
     command = [sys.executable, "-m", "gentus", "union", str(world.index)]
     environment = os.environ | {"TMPDIR": str(temporary)}
     with subprocess.Popen(
-        [*command, str(large), "--tables", table, "-o", "-"], stdout=subprocess.PIPE, env=environment
+        [*command, str(large), "--tables", table, "-o", "-"],
+        stdout=subprocess.PIPE,
+        env=environment,
+        start_new_session=True,
     ) as union:
         assert union.stdout is not None
         union.stdout.read(1)
-        union.kill()
+        os.killpg(union.pid, signal.SIGKILL)  # with the process that writes
     assert list(temporary.iterdir())
     command = [*command, str(world.query), "--tables", table, "-o", "-"]
     end = time.monotonic() + 60
