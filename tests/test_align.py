@@ -234,6 +234,23 @@ def test_a_table_is_aligned_with_itself(names: bool) -> None:
     assert (found.query, found.table) == ("harbours 0", "harbours 0")
 
 
+@pytest.mark.parametrize("width", [3, 600])
+@pytest.mark.parametrize("names", [True, False])
+def test_a_copy_is_aligned_column_by_column(names: bool, width: int) -> None:
+    """Medals by country: the distribution of some columns is like that of others."""
+    medals = (
+        "500000400300010000308100000000010200000000000006080000",
+        "000000800201030003203000000002040101000000000006040000",
+        "100000400100020000504100000004021102000000000008070000",
+    )
+    empty: dict[str, list[str]] = {f"X{number}": [] for number in range(width - 3)}
+    made = table({f"column_{at}": list(cells) for at, cells in enumerate(medals)} | empty)
+    found = align(made, replace(made, name="copy"), names)
+    assert [(pair.query.at, pair.table.at) for pair in found.pairs] == [(at, at) for at in range(width)]
+    assert (found.query_only, found.table_only) == ([], [])
+    assert (found.pairs[-1].reason == "both are empty") == (width > 3)
+
+
 def test_twins_are_told_apart_by_their_order() -> None:
     cells = [str(number % 7) for number in range(40)]
     made = table(dict.fromkeys(("c1", "c2", "c3"), cells) | {"d": [f"x{cell}" for cell in cells]})

@@ -35,6 +35,7 @@ from gentus.table import Table
 FILE = "weights.json"
 Outside: TypeAlias = Callable[[F64], tuple[F64, F64]]  # see `ColumnBlock.outside`
 MOST_PAIRS = 1 << 18  # of columns that are compared at once: what bounds time and memory
+_COPIED = 128  # columns of a copy that are described at once
 _SAME_NAME_ONLY = 2.0  # log-odds of two columns of the same name if one is empty; no data to learn it from
 _NO_MATCH = -8.0  # log-odds of other pairs with an empty column
 _EQUAL = NAME_FEATURES.index("equal names")
@@ -113,6 +114,8 @@ def _match(query: TableProfile, table: TableProfile, names: bool) -> list[_Match
     Of two blocks that want the same column, the one with the better score gets it; what stays unmatched is
     compared once more if it is not too much.
     """
+    if query.table.columns == table.table.columns:
+        return _match_copy(query, table, names)
     if len(query.numbers) * len(table.numbers) <= MOST_PAIRS:
         return _match_all(query, table, names)
     found: list[_Match] = []
@@ -129,6 +132,20 @@ def _match(query: TableProfile, table: TableProfile, names: bool) -> list[_Match
         more = _match_all(query.select(left), table.select(right), names)
         kept += [one._replace(ours=left[one.ours], theirs=right[one.theirs]) for one in more]
     return sorted(kept, key=lambda one: one.ours)
+
+
+def _match_copy(query: TableProfile, table: TableProfile, names: bool) -> list[_Match]:
+    """Every column with itself, in a table and its copy: by features, a near twin may score better."""
+    found: list[_Match] = []
+    for begin in range(0, len(query.numbers), _COPIED):
+        some = range(len(query.numbers))[begin : begin + _COPIED]
+        ours, theirs = query.select(some), table.select(some)
+        features = pair_features(ours, theirs, names, GRID)
+        found += [
+            _Match(1.0, column, column, pair_reason(ours, theirs, features, at, at))
+            for at, column in enumerate(some)
+        ]
+    return found
 
 
 def _match_all(
