@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -478,6 +479,26 @@ def test_what_a_killed_union_left_is_removed_by_the_next(world: World) -> None:
     while list(temporary.iterdir()):  # its process may take a moment to end
         assert time.monotonic() < end
         subprocess.run(command, check=True, capture_output=True, env=environment)
+
+
+@pytest.mark.parametrize("options", [{}, {"engine": "ray", "address": "127.0.0.1:1"}])
+def test_a_build_that_stores_nothing_leaves_nothing(tmp_path: Path, options: dict[str, Any]) -> None:
+    pytest.importorskip("ray", reason="pip install 'gentus[ray]'")
+    lake, own = tmp_path / "lake", tmp_path / "own"
+    for folder in (lake, own):
+        folder.mkdir()
+    for index in (tmp_path / "new" / "deep" / "index", own):
+        with pytest.raises(
+            (gentus.GentusError, ValueError), match=r"No table could be read|There is no Ray cluster"
+        ):
+            gentus.build(lake, index, **options)
+        assert sorted(tmp_path.rglob("*")) == [lake, own]
+    (lake / "empty.csv").touch()  # why it was skipped is kept, for `gentus info --skipped`
+    with pytest.raises(
+        (gentus.GentusError, ValueError), match=r"gentus info .* --skipped|There is no Ray cluster"
+    ):
+        gentus.build(lake, own, **options)
+    assert (own / "catalogue.sqlite").exists() == (not options)
 
 
 # --- no room, and no permission -----------------------------------------------------------------------

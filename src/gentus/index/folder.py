@@ -78,6 +78,11 @@ class Layout:
         """The SQLite catalogue."""
         return self.root / "catalogue.sqlite"
 
+    @property
+    def lock(self) -> Path:
+        """What a writer locks."""
+        return self.root / "write.lock"
+
     def model(self, generation: int) -> Path:
         """Encoder weights and codebooks."""
         return self.root / f"model-{generation}.safetensors"
@@ -141,7 +146,7 @@ def refuse_foreign(layout: Layout) -> None:
 @contextmanager
 def write_lock(layout: Layout, wait: float = 0.0) -> Iterator[None]:
     """Keep other writers out. SQLite's locks work on every system and end with the process."""
-    with closing(sqlite3.connect(layout.root / "write.lock", timeout=wait, isolation_level=None)) as lock:
+    with closing(sqlite3.connect(layout.lock, timeout=wait, isolation_level=None)) as lock:
         try:
             lock.execute("BEGIN EXCLUSIVE")
         except sqlite3.OperationalError as error:

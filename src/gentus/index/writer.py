@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
 
 from gentus.errors import GentusError
 from gentus.index.catalogue import Catalogue
@@ -34,12 +35,7 @@ def writer(layout: Layout, create: bool = False) -> Iterator[Catalogue]:
         read_config(layout)  # which says what is wrong
     opened = False
     try:
-        if create:
-            layout.root.mkdir(parents=True, exist_ok=True)
-        with (
-            write_lock(layout, LOCK_TIMEOUT),
-            closing(Catalogue(layout.catalogue, writable=True)) as catalogue,
-        ):
+        with _folder(layout.root, create), write_lock(layout, LOCK_TIMEOUT), _opened(layout) as catalogue:
             opened = True
             _recover(layout, catalogue)
             yield catalogue
@@ -57,6 +53,39 @@ def writer(layout: Layout, create: bool = False) -> Iterator[Catalogue]:
         if opened and error.filename and not str(error.filename).startswith(str(layout.root)):
             raise  # it concerns some other file
         raise IndexFolderError(_refused(layout, opened, error.strerror or error)) from error
+
+
+@contextmanager
+def _folder(root: Path, create: bool) -> Iterator[None]:
+    """Make the folder of an index; it is removed if it stays empty."""
+    made = [folder for folder in (root, *root.parents) if not folder.exists()]
+    if create:
+        root.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # it has files now
+            for folder in made:
+                folder.rmdir()
+
+
+@contextmanager
+def _opened(layout: Layout) -> Iterator[Catalogue]:
+    """The catalogue; a failure before anything is stored in a new one removes it."""
+    unused = not layout.catalogue.exists()
+    try:
+        with closing(Catalogue(layout.catalogue, writable=True)) as catalogue:
+            try:
+                yield catalogue
+            except BaseException:
+                unused = unused and not catalogue.tables.count()
+                raise
+    except BaseException:
+        if unused:
+            with suppress(OSError):  # Windows deletes no file that is locked
+                layout.catalogue.unlink(missing_ok=True)
+                layout.lock.unlink()
+        raise
 
 
 def _recover(layout: Layout, catalogue: Catalogue) -> None:
