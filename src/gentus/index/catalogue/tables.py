@@ -200,12 +200,13 @@ class TableStore:
 
     def names_and_shapes(self) -> list[tuple[str, int, int]]:
         """(name, sampled rows, columns) of all tables that can be found, in the order of their names."""
-        found = [
-            (_text(row[1]), row[5] or 0, row[6] or 0)
-            for row in self._names("codes IS NOT NULL ORDER BY name")
-        ]
-        if len(found) != self._database.identifier_count():  # rows that SQLite lost would not be missed
+        with self._database.transaction(read=True):
             written = self._database.identifier_count()
+            found = [
+                (_text(row[1]), row[5] or 0, row[6] or 0)
+                for row in self._names("codes IS NOT NULL ORDER BY name")
+            ]
+        if len(found) != written:  # rows that SQLite lost would not be missed
             raise AlteredError(f"it lists {len(found):,} tables, and {written:,} were written")
         return found
 
