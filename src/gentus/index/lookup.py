@@ -82,7 +82,8 @@ class Lookup:
         if not is_delimited(source):
             return source
         with explain_errors(self.layout):
-            known = self.catalogue.tables.source_at(self.catalogue.tables.real_path(source.path), None)
+            real_path = self.catalogue.tables.real_path(source.path, str(self.lake))
+            known = self.catalogue.tables.source_at(real_path, None)
         if known is not None:
             return replace(source, header=known.header)
         name = name_at(source.path.resolve(), None, self.lake, self.layout)

@@ -253,9 +253,17 @@ class TableStore:
 
     # --- paths -----------------------------------------------------------------------------------------
 
-    def real_path(self, path: Location | str) -> str | bytes:
-        """What tells whether two paths are one file."""
-        return self._stored(identity(path))
+    def real_path(self, path: Location | str, lake: str = "") -> str | bytes:
+        """What tells whether two paths are one file.
+
+        Files of a lake that has been replaced by a link are known by their paths of before.
+        """
+        real, root = identity(path), identity(lake) if lake else ""
+        if root != lake and f"{real}{os.sep}".startswith(f"{root}{os.sep}"):
+            before = self._stored(lake + real.removeprefix(root))
+            if self.ids_at(before):
+                return before
+        return self._stored(real)
 
     def _real_paths(self) -> Callable[[str], str | bytes]:
         """The same for many paths in a row: links to their folders are followed once."""
