@@ -5,7 +5,6 @@ uvicorn itself only closes a connection that is idle after a response.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from typing import Any
@@ -26,10 +25,8 @@ class BoundedConnection(H11Protocol):
     def __init__(self, settings: Settings, most: int, **uvicorn: Any) -> None:
         super().__init__(**uvicorn)
         self._settings, self._most = settings, most
-        self._since = self.loop.time()  # that its state is what it is
-        self._state: object = None
-        self._dropped = False
-        self._looking: asyncio.TimerHandle | None = None
+        self._since, self._closed = self.loop.time(), False
+        self._state: object = None  # as it has been since then
 
     @property
     def _active(self) -> bool:
@@ -42,46 +39,37 @@ class BoundedConnection(H11Protocol):
         return not self._active or self.cycle.more_body or self.transport.get_write_buffer_size() > 0
 
     def connection_made(self, transport: Any) -> None:
-        """Open it, and close another one if there are too many."""
+        """Open it; if there are too many, close the one that waits longest, first of all for a request."""
         super().connection_made(transport)
-        if len(self.connections) > self._most:
-            self._make_room()
+        others = [one for one in self.connections if isinstance(one, BoundedConnection) and not one._closed]
+        if len(others) > self._most:
+            log.warning("more than %d connections: those that wait longest are closed", self._most)
+            waiting = [one for one in others if one is not self and one._waits]
+            min(waiting, key=lambda one: (one._active, one._since), default=self)._close()
         self._look()
 
-    def _make_room(self) -> None:
-        """Close the connection that waits longest, first of all for the head of a request."""
-        others = [one for one in self.connections if isinstance(one, BoundedConnection) and not one._dropped]
-        if len(others) <= self._most:
-            return
-        waiting = [one for one in others if one is not self and one._waits]
-        log.warning(
-            "more than %d connections: those that wait longest for their client are closed", self._most
-        )
-        min(waiting, key=lambda one: (one._active, one._since), default=self)._drop()
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Look at it no more."""
+        self._closed = True
+        super().connection_lost(exc)
 
-    def _drop(self) -> None:
+    def _close(self) -> None:
         """Close it at once: what the client has not read is discarded."""
-        self._dropped = True
+        self._closed = True
         self.transport.abort()
 
     def _look(self) -> None:
         """Close it if the client has neither sent a request nor read a response for too long."""
+        if self._closed:
+            return
         unread = self.transport.get_write_buffer_size()
         now, state = self.loop.time(), (self.cycle, self._active, unread)
         if state != self._state:
-            self._state, self._since = state, now
+            self._since, self._state = now, state
         seconds = self._settings.body_seconds if unread else self._settings.idle_seconds
         if (unread or not self._active) and now - self._since > seconds:
-            self._drop()  # a body that is sent too slowly is refused by the middleware
-        if not self._dropped:
-            self._looking = self.loop.call_later(min(_LOOK, seconds / 4), self._look)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Forget it."""
-        self._dropped = True
-        if self._looking is not None:
-            self._looking.cancel()
-        super().connection_lost(exc)
+            self._close()  # a body that is sent too slowly is refused by the middleware
+        self.loop.call_later(min(_LOOK, seconds / 4), self._look)
 
 
 def most_connections(wanted: int) -> int:
@@ -99,15 +87,12 @@ class _Repeats(logging.Filter):
 
     def __init__(self) -> None:
         super().__init__()
-        self._known: dict[object, tuple[float, int]] = {}
+        self._known: dict[object, tuple[float, int]] = {}  # when it was written, how often left out since
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether to write it. Clients can cause a message as often as they like."""
-        end = record.exc_info[2] if record.exc_info else None
-        while end is not None and end.tb_next is not None:
-            end = end.tb_next
-        failed_at = None if end is None else (end.tb_frame.f_code, end.tb_lineno)
-        key = record.name, str(record.msg).partition("\n")[0], failed_at
+        error = record.exc_info[0] if record.exc_info else None
+        key = record.name, str(record.msg).partition("\n")[0], error
         now, (written, left_out) = time.monotonic(), self._known.get(key, (float("-inf"), 0))
         if now - written < _REPEATS:
             self._known[key] = written, left_out + 1
