@@ -99,7 +99,7 @@ class Interrupting:
         self.left = sorted(name for name in tables if name.startswith("/"))  # to be removed
         self.name = next(iter(tables))  # withdrawn, assigned, ...
         self.id, self.changes = tables[self.name], 0
-        found = self.writable.identifiers.of_table(self.name, TINY.quantizer.levels)
+        found = self.writable.identifiers.of_table(self.name, TINY.quantizer.levels or 3)
         assert found is not None
         self.codes = found[0][None]
 

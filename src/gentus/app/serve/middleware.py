@@ -82,7 +82,7 @@ class RequestGuard:
             self.hosts.check(scope["method"], scope["path"], headers)
             self.bodies.enter(client, body.expect(headers))
             # uvicorn sends no body in answer to HEAD; beside that, it is GET.
-            inner = scope | {"method": "GET"} if scope["method"] == "HEAD" else scope
+            inner = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
             await self.app(inner, body.receive, sent)
         except Exception as failure:
             error = as_api_error(failure)
