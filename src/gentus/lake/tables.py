@@ -109,7 +109,8 @@ def table_name(path: Location, part: str | None, lake: Location) -> str:
     real = lake.resolve()
     if path in (lake, real):  # one file that is the lake
         return part or unicode_name(path.name)
-    name = _inside(path, lake if path.is_relative_to(lake) else real)  # type: ignore[arg-type]
+    as_given = isinstance(path, Path) and isinstance(lake, Path) and path.is_relative_to(lake)
+    name = _inside(path, lake if as_given else real)
     return name if part is None else f"{name}/{part}"
 
 
