@@ -60,7 +60,7 @@ def served(index: Path, **settings: Any) -> Iterator[Served]:
     """Serve an index."""
     listening = listen("127.0.0.1", 0)
     server = Server(IndexHandle(index), Settings(**settings))
-    running = uvicorn.Server(uvicorn_config(make_app(server), server.settings.behind_proxy))
+    running = uvicorn.Server(uvicorn_config(make_app(server), server.settings))
     thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]})
     thread.start()
     try:

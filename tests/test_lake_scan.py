@@ -10,7 +10,7 @@ import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
 
-from gentus.lake import Skipped, Source, Unreadable, fingerprint, read, read_path, scan
+from gentus.lake import Skipped, Source, Unlisted, Unreadable, fingerprint, read, read_path, scan
 
 CSV = "a,b\n1,2\n"
 
@@ -133,9 +133,9 @@ def test_no_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "scandir", scandir)
     monkeypatch.setattr(os, "open", closed)
     found = list(scan(tmp_path))
-    assert [(type(one), one.name) for one in found] == [(Source, "b.csv"), (Skipped, "closed")]
+    assert [(type(one), one.name) for one in found] == [(Source, "b.csv"), (Unlisted, "closed")]
     assert isinstance(found[0], Source)
-    assert isinstance(found[1], Skipped)
+    assert isinstance(found[1], Unlisted)
     assert "no permission" in found[1].reason
     with pytest.raises(Unreadable, match="no permission"):
         read(found[0])

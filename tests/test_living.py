@@ -6,13 +6,18 @@ import json
 import os
 import shutil
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
+import duckdb
 import numpy as np
 import pytest
 from conftest import HASTY, QUICK, make_lake, rows_of, subject_of, write_pairs, write_table
@@ -315,6 +320,101 @@ def test_an_unmounted_lake_does_not_empty_the_index(lake: Path, path: Path, tmp_
         assert len(index.sync(tmp_path / "empty", force=True).removed) == 12
 
 
+# --- what cannot be listed is not gone ------------------------------------------------------------------
+
+HOLD_DUCKDB = "import duckdb; held = duckdb.connect(path)"
+HOLD_SQLITE = (
+    "import sqlite3; held = sqlite3.connect(path, isolation_level=None);"
+    " held.execute('PRAGMA locking_mode = EXCLUSIVE'); held.execute('BEGIN EXCLUSIVE');"
+    " held.execute('CREATE TABLE new (a)'); held.execute('COMMIT')"
+)
+
+
+@contextmanager
+def held(path: Path, how: str) -> Iterator[int]:
+    """Another process that holds a database; its id."""
+    code = f"import sys, time; path = sys.argv[1]; {how}; print('held', flush=True); time.sleep(60)"
+    command = [sys.executable, "-c", code, str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "held\n"
+            yield process.pid
+        finally:
+            process.kill()
+
+
+def databases(folder: Path) -> tuple[Path, Path]:
+    """A DuckDB and an SQLite file of twelve tables each."""
+    folder.mkdir(exist_ok=True)
+    paths = folder / "shop.duckdb", folder / "shop.sqlite"
+    with duckdb.connect(str(paths[0])) as duck, closing(sqlite3.connect(paths[1])) as lite:
+        lite.execute("PRAGMA journal_mode = WAL")
+        for number in range(12):
+            duck.execute(f"CREATE TABLE t{number} AS SELECT range AS id, 'n' || range AS name FROM range(9)")
+            lite.execute(f"CREATE TABLE t{number} (id, name)")
+            lite.executemany(f"INSERT INTO t{number} VALUES (?, ?)", [(n, f"n{n}") for n in range(9)])
+        lite.commit()
+    return paths
+
+
+@pytest.mark.parametrize("one_file", [False, True])
+def test_a_database_that_another_process_holds_is_not_gone(tmp_path: Path, one_file: bool) -> None:
+    """The report names the lock, and the process where the database says it."""
+    duck, lite = databases(tmp_path / "lake")
+    lake = duck if one_file else tmp_path / "lake"
+    with gentus.build(lake, tmp_path / "index", settings=HASTY, workers=1) as index:
+        before = sids(index)
+        with held(duck, HOLD_DUCKDB) as process, held(lite, HOLD_SQLITE):
+            for dry_run in (True, False):
+                changes = index.sync(dry_run=dry_run)
+                assert (len(changes), changes.unchanged) == (0, len(before))
+                assert not changes.needs_force
+                assert f"PID {process}" in changes.unreadable["shop.duckdb"]
+                if not one_file:
+                    assert "another process holds it locked" in changes.unreadable["shop.sqlite"]
+            assert sids(index) == before
+        assert index.sync().removed == []
+        assert before.items() <= sids(index).items()
+        assert "shop.duckdb" not in dict(index.skipped())
+
+
+def test_files_and_folders_that_cannot_be_listed_are_not_gone(
+    tmp_path: Path, lake: Path, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    duck, lite = databases(lake)
+    with gentus.open(path) as index:
+        assert len(index.sync().added) == 24
+        before = sids(index)
+        inner = lake / "deep"
+        assert inner.is_dir()
+        good, usual = duck.read_bytes(), os.scandir
+        with monkeypatch.context() as patch:
+            duck.write_bytes(b"PK" + good[2:])  # damaged
+
+            def refused(folder: str | os.PathLike[str] = ".") -> Any:
+                if Path(folder) == inner:
+                    raise PermissionError(13, "Permission denied", str(folder))
+                return usual(folder)
+
+            patch.setattr(os, "scandir", refused)
+            lite.rename(tmp_path / "elsewhere")
+            lite.symlink_to(tmp_path / "not mounted")
+            changes = index.sync()
+            assert (changes.removed, changes.unchanged) == ([], len(before))
+            assert changes.unreadable.keys() == {"shop.duckdb", "shop.sqlite", "deep"}
+            assert changes.unreadable["deep"].startswith("no permission")
+            assert sids(index) == before
+        duck.write_bytes(good)
+        lite.unlink()
+        changes = index.sync()  # now its tables are gone
+        assert sorted(changes.removed) == sorted(name for name in before if name.startswith("shop.sqlite/"))
+        with duckdb.connect(str(duck)) as connection:
+            for number in range(12):
+                connection.execute(f"DROP TABLE t{number}")
+        assert len(index.sync(force=True).removed) == 12
+
+
 def test_a_lake_that_moved_is_followed(lake: Path, path: Path, tmp_path: Path) -> None:
     with gentus.open(path) as index:
         before = sids(index)
@@ -323,6 +423,29 @@ def test_a_lake_that_moved_is_followed(lake: Path, path: Path, tmp_path: Path) -
         assert sids(index) == before
         assert index.config.lake == str(tmp_path / "moved")
         assert "fish_0.csv" not in tables(index, tmp_path / "moved" / "fish_0.csv")
+
+
+def test_a_lake_that_moved_behind_a_link_is_the_same(lake: Path, path: Path, tmp_path: Path) -> None:
+    """The index is not damaged, and a table is known by both of its paths."""
+    moved = lake.rename(tmp_path / "moved")
+    lake.symlink_to(moved)
+    with gentus.open(path) as index:
+        before = sids(index)
+        for folder in (lake, moved):
+            assert "fish_0.csv" not in tables(index, folder / "fish_0.csv")
+        assert "fish_0.csv" not in [hit.table for hit in index.search("fish_0.csv", k=20)]
+        assert index.describe("fish_0.csv").rows
+        assert index.align("fish_0.csv", "films_0.csv") is not None
+        assert index.union("fish_0.csv", "deep/er/fish_1.csv").to_arrow().num_rows
+        assert check(path) == []
+        write_table(moved / "fish_9.csv", rows_of("fish", 9))
+        assert index.add(lake / "fish_9.csv").added == ["fish_9.csv"]
+        for folder in (lake, moved):
+            assert "fish_9.csv" not in tables(index, folder / "fish_9.csv")
+        index.remove("fish_9.csv")
+        (moved / "fish_9.csv").unlink()
+        assert (len(index.sync()), sids(index)) == (0, before)
+        assert (index.config.lake, check(path)) == (str(moved), [])
 
 
 def test_a_sync_with_another_lake_that_is_stopped_leaves_an_index_of_it(

@@ -24,6 +24,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import httpx
+
 import gentus
 from gentus.index.check import check
 from gentus.index.folder import IndexFolderError
@@ -32,12 +34,13 @@ from gentus_bench.experiments.serving import serving
 from gentus_bench.processes import resident_bytes
 from gentus_bench.results import Results
 from gentus_bench.table import Table
+from stress.reading import CALLS, COMMANDS, Reading
 from stress.soak_model import FEWEST, MOST, Model, Operation
 from stress.soak_processes import Processes, Reader, sids
 
 CHANGES = {"add": 20, "replace": 14, "remove": 16, "rename": 6, "sync": 8, "compact": 4}
 FAULTS = {"kill": 5, "no room": 4, "no permission": 2, "two writers": 3, "cut while read": 3, "refit": 0.2}
-SEARCHES = {"search": 40, "check": 1.5}
+SEARCHES = {"search": 40, "read": 6, "check": 1.5}
 FIRST = 300  # searches before the time begins: caches fill, and memory is to stay as it is from then on
 LOOKS = 20  # at memory
 _MIB = 1 << 20
@@ -134,6 +137,8 @@ class Life:
             self._by_http()
         for _ in range(10):
             self.look()
+        for _ in range(3):
+            self._read(Operation("compact"))
 
     def step(self) -> None:
         """One thing that happens, and a look at everything afterwards."""
@@ -145,6 +150,9 @@ class Life:
         self.tally.done[kind] += 1
         if kind == "search":
             self._by_http() if chance.random() < 0.6 else self._own_content()
+        elif kind == "read":
+            kind = self.model.chance.choice(["add", "replace", "remove", "rename", "compact"])
+            self._read(self.model.change(kind, inside=True))
         elif kind == "check":
             self.settle()
             self.check()
@@ -174,6 +182,21 @@ class Life:
         except Exception as error:
             self.tally.wrong.append(f"{kind}: {type(error).__name__}: {error}")
         self._compare(self.reader.answer(), before & self.model.tables, before | self.model.tables, "beside")
+        self.look()
+
+    def _read(self, operation: Operation) -> None:
+        """Calls, requests and a command of all kinds, while another process changes the index."""
+        end = self.processes.start(self.model.index, operation)
+        chance, names = self.model.chance, self.model.some(9)
+        reading = Reading(self.model.index, self.model.query, chance)
+        for kind in chance.sample(sorted(CALLS.keys() - {"gentus.check"}), 6):  # a killed writer leaves files
+            reading.call(self.opened, kind, chance.choice(names))
+        with httpx.Client(base_url=self.address, timeout=60) as client:
+            for _ in range(4):
+                reading.request(client, names)
+        reading.run(chance.choice([one for one in COMMANDS if one != ["check"]]), names)
+        self._expect("read", end(None), "done")
+        self.tally.wrong += reading.wrong
         self.look()
 
     def _refit(self) -> None:

@@ -104,8 +104,10 @@ def _verify_names(
             name = names.get(table)
             if name is None or name.real_path != real_path or part not in (None, name.part):
                 continue
-            if table not in catalogue.tables.ids_at(real_path, part):  # else it was added just now
-                raise AlteredError(f"its list of files does not lead to {name.name}")
+            with catalogue.transaction(read=True):  # it may have been added, removed or moved just now
+                now = catalogue.tables.names([table]).get(table)
+                if now == name and table not in catalogue.tables.ids_at(real_path, part):
+                    raise AlteredError(f"its list of files does not lead to {name.name}")
 
 
 def _hits(found: Iterable[tuple[Judged, TableName | None, str]]) -> list[Hit]:

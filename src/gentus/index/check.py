@@ -20,19 +20,23 @@ from gentus.index.engine import LocalEngine
 from gentus.index.feature_cache import damaged_chunks
 from gentus.index.folder import (
     IndexFolderError,
+    IndexLockedError,
     Layout,
     read_config,
     refuse_foreign,
     superseded,
     verify,
     write_config,
+    write_lock,
 )
 from gentus.index.ingest import Ingest, name_at
-from gentus.index.writer import writer
+from gentus.index.writer import LOCK_TIMEOUT, writer
 from gentus.lake import Location, as_location
 from gentus.progress import Progress
 from gentus.retrieval.trie import Trie, build_trie
 from gentus.shell import command, quoted
+
+_LEFT_BEHIND = "a writer that was stopped left it behind"
 
 
 @dataclass(slots=True)
@@ -61,13 +65,28 @@ def check(
             f"Build the index again: {command('index', 'LAKE', '-o', layout.root)}"
         )
     refuse_foreign(layout)
-    problems = list(_problems(layout))
+    problems = _lasting_problems(layout)
     if repair and any(problem.cure == _repairing(layout) for problem in problems):
         _repair(layout, problems, progress)
         remaining = {(problem.file, problem.what) for problem in _problems(layout)}
         for problem in problems:
             problem.repaired = (problem.file, problem.what) not in remaining
     return problems
+
+
+def _lasting_problems(layout: Layout) -> list[Problem]:
+    """Problems that are none of a writer at work: it may switch files between two looks at them."""
+    problems = list(_problems(layout))
+    if not problems:
+        return []
+    try:
+        with write_lock(layout, LOCK_TIMEOUT):
+            return list(_problems(layout))
+    except IndexLockedError:
+        again = list(_problems(layout))
+        return [one for one in problems if one in again and one.what != _LEFT_BEHIND]
+    except sqlite3.Error:  # nobody can write here
+        return problems
 
 
 def _repairing(layout: Layout) -> str:
@@ -77,7 +96,7 @@ def _repairing(layout: Layout) -> str:
 def _problems(layout: Layout) -> Iterator[Problem]:
     rebuild = f"delete {quoted(layout.root)}, then {command('index', 'LAKE', '-o', layout.root)}"
     try:
-        with closing(Catalogue(layout.catalogue)) as catalogue:
+        with closing(Catalogue(layout.catalogue)) as catalogue, catalogue.transaction(read=True):
             for (message,) in catalogue.db.execute("PRAGMA integrity_check(5)"):
                 if message != "ok":
                     yield Problem(layout.catalogue.name, message, rebuild)
@@ -99,7 +118,7 @@ def _problems(layout: Layout) -> Iterator[Problem]:
                     name = layout.chunk(chunk).relative_to(layout.root).as_posix()
                     yield Problem(name, "its features cannot be read", _repairing(layout))
             for path in superseded(layout, config.generation, config.tree):
-                yield Problem(path.name, "a writer that was stopped left it behind", _repairing(layout))
+                yield Problem(path.name, _LEFT_BEHIND, _repairing(layout))
     except sqlite3.Error as error:
         yield Problem(layout.catalogue.name, f"it cannot be read: {error}", rebuild)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from gentus.display import counted, dim, html_block, html_table, near
-from gentus.identifiers.semantic_ids import format_sid
-from gentus.index.catalogue import explain_errors
+from gentus.index.catalogue import Catalogue, explain_errors
 from gentus.index.info import index_facts
 from gentus.index.listing import TableEntry, TableList
 from gentus.index.opened import OpenedIndex
@@ -61,9 +61,8 @@ class IndexContents(OpenedIndex):
             >>> [(entry.name, entry.columns) for entry in index.entries("orders 02.csv")]
             [('orders-2024-02.csv', 4)]
         """
-        self.refresh()
-        with self._lock, explain_errors(self.layout):
-            found = TableList.load(self.catalogue, self.config.levels, self.limits.rows)
+        with explain_errors(self.layout):
+            found = TableList.load(self.catalogue, self.limits.rows)
         return found.entries(found.matching(words))
 
     def describe(self, name: str) -> TableDescription:
@@ -73,7 +72,7 @@ class IndexContents(OpenedIndex):
             >>> [(column.name, column.type) for column in index.describe("orders-2024-01.csv").columns]
             [('order', 'number'), ('day', 'date'), ('city', 'text'), ('amount', 'number')]
         """
-        return self._lookup.describe(name, self.sid(name))
+        return self._lookup.describe(name)
 
     def sources(self) -> dict[str, Source]:
         """All tables that can be found, by name; each of them can be a query.
@@ -110,9 +109,7 @@ class IndexContents(OpenedIndex):
             >>> index.sid("orders-2024-01.csv")  # codes, from coarse to fine
             '...-...'
         """
-        with explain_errors(self.layout):
-            found = self.catalogue.identifiers.of_table(name, self.config.levels)
-        return None if found is None else format_sid(*found)
+        return self._lookup.sid(name)
 
     def skipped(self) -> list[tuple[str, str]]:
         """(name, reason) of what could not be read.
@@ -158,8 +155,8 @@ class IndexContents(OpenedIndex):
         """
         from gentus.index.duplicates import find_duplicates
 
-        with explain_errors(self.layout):
-            return find_duplicates(self.catalogue, min_share)
+        with explain_errors(self.layout), closing(Catalogue(self.layout.catalogue)) as catalogue:
+            return find_duplicates(catalogue, min_share)  # nobody waits for its long transaction
 
     def groups(self, min_size: int = 2, *, progress: Progress | None = None) -> Groups:
         """Families of tables that can be appended to each other, the largest first.
@@ -183,6 +180,5 @@ class IndexContents(OpenedIndex):
             >>> index.info()["tables"], index.info()["drift"]["refit_advised"]
             (10, False)
         """
-        tables = len(self)
-        with explain_errors(self.layout):
-            return index_facts(self.layout, self.config, self.catalogue, tables)
+        with explain_errors(self.layout), self.catalogue.transaction(read=True):
+            return index_facts(self.layout, self.catalogue.config() or self.config, self.catalogue)

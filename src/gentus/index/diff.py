@@ -16,7 +16,16 @@ from typing import Any
 
 from gentus.index.catalogue import Catalogue, Entry
 from gentus.index.folder import Layout
-from gentus.lake import Excluded, Skipped, Source, Unreadable, as_location, fingerprint, is_outside_lake
+from gentus.lake import (
+    Excluded,
+    Skipped,
+    Source,
+    Unlisted,
+    Unreadable,
+    as_location,
+    fingerprint,
+    is_outside_lake,
+)
 from gentus.progress import Progress
 from gentus.scratch import Scratch
 
@@ -154,16 +163,18 @@ def compare(
 ) -> LakeDiff:
     """What is new, changed or deleted. Of a `whole` lake, what is not found is deleted.
 
+    Tables of a file or folder that cannot be listed stay as they were.
     Tables from outside the lake are named by their full path; they are never taken for deleted.
     """
     diff = LakeDiff()
     seen = bytearray(catalogue.tables.last_id() + 1)
     cached = lru_cache(maxsize=1024)(lambda chunk: layout.chunk(chunk).is_file())
-    items = iter(found)
+    items, unlisted = iter(found), list[str]()
     with (progress or Progress()).stage("Scanning the lake", None) as tick:
         while some := list(islice(items, _BATCH)):
             read = [item for item in some if not isinstance(item, Excluded)]
             diff.excluded += len(some) - len(read)
+            unlisted += [item.beginning for item in read if isinstance(item, Unlisted)]
             known = catalogue.tables.known(item.name for item in read)
             rows = []
             for item in read:
@@ -181,12 +192,22 @@ def compare(
             diff.add(rows)
             tick(len(some))
     if whole:
-        diff.add(
-            (name, Status.DELETED if reason is None else Status.DELETED_UNREADABLE, *(None,) * 7, reason)
-            for name, reason in catalogue.tables.unseen(seen)
-            if not is_outside_lake(name)
-        )
+        diff.add(_deleted(diff, catalogue.tables.unseen(seen), tuple(unlisted)))
     return diff
+
+
+def _deleted(
+    diff: LakeDiff, unseen: Iterable[tuple[str, str | None]], unlisted: tuple[str, ...]
+) -> Iterator[tuple[Any, ...]]:
+    """Rows of tables that were not found, but for those that are where nothing could be listed."""
+    for name, reason in unseen:
+        if is_outside_lake(name):
+            continue
+        if name.startswith(unlisted):
+            diff.unchanged += reason is None
+            continue
+        status = Status.DELETED if reason is None else Status.DELETED_UNREADABLE
+        yield name, status, *(None,) * 7, reason
 
 
 def _row(item: Source | Skipped, status: Status, entry: Entry | None) -> tuple[Any, ...]:

@@ -146,7 +146,8 @@ def find_groups(
     with progress.stage("Merging groups", None):
         kept = merge_groups(snapshot, catalogue, graph.rows, kept)
     words = WordCounts.of(name for name, _, _ in catalogue.tables.names_and_shapes())
-    found = [_describe(members, catalogue, words) for members in kept if len(members) >= min_size]
+    described = (_describe(members, catalogue, words) for members in kept if len(members) >= min_size)
+    found = [group for group in described if group.size >= min_size]  # some tables may have been removed
     return Groups(list(_numbered(found)), total)
 
 
@@ -204,8 +205,9 @@ def _describe(members: list[int], catalogue: Catalogue, words: WordCounts) -> Gr
     tables = [found[table].name for table in members if table in found]
     signed = catalogue.signatures.of(members[:_NAMED])
     columns = shared_columns([signed[table].names for table in members[:_NAMED] if table in signed])
-    name = group_name(words.common(tables), columns, tables[0])
-    return Group(0, name, len(tables), columns, tables[0], sorted(tables))
+    example = next(iter(tables), "")
+    name = group_name(words.common(tables), columns, example) if tables else ""
+    return Group(0, name, len(tables), columns, example, sorted(tables))
 
 
 def _numbered(found: list[Group]) -> Iterator[Group]:

@@ -183,7 +183,13 @@ class Index(IndexContents, IndexChanges):
         chosen = ChosenOptions.of(k, options, labelled=snapshot.config.ordered_by_labels)
         generator = self._generator_of(snapshot)
         with explain_errors(self.layout):
-            queries = list(map(partial(locate_query, catalogue=self.catalogue), inputs, contents))
+            queries = list(
+                map(
+                    partial(locate_query, catalogue=self.catalogue, lake=snapshot.config.lake),
+                    inputs,
+                    contents,
+                )
+            )
             found = answer(snapshot, generator, queries, chosen, self._names)
         return [Hits(hits, content.doubt) for hits, content in zip(found, contents, strict=True)]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections import Counter
 from contextlib import closing, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -22,11 +23,14 @@ GROWN = 1.0  # or this many were added for each that was there,
 SHRUNK = 0.5  # or this share of them was removed
 
 
-def index_facts(layout: Layout, config: IndexConfig, catalogue: Catalogue, tables: int) -> dict[str, Any]:
+def index_facts(layout: Layout, config: IndexConfig, catalogue: Catalogue) -> dict[str, Any]:
     """Settings, sizes, codebook statistics and drift of an index, for JSON."""
     report, skipped, drifted = config.report, catalogue.tables.skipped(), drift(config, catalogue)
-    trie, generator = _size(layout.trie(config.tree)), _size(layout.generator(config.generation))
-    model = layout.model(config.generation).stat().st_size
+    tables = catalogue.identifier_count()
+    sizes = Counter[str]()  # as they were written: a writer may replace the files meanwhile
+    for name, file in config.files.items():
+        sizes[name.partition("-")[0]] += file.bytes
+    trie, model, generator = sizes["trie"], sizes["model"], sizes["generator"]
     columns, signatures = catalogue.signatures.bytes()
     return {
         "index": str(layout.root),
@@ -60,7 +64,7 @@ def index_facts(layout: Layout, config: IndexConfig, catalogue: Catalogue, table
             "generator": generator,
             "signatures": signatures,
             "catalogue": layout.catalogue.stat().st_size,
-            "cache": sum(path.stat().st_size for path in layout.cache.glob("*.npz")),
+            "cache": _size(layout.cache),
         },
         "bytes_per_table": round(trie / max(tables, 1), 1),
         "signature_bytes_per_column": round(signatures / max(columns, 1), 1),
@@ -73,9 +77,10 @@ def index_facts(layout: Layout, config: IndexConfig, catalogue: Catalogue, table
 def _size(folder: Path) -> int:
     """The bytes of all files below a folder; others may be deleting some of them."""
     total = 0
-    for path in folder.rglob("*"):
-        with suppress(FileNotFoundError):
-            total += path.stat().st_size if path.is_file() else 0
+    for inner, _, files in os.walk(folder):
+        for file in files:
+            with suppress(FileNotFoundError):
+                total += os.stat(os.path.join(inner, file)).st_size
     return total
 
 

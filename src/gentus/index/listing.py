@@ -42,9 +42,9 @@ class TableList:
     sample_rows: int  # a sample of so many rows is full
 
     @classmethod
-    def load(cls, catalogue: Catalogue, levels: int, sample_rows: int) -> TableList:
+    def load(cls, catalogue: Catalogue, sample_rows: int) -> TableList:
         """Read the catalogue."""
-        found = catalogue.listed(levels)
+        found = catalogue.listed()
         folded = [name.casefold() for name in found.names]
         return cls(found.names, folded, found.rows, found.columns, found.codes, found.suffixes, sample_rows)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gentus.align.alignment import Alignment
+from gentus.identifiers.semantic_ids import format_sid
 from gentus.index.catalogue import AlteredError, Catalogue, explain_errors
 from gentus.index.folder import Layout
 from gentus.index.hits import Hit, Hits
@@ -81,7 +82,8 @@ class Lookup:
         if not is_delimited(source):
             return source
         with explain_errors(self.layout):
-            known = self.catalogue.tables.source_at(self.catalogue.tables.real_path(source.path), None)
+            real_path = self.catalogue.tables.real_path(source.path, str(self.lake))
+            known = self.catalogue.tables.source_at(real_path, None)
         if known is not None:
             return replace(source, header=known.header)
         name = name_at(source.path.resolve(), None, self.lake, self.layout)
@@ -149,17 +151,23 @@ class Lookup:
         close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
         return f" Did you mean {' or '.join(close)}?" if close else ""
 
-    def describe(self, name: str, sid: str | None) -> TableDescription:
+    def sid(self, name: str) -> str | None:
+        """The identifier of a table, by its name; None if there is none of that name."""
+        with explain_errors(self.layout), self.catalogue.transaction(read=True):
+            found = self.catalogue.identifiers.of_table(name, self.catalogue.levels())
+        return None if found is None else format_sid(*found)
+
+    def describe(self, name: str) -> TableDescription:
         """A table of the index, by its name; without its file, as far as the catalogue knows it."""
         from gentus.index.description import TableDescription, describe_columns
 
-        source = self.source(name)
-        if source is None:
+        with explain_errors(self.layout), self.catalogue.transaction(read=True):
+            source, sid = self.source(name), self.sid(name)
+            known = self.catalogue.tables.entries([name]).get(name)
+        if source is None or known is None:
             raise TableNotFoundError(
                 f"{name}: there is no table of this name in the index.{self._suggestion(name)}"
             )
-        with explain_errors(self.layout):
-            known = self.catalogue.tables.entries([name])[name]
         table, missing = None, None
         try:
             self._verify_file(source)

@@ -86,13 +86,13 @@ def read_query(query: Source | Table | Frame, limits: Limits) -> Table:
     return from_frame(query, "query", limits)
 
 
-def locate_query(query: QueryInput, content: Content, catalogue: Catalogue) -> Query:
+def locate_query(query: QueryInput, content: Content, catalogue: Catalogue, lake: str) -> Query:
     """A query with the tables of the index that it is itself."""
     if isinstance(query, Source):
-        location = catalogue.tables.real_path(query.path), query.part
+        location = catalogue.tables.real_path(query.path, lake), query.part
     elif isinstance(query, str | os.PathLike | Remote):
         # A file that could be read is one table, so it needs no part.
-        location = catalogue.tables.real_path(as_location(query)), None
+        location = catalogue.tables.real_path(as_location(query), lake), None
     else:
         return Query(content, None, set())
     return Query(content, location, catalogue.tables.ids_at(*location))

@@ -20,6 +20,7 @@ from gentus.lake.base import (
     Skipped,
     Source,
     TableNotFoundError,
+    Unlisted,
     Unreadable,
     name_in_errors,
 )
@@ -43,6 +44,7 @@ __all__ = [
     "Skipped",
     "Source",
     "TableNotFoundError",
+    "Unlisted",
     "Unreadable",
     "arrow_of",
     "as_location",

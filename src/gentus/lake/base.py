@@ -58,6 +58,18 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True)
+class Unlisted(Skipped):
+    """A file or folder whose tables cannot be listed, such as a locked database: they may still be there."""
+
+    whole: bool = False  # it is the lake itself
+
+    @property
+    def beginning(self) -> str:
+        """What the names of its tables begin with."""
+        return "" if self.whole else f"{self.name}/"
+
+
+@dataclass(frozen=True, slots=True)
 class Excluded(Skipped):
     """A file or folder that is not read because a person excluded it."""
 
@@ -145,6 +157,8 @@ def failure_reason(error: BaseException) -> str:
             return "it needs more memory than there is; split it into smaller files"
         case RecursionError():
             return "its values are nested too deeply"
+    if str(error) == "database is locked":  # SQLite does not say by which
+        return "another process holds it locked; wait until that has closed it, or stop it"
     lines = str(error).strip().splitlines() or ["no further detail"]
     return f"it could not be read ({type(error).__name__}: {lines[0][:300]})"
 

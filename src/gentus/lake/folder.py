@@ -10,7 +10,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
-from gentus.lake.base import Skipped, Source, Unreadable, failure_reason
+from gentus.lake.base import Skipped, Source, Unlisted, Unreadable, failure_reason
 from gentus.lake.exclude import NOTHING, Exclude
 from gentus.lake.files import magic
 from gentus.lake.formats.detect import (
@@ -159,7 +159,7 @@ def walk(root: Path, exclude: Exclude = NOTHING) -> Iterator[Source | Skipped]:
         try:
             branch.append((path, f"{name}/", listing(path, f"{name}/", exclude)))
         except OSError as error:
-            yield Skipped(name, path, failure_reason(error))
+            yield Unlisted(name, path, failure_reason(error))
 
 
 def tables_at(
@@ -179,7 +179,7 @@ def tables_at(
             found = tables_of_file(path, name, known)
             yield from exclude.applied(found) if known in SEVERAL_TABLES else found
     except OSError as error:
-        yield Skipped(name, path, failure_reason(error))
+        yield Unlisted(name, path, failure_reason(error))
 
 
 def folder_table(path: Location, name: str, part: str | None = None) -> Iterator[Source | Skipped]:
@@ -199,7 +199,7 @@ def tables_of_link(path: Path, root: Path, name: str) -> Iterator[Source | Skipp
         target = path.resolve(strict=True)
     except (OSError, RuntimeError):  # RuntimeError: a loop, before Python 3.13
         if known or not path.suffix:
-            yield Skipped(name, path, "it is a link that leads nowhere or to itself; mend or remove it")
+            yield Unlisted(name, path, "it is a link that leads nowhere or to itself; mend or remove it")
         return
     if target.is_dir():
         yield Skipped(name, path, f"it is a link {_INSIDE if target.is_relative_to(root) else _OUTSIDE}")
@@ -229,7 +229,7 @@ def tables_in(path: Location, name: str, known: Format, state: State) -> Iterato
             return  # many programs use this name for other files
         parts = [str(part) for part in _parts_of(path, detect_format(path, start))]
     except Exception as error:  # DuckDB, SQLite and zip files may raise anything
-        yield Skipped(name or path.name, path, failure_reason(error))
+        yield Unlisted(name or path.name, path, failure_reason(error), whole=not name)
         return
     for part in sorted(parts):
         full = f"{name}/{part}" if name else part

@@ -7,7 +7,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from gentus.lake.base import Skipped, Source, failure_reason
+from gentus.lake.base import Skipped, Source, Unlisted, failure_reason
 from gentus.lake.exclude import Exclude
 from gentus.lake.folder import FolderEntry, listing, tables_at
 
@@ -34,7 +34,7 @@ def run_listing(root: Path, exclude: Exclude, task: ListingTask, room: int = DEE
         entries = _entries(task, exclude)
         some = list(islice(entries, WIDE + 1))
     except OSError as error:
-        return [Skipped(task.prefix.rstrip("/"), task.folder, failure_reason(error))]
+        return [Unlisted(task.prefix.rstrip("/"), task.folder, failure_reason(error), whole=not task.prefix)]
     if len(some) > WIDE:
         return list(_ranges(task, chain(some, entries)))
     found: list[ListingResult] = []

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from typing import Any
 
-from gentus.lake.base import Skipped, Source, Unreadable
+from gentus.lake.base import Skipped, Source, Unlisted, Unreadable
 from gentus.lake.exclude import NOTHING, Exclude
 from gentus.lake.files import magic
 from gentus.lake.folder import NOT_A_TABLE, folder_table, tables_in
@@ -121,7 +121,7 @@ def _object(location: Remote, name: str, info: dict[str, Any]) -> Iterator[Sourc
     try:
         state = state_from(location, info)
     except Unreadable as error:
-        yield Skipped(name, location, error.reason)
+        yield Unlisted(name, location, error.reason)
         return
     yield from tables_in(Remote(location.url, state), name, found, state)
 

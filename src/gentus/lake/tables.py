@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from gentus.lake.base import Skipped, Source, Unreadable, failure_reason
+from gentus.lake.base import Skipped, Source, Unlisted, Unreadable, failure_reason
 from gentus.lake.exclude import NOTHING, Exclude
 from gentus.lake.folder import (
     NOT_A_TABLE,
@@ -43,7 +43,7 @@ def _scan(lake: Location, exclude: Exclude) -> Iterator[Source | Skipped]:
         found = format_at(root)
         _, state = look_up(root)
     except (OSError, RuntimeError, Unreadable) as error:
-        yield Skipped(unicode_name(lake.name), lake, failure_reason(error))
+        yield Unlisted(unicode_name(lake.name), lake, failure_reason(error), whole=True)
         return
     yield from exclude.applied(tables_in(root, "" if found in SEVERAL_TABLES else root.name, found, state))
 
@@ -102,11 +102,15 @@ def exists(location: Location) -> bool:
 
 
 def table_name(path: Location, part: str | None, lake: Location) -> str:
-    """The name of a table: its path in the lake or, outside of it, its full path; then its part."""
-    lake = lake.resolve()
-    if path == lake:  # one file that is the lake
+    """The name of a table: its path in the lake or, outside of it, its full path; then its part.
+
+    A lake that was moved may be a link now, and paths in it begin in either way.
+    """
+    real = lake.resolve()
+    if path in (lake, real):  # one file that is the lake
         return part or unicode_name(path.name)
-    name = _inside(path, lake)
+    as_given = isinstance(path, Path) and isinstance(lake, Path) and path.is_relative_to(lake)
+    name = _inside(path, lake if as_given else real)
     return name if part is None else f"{name}/{part}"
 
 

@@ -41,10 +41,10 @@ class Overview:
     @classmethod
     def of(cls, index: Index) -> Overview:
         """Read the catalogue."""
-        # On the connection of the index, this transaction could meet that of a refresh in another thread.
+        # On the connection of the index, a refresh in another thread would wait for this transaction.
         with closing(Catalogue(index.layout.catalogue)) as catalogue:
             codebooks = index.decoder.codebooks
-            return cls(TableList.load(catalogue, codebooks.levels, index.limits.rows), codebooks)
+            return cls(TableList.load(catalogue, index.limits.rows), codebooks)
 
     def __len__(self) -> int:
         """How many tables there are."""

@@ -8,6 +8,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from gentus.app.serve.index_handle import IndexHandle
 
 log = logging.getLogger("gentus.app.serve")
-_MOST_CONNECTIONS = 2000
+_QUEUE = 2048  # connections that the system keeps until they are accepted
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -39,21 +40,27 @@ def listen(host: str, port: int) -> socket.socket:
     return bound
 
 
-def uvicorn_config(app: FastAPI, behind_proxy: bool = False) -> uvicorn.Config:
+def uvicorn_config(app: FastAPI, settings: Settings) -> uvicorn.Config:
     """The settings of uvicorn."""
     import uvicorn
 
-    return uvicorn.Config(
+    from gentus.app.serve.connections import BoundedConnection, limit_repeats, most_connections
+
+    most = most_connections(settings.connections)
+    config = uvicorn.Config(
         app,
+        http=partial(BoundedConnection, settings, most),  # type: ignore[arg-type]
         log_level="warning",
         access_log=False,
         server_header=False,
         ws="none",
-        proxy_headers=behind_proxy,
-        limit_concurrency=_MOST_CONNECTIONS,
-        timeout_keep_alive=30,
+        proxy_headers=settings.behind_proxy,
+        backlog=max(8, most // 8),  # so many are accepted at once, before one of them can be closed
+        timeout_keep_alive=max(1, round(settings.idle_seconds)),
         timeout_graceful_shutdown=5,
     )
+    limit_repeats()
+    return config
 
 
 def _warm_up(handle: IndexHandle, settings: Settings) -> None:
@@ -88,12 +95,13 @@ def serve(
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
             if self.started:
+                listening.listen(_QUEUE)
                 ready(url)
                 threading.Thread(target=_warm_up, args=(server.handle, settings), daemon=True).start()
 
     code = 0
     try:
-        Announced(uvicorn_config(make_app(server, host), settings.behind_proxy)).run(sockets=[listening])
+        Announced(uvicorn_config(make_app(server, host), settings)).run(sockets=[listening])
     except KeyboardInterrupt:
         code = 130
         raise

@@ -24,7 +24,9 @@ class Settings:
     uploads_bytes: int = 1 << 30
     upload_seconds: float = 3600.0  # that an unused upload is kept
     bodies_bytes: int = 512 << 20  # of large request bodies in progress
-    body_seconds: float = 120.0  # that a client may take to send its request
+    connections: int = 2000  # at once, if this process may open three times as many files
+    idle_seconds: float = 30.0  # that a connection may be without a whole head of a request
+    body_seconds: float = 120.0  # that a client may take to send its request, or read nothing of a response
     quick_seconds: float = 30.0  # that a search may take, waiting included
     slow_seconds: float = 120.0  # that a union may take, waiting included
     union_tables: int = 50

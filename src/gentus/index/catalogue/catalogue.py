@@ -70,10 +70,17 @@ class Catalogue:
         """The connection to SQLite."""
         return self._database.db
 
-    def listed(self, levels: int) -> Listed:
+    def levels(self) -> int:
+        """How many codes an identifier has now."""
+        config = self.config()
+        if config is None:
+            raise AlteredError("it does not say which files are current")
+        return config.levels
+
+    def listed(self) -> Listed:
         """All tables that can be found, with their identifiers."""
         with self.transaction(read=True):
-            identified = self.identifiers.by_name(levels)
+            identified = self.identifiers.by_name(self.levels())
             found = self.tables.names_and_shapes()
         return Listed(
             [name for name, _, _ in found],

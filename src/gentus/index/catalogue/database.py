@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
+import threading
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from functools import cache
@@ -85,6 +86,7 @@ class Database:
         self.folder = os.path.join(os.path.realpath(path.parent), "")  # of the index
         self._unchanging: tuple[int, ...] | None = None  # stamp of files that were opened as immutable
         self._opened = 0
+        self._lock = threading.RLock()  # threads share the connection, and so its transactions
         self.db = self._open()
 
     def _open(self) -> sqlite3.Connection:
@@ -103,7 +105,8 @@ class Database:
     def version(self) -> tuple[int, int]:
         """Changes whenever another connection has changed something; costs next to nothing."""
         if self._unchanging is not None and self._unchanging != stamp(self.path):
-            self.db = self._open()  # who is reading by the old connection still has it
+            with self._lock:
+                self.db = self._open()  # who is reading by the old connection still has it
         (value,) = self.db.execute("PRAGMA data_version").fetchone()
         return self._opened, int(value)
 
@@ -118,11 +121,18 @@ class Database:
 
     @contextmanager
     def transaction(self, read: bool = False) -> Iterator[None]:
-        """All of it, or nothing; for a reader, everything as of one change."""
-        with self.db:
-            if read:
-                self.db.execute("BEGIN")
-            yield
+        """All of it, or nothing; for a reader, everything as of one change, also inside another transaction.
+
+        What is compared with each other has to be read in one.
+        """
+        with self._lock:
+            if read and self.db.in_transaction:
+                yield
+                return
+            with self.db:
+                if read:
+                    self.db.execute("BEGIN")
+                yield
 
     def select_in(self, statement: str, values: Iterable[Any]) -> Iterator[Any]:
         """The rows of a statement that ends in `IN`, for any number of values."""

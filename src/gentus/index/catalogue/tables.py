@@ -200,12 +200,13 @@ class TableStore:
 
     def names_and_shapes(self) -> list[tuple[str, int, int]]:
         """(name, sampled rows, columns) of all tables that can be found, in the order of their names."""
-        found = [
-            (_text(row[1]), row[5] or 0, row[6] or 0)
-            for row in self._names("codes IS NOT NULL ORDER BY name")
-        ]
-        if len(found) != self._database.identifier_count():  # rows that SQLite lost would not be missed
+        with self._database.transaction(read=True):
             written = self._database.identifier_count()
+            found = [
+                (_text(row[1]), row[5] or 0, row[6] or 0)
+                for row in self._names("codes IS NOT NULL ORDER BY name")
+            ]
+        if len(found) != written:  # rows that SQLite lost would not be missed
             raise AlteredError(f"it lists {len(found):,} tables, and {written:,} were written")
         return found
 
@@ -252,9 +253,17 @@ class TableStore:
 
     # --- paths -----------------------------------------------------------------------------------------
 
-    def real_path(self, path: Location | str) -> str | bytes:
-        """What tells whether two paths are one file."""
-        return self._stored(identity(path))
+    def real_path(self, path: Location | str, lake: str = "") -> str | bytes:
+        """What tells whether two paths are one file.
+
+        Files of a lake that has been replaced by a link are known by their paths of before.
+        """
+        real, root = identity(path), identity(lake) if lake else ""
+        if root != lake and f"{real}{os.sep}".startswith(f"{root}{os.sep}"):
+            before = self._stored(lake + real.removeprefix(root))
+            if self.ids_at(before):
+                return before
+        return self._stored(real)
 
     def _real_paths(self) -> Callable[[str], str | bytes]:
         """The same for many paths in a row: links to their folders are followed once."""
