@@ -2,6 +2,5 @@
 
 In: sampled tables. Out: sparse counts (`extract`), and their TF-IDF in latent semantic directions
 (`vocabulary`) with static token vectors (`weights`) as vectors of columns and blocks of tables (`evidence`).
-For language models, a table as tokens (`serialize`) and column states (`bert`). May import `lake` and the
-modules of `gentus` itself.
+May import `lake` and the modules of `gentus` itself.
 """

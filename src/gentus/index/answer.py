@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,13 +13,9 @@ from gentus.index.catalogue import AlteredError, Catalogue, TableName
 from gentus.index.hits import Hit
 from gentus.index.learnt_ranking import rank_by_labels
 from gentus.index.queries import Query
-from gentus.index.ranker import rank
 from gentus.index.second_look import ChosenOptions, Judged, look_at
 from gentus.index.snapshot import Snapshot
 from gentus.retrieval.trie import Tree
-
-if TYPE_CHECKING:
-    from gentus.generator.saved import SavedGenerator
 
 MOST_NAMES = 50_000  # that are kept in memory: a few hundred bytes each
 
@@ -48,7 +43,6 @@ class NameCache:
 
 def answer(
     snapshot: Snapshot,
-    generator: SavedGenerator | None,
     queries: Sequence[Query],
     options: ChosenOptions,
     cache: NameCache,
@@ -57,7 +51,10 @@ def answer(
     if snapshot.ranking is not None:
         ranked = [rank_by_labels(snapshot, cache.catalogue, query, options) for query in queries]
     else:
-        ranked = rank(snapshot, generator, queries, options.looked_at, options.beam)
+        ranked = [
+            snapshot.retriever.rank(query.content.identity, options.looked_at, options.beam, query.self_ids)
+            for query in queries
+        ]
     judged = [
         look_at(snapshot, cache.catalogue, query, rows, options)
         for query, rows in zip(queries, ranked, strict=True)
@@ -117,9 +114,6 @@ def _hits(found: Iterable[tuple[Judged, TableName | None, str]]) -> list[Hit]:
 
 
 def _hit(rank: int, one: Judged, name: TableName, sid: str) -> Hit:
-    prior, generator = (
-        None if part is None else round(part, 6) for part in (one.ranked.prior, one.ranked.generator)
-    )
     return Hit(
         rank,
         name.name,
@@ -129,7 +123,5 @@ def _hit(rank: int, one: Judged, name: TableName, sid: str) -> Hit:
         sid,
         name.path,
         round(one.ranked.score, 6),
-        prior,
-        generator,
         one.same_rows,
     )

@@ -1,23 +1,17 @@
 """Building an index: `fit` is the order of the stages, from the tables of a lake to a published index.
 
 ingest -> vectorise -> neighbours -> embed -> quantise -> assign identifiers -> publish. With labels a ranking
-is learnt in the end; or a network learns the middle ones, and a generator is trained. The stages are in
-`gentus.index.stages`.
+is learnt in the end. The stages are in `gentus.index.stages`.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypedDict, Unpack
 
-import numpy as np
-
-from gentus.extras import require_training
-from gentus.identifiers.semantic_ids import NON_SEMANTIC
 from gentus.index.engine import EngineName, LocalEngine, open_engine
 from gentus.index.folder import IndexFolderError, Layout, indexed_lake, is_ours, new_folder
 from gentus.index.index import Index
@@ -25,7 +19,6 @@ from gentus.index.ingest import Ingest, lake_tables
 from gentus.index.stages import (
     LabelFile,
     Run,
-    Training,
     assign_identifiers,
     draw_sample,
     embed,
@@ -41,7 +34,7 @@ from gentus.lake import LakeNotFoundError, Location, Remote, Source, as_location
 from gentus.lake.rules import load_rules
 from gentus.metrics import load_groundtruth
 from gentus.progress import Progress
-from gentus.settings import BuildSettings, Preset, needs_network, preset_settings, refuse_unknown
+from gentus.settings import BuildSettings, Preset, refuse_unknown
 from gentus.shell import command
 from gentus.table import Header, checked_header
 
@@ -77,14 +70,9 @@ def build(
     """Index a lake, from its own tables alone or, better, with labels.
 
     Interrupted, it goes on where it stopped when called again; files that did not change are not read again.
-    Of several processes that were launched together, the first builds and the others help to train.
     """
     refuse_unknown(options, BuildOptions)
-    settings = _settings(labels is not None, options)
-    if labels is not None:
-        require_packages(settings)
-    if assisted():
-        return Index(Path(index))
+    settings = _settings(options)
     location, layout = _checked(lake, index, options.get("force", False))
     rules, given = load_rules(location, settings.header, settings.exclude), None
     if labels is not None:
@@ -92,41 +80,28 @@ def build(
         given = _read_labels(labels, names, location)
     progress = options.get("progress") or Progress()
     with (
-        _training(settings, options.get("time_budget")) as training,
         writer(layout, create=True) as catalogue,
         open_engine(options.get("engine", "local"), options.get("address"), options.get("workers")) as engine,
     ):
         Ingest(layout, catalogue, settings.limits, engine, progress).read_lake(location, rules)
-        fit(Run(location, layout, catalogue, settings, engine, progress), given, training)
+        fit(Run(location, layout, catalogue, settings, engine, progress), given)
     return Index(layout.root)
 
 
-def fit(run: Run, labels: LabelFile | None, training: Training) -> None:
+def fit(run: Run, labels: LabelFile | None) -> None:
     """The stages of a build once the tables are read; each takes what those before it returned."""
-    random = np.random.default_rng(run.settings.seed)
     sample = draw_sample(run)
-    supervised = None
-    if labels is None or not needs_network(run.settings):
-        tables = vectorise(sample, run)
-        graph = link_neighbours(tables, run)
-        if labels is not None:
-            graph = weigh_positions(labels, tables, graph, sample, run)
-        vectors = join_blocks(tables, graph)
-        del tables  # columns and blocks are most of the memory
-        embedding = embed(vectors, graph, run)
-        del vectors
-        model = quantise(embedding, sample, run)
-        assigned = assign_identifiers(model, sample, run, random)
-        if labels is not None:
-            supervised = learn_ranking(labels, model, assigned, run)
-    else:
-        from gentus.index import stages_labelled as labelled
-
-        columns = labelled.vectorise(labels, sample, run)
-        model, fitted = labelled.fit(columns, run)  # neighbours, embed, quantise
-        assigned = assign_identifiers(model, sample, run, random, columns.states)
-        generator = labelled.train(columns, fitted, model, assigned, run, training)
-        supervised = labelled.supervise(columns, fitted, generator, labels, run)
+    tables = vectorise(sample, run)
+    graph = link_neighbours(tables, run)
+    if labels is not None:
+        graph = weigh_positions(labels, tables, graph, sample, run)
+    vectors = join_blocks(tables, graph)
+    del tables  # columns and blocks are most of the memory
+    embedding = embed(vectors, graph, run)
+    del vectors
+    model = quantise(embedding, sample, run)
+    assigned = assign_identifiers(model, sample, run)
+    supervised = None if labels is None else learn_ranking(labels, model, assigned, run)
     publish_index(run, sample, model, assigned, supervised)
 
 
@@ -135,81 +110,38 @@ def refit(
     labels: str | os.PathLike[str] | None = None,
     **options: Unpack[RefitOptions],
 ) -> Index:
-    """Learn codes and generator anew from the tables there are now, with the settings of the build.
+    """Learn codes anew from the tables there are now, with the settings of the build.
 
     Labels are those of the build unless others are given. Files are only read where the cache has lost them.
     """
     refuse_unknown(options, RefitOptions)
-    if assisted():
-        return Index(Path(index))
     layout, workers = Layout(Path(index)), options.get("workers")
     progress = options.get("progress") or Progress()
     with writer(layout) as catalogue:
         config = catalogue.config()
         assert config is not None
-        # The sizes of its input are for the fit to find out again.
-        settings = replace(config.settings, encoder=replace(config.settings.encoder, positions=0, inputs=0))
-        location = as_location(config.lake)
-        given = None
-        if labels is not None or config.report.labels:
-            require_packages(settings)
+        settings, location, given = config.settings, as_location(config.lake), None
         if labels is not None:
             given = _read_labels(labels, catalogue.tables.ids(), location)
         elif config.report.labels:
             given = LabelFile(config.report.labels.file, catalogue.labels())
         engine = LocalEngine() if workers is None else LocalEngine(workers)
         Ingest(layout, catalogue, settings.limits, engine, progress).restore_features()
-        with _training(settings, options.get("time_budget")) as training:
-            fit(Run(location, layout, catalogue, settings, engine, progress), given, training)
+        fit(Run(location, layout, catalogue, settings, engine, progress), given)
     return Index(layout.root)
 
 
-def require_packages(settings: BuildSettings) -> None:
-    """Refuse settings that need what is not installed."""
-    if needs_network(settings):
-        require_training("Training a network")
-
-
-def assisted() -> bool:
-    """Help the first of several processes that were launched together to train; False if it is this one."""
-    if os.environ.get("RANK", "0") == "0":
-        return False
-    from gentus.generator.distributed import serve_leader
-
-    return serve_leader()
-
-
-@contextmanager
-def _training(settings: BuildSettings, time_budget: float | None) -> Iterator[Training]:
-    """How a generator is trained, with the other processes that were launched together with this one."""
-    if os.environ.get("WORLD_SIZE", "1") == "1" and not needs_network(settings):
-        yield Training()
-        return
-    from gentus.generator.distributed import launched_workers
-
-    with launched_workers() as workers:
-        yield Training(time_budget, workers)
-
-
-def _settings(labelled: bool, options: BuildOptions) -> BuildSettings:
-    """The settings that options come to. Only the closed form learns from a lake alone."""
-    settings = options.get("settings") or preset_settings(options.get("preset") or "fast")
+def _settings(options: BuildOptions) -> BuildSettings:
+    """The settings that options come to."""
+    settings = options.get("settings") or BuildSettings()
     names, seed = options.get("names"), options.get("seed")
-    settings = replace(
+    return replace(
         settings,
         seed=settings.seed if seed is None else seed,
         names=settings.names if names is None else names,
         header=checked_header(options.get("header") or settings.header),
         exclude=tuple(options.get("exclude") or settings.exclude),
     )
-    if settings.identifiers in NON_SEMANTIC and not (labelled and settings.generation):
-        raise ValueError(
-            f"{settings.identifiers} identifiers say nothing of a table, so only a generator finds them: "
-            "give labels."
-        )
-    if not labelled and needs_network(settings):
-        raise ValueError("BERT, T5 and the presets trained and paper learn from labels: give labels.")
-    return settings
 
 
 def _checked(

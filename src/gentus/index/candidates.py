@@ -50,9 +50,8 @@ class CandidateFinder:
     columns: bool = True  # whether features of columns are wanted; else they are 0
 
     def search(self, query: Query, beam: int, count: int = NEAREST) -> Candidates:
-        """The candidates of a query that was read as its latent, by the prior alone and by walks."""
+        """The candidates of a query, by the prior alone and by walks."""
         latent = query.content.identity
-        assert isinstance(latent, np.ndarray), "only a generator reads cells"
         ranked, _ = self.decoder.search_with_feedback(latent, beam, self.feedback, query.self_ids)
         return self.find(query, latent, ranked, count)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from gentus.index.catalogue import Catalogue
 from gentus.index.catalogue.row_checksums import altered_rows
-from gentus.index.compactor import EXTENSIBLE, write_tree
+from gentus.index.compactor import write_tree
 from gentus.index.config import IndexConfig
 from gentus.index.engine import LocalEngine
 from gentus.index.feature_cache import damaged_chunks
@@ -110,9 +110,8 @@ def _problems(layout: Layout) -> Iterator[Problem]:
             yield from _name_problems(layout, catalogue, as_location(config.lake))
             damaged = list(_file_problems(layout, config))
             yield from damaged
-            if config.settings.identifiers in EXTENSIBLE:
-                verified = not any(problem.file.startswith("trie") for problem in damaged)
-                yield from _tree_problems(layout, catalogue, config, verified)
+            verified = not any(problem.file.startswith("trie") for problem in damaged)
+            yield from _tree_problems(layout, catalogue, config, verified)
             for chunk in damaged_chunks(layout, catalogue):
                 if layout.chunk(chunk).exists():  # a cache may be deleted; what is there has to be right
                     name = layout.chunk(chunk).relative_to(layout.root).as_posix()

@@ -14,7 +14,6 @@ from gentus.index.writer import finalise, publish, writer
 from gentus.retrieval.trie import build_trie
 
 log = logging.getLogger("gentus")
-EXTENSIBLE = ("semantic", "ordinary")  # kinds of identifiers that a new table can be assigned
 
 
 def compact(layout: Layout) -> bool:
@@ -22,8 +21,6 @@ def compact(layout: Layout) -> bool:
     with writer(layout) as catalogue:
         config = catalogue.config()
         assert config is not None
-        if config.settings.identifiers not in EXTENSIBLE:
-            return False
         joined = compact_cache(layout, catalogue)
         if catalogue.change_sequence() == config.change_sequence:
             return joined

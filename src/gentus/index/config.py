@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from gentus.identifiers.codebooks import CodebookStatistics
-from gentus.settings import BuildSettings, Softmax, needs_network
+from gentus.settings import BuildSettings
 
-FORMAT = 13
+FORMAT = 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,28 +46,6 @@ class LabelReport:
     validation_queries: list[str]  # left out of training, to choose by
     validation_map: dict[str, float]  # MAP on them of each alternative
     ranking: RankingReport | None = None  # where a ranking was learnt
-    scorer: dict[str, Any] | None = None  # how the learned pair scorer weighs its views, where it was chosen
-    latents_by: Literal["labels", "neighbours"] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class GeneratorReport:
-    """How the generator was trained."""
-
-    weight: float | None  # of its log-probability beside the prior; None: it ranks alone, 0: it is not used
-    shipped: bool
-    chosen: str
-    standard_error: float
-    validation_map: dict[str, float]
-    parameters: int
-    epochs: int
-    best_epoch: int
-    losses: list[float]
-    scores: list[float]
-    seconds: float
-    stopped_by: str
-    device: str
-    precision: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +60,6 @@ class FitReport:
     held_out_error: float | None  # mean quantization error to expect of tables that are added later
     held_out_error_p95: float | None  # and what 95 of 100 of them stay below
     labels: LabelReport | None = None
-    generator: GeneratorReport | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ShippedGenerator:
-    """A generator that takes part in ranking."""
-
-    weight: float | None  # of its log-probability beside the prior; None: it ranks alone
-    softmax: Softmax
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +78,6 @@ class IndexConfig:
     levels: int
     codebook_size: int
     feedback: float  # how far a query moves to the mean of the first tables that it finds
-    generator: ShippedGenerator | None
     files: dict[str, FileChecksum]
     report: FitReport
     ranking: tuple[str, ...] | None = None  # parts of the features of a ranking learnt from labels
@@ -117,12 +85,7 @@ class IndexConfig:
     @property
     def ordered_by_labels(self) -> bool:
         """Whether the order of tables was learnt from labels."""
-        return self.network or self.ranking is not None
-
-    @property
-    def network(self) -> bool:
-        """Whether a network encodes tables: it was learnt from labels."""
-        return self.report.labels is not None and needs_network(self.settings)
+        return self.ranking is not None
 
 
 def to_document(config: IndexConfig) -> dict[str, Any]:

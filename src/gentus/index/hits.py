@@ -38,8 +38,6 @@ class Hit:
     sid: str  # its identifier
     path: str
     generated: float  # what it was ranked by before the second look: 1 for the same content
-    prior: float | None = None  # the part of it that the latent space gives; with a generator only
-    generator: float | None = None  # and the part that the generator gives
     same_rows: SameRows | None = None  # as the query, or as a hit before it
     alignment: Alignment | None = None  # which columns belong together; with `explain` only
 

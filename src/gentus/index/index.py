@@ -23,7 +23,6 @@ from gentus.index.queries import (
     is_one_query,
     locate_query,
     read_many,
-    sampled,
 )
 from gentus.index.second_look import AtLeast, ChosenOptions, RankingOptions, SearchOptions
 from gentus.index.snapshot import Snapshot
@@ -140,7 +139,7 @@ class Index(IndexContents, IndexChanges):
             [2]
         """
         snapshot = self._current()
-        contents = sampled(tables) if self._reads_cells(snapshot) else encoded(tables, snapshot.encoder)
+        contents = encoded(tables, snapshot.retriever.encode)
         return self._search(snapshot, queries, contents, k, options)
 
     def search_many(
@@ -161,9 +160,9 @@ class Index(IndexContents, IndexChanges):
             films-1.csv 2 of 2 tables fit yours fully.
         """
         snapshot = self._current()
-        encoder = None if self._reads_cells(snapshot) else snapshot.encoder
         find = partial(self._lookup.find, suggest=False, header=options.get("header"))
-        found = read_many(queries, find, encoder, workers or os.cpu_count() or 1, self.limits)
+        encode = snapshot.retriever.portable()
+        found = read_many(queries, find, encode, workers or os.cpu_count() or 1, self.limits)
         while some := list(islice(found, QUERY_BATCH)):
             read = [result for _, result in some if not isinstance(result, Skipped)]
             sources, contents = zip(*read, strict=True) if read else ((), ())
@@ -181,7 +180,6 @@ class Index(IndexContents, IndexChanges):
         options: SearchOptions,
     ) -> list[Hits]:
         chosen = ChosenOptions.of(k, options, labelled=snapshot.config.ordered_by_labels)
-        generator = self._generator_of(snapshot)
         with explain_errors(self.layout):
             queries = list(
                 map(
@@ -190,12 +188,8 @@ class Index(IndexContents, IndexChanges):
                     contents,
                 )
             )
-            found = answer(snapshot, generator, queries, chosen, self._names)
+            found = answer(snapshot, queries, chosen, self._names)
         return [Hits(hits, content.doubt) for hits, content in zip(found, contents, strict=True)]
-
-    def _reads_cells(self, snapshot: Snapshot) -> bool:
-        """Whether a language model or a generator reads the cells of queries."""
-        return snapshot.encoder.states is not None or self._generator_of(snapshot) is not None
 
     def read(self, query: QueryInput) -> Table:
         """The sample of a query.

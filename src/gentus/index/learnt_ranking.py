@@ -7,9 +7,9 @@ import numpy as np
 from gentus.index.candidates import NEAREST, CandidateFinder
 from gentus.index.catalogue import Catalogue
 from gentus.index.queries import Query
-from gentus.index.ranker import RankedRow
 from gentus.index.second_look import ChosenOptions
 from gentus.index.snapshot import Snapshot
+from gentus.retrieval.retriever import RankedRow
 
 
 def rank_by_labels(

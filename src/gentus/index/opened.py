@@ -6,25 +6,18 @@ import os
 import sqlite3
 import threading
 from contextlib import closing, suppress
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
-from gentus.embed.closed_form import ClosedForm
-from gentus.embed.encoder import Encoder
-from gentus.extras import require_training
 from gentus.index.answer import NameCache
 from gentus.index.catalogue import Catalogue, explain_errors
 from gentus.index.compactor import Compactor
 from gentus.index.config import IndexConfig
-from gentus.index.folder import Layout, damaged, read_config, verify_files
+from gentus.index.folder import Layout, damaged, read_config
 from gentus.index.lookup import Lookup
 from gentus.index.snapshot import Snapshot
 from gentus.lake import Limits, as_location
 from gentus.retrieval.beam import Decoder
-
-if TYPE_CHECKING:
-    from gentus.generator.saved import SavedGenerator
 
 
 class OpenedIndex:
@@ -35,7 +28,6 @@ class OpenedIndex:
         path_of_catalogue = self.layout.catalogue
         written = read_config(Layout(Path(path)))  # it says what is wrong, with the path as it was given
         self._lock = threading.RLock()
-        self._generator: tuple[int, SavedGenerator] | None = None  # with its generation
         self._compactor = Compactor(self.layout)
         self._changed = False  # whether it was changed through this object
         self.closed = False
@@ -61,18 +53,10 @@ class OpenedIndex:
                 self._names.clear()
 
     def _current(self) -> Snapshot:
-        """The snapshot of now, with the language model loaded if one reads the columns."""
+        """The snapshot of now."""
         self.refresh()
         with self._lock:
-            snapshot = self._snapshot
-            checkpoint, encoder = snapshot.config.settings.bert, snapshot.encoder
-            if checkpoint is not None and isinstance(encoder, Encoder) and encoder.states is None:
-                require_training(f"An index whose columns BERT ({checkpoint}) reads")
-                from gentus.features.bert import BertColumns
-
-                reading = replace(encoder, states=BertColumns.load(checkpoint).states)
-                self._snapshot = snapshot = replace(snapshot, encoder=reading)
-        return snapshot
+            return self._snapshot
 
     @property
     def config(self) -> IndexConfig:
@@ -80,32 +64,9 @@ class OpenedIndex:
         return self._snapshot.config
 
     @property
-    def encoder(self) -> ClosedForm | Encoder:
-        """Tables in, latents out."""
-        return self._snapshot.encoder
-
-    @property
     def decoder(self) -> Decoder:
         """Latents in, identifiers out."""
         return self._snapshot.decoder
-
-    @property
-    def generator(self) -> SavedGenerator | None:
-        """The generator, loaded when it is first needed; None where the prior alone ranks."""
-        return self._generator_of(self._snapshot)
-
-    def _generator_of(self, snapshot: Snapshot) -> SavedGenerator | None:
-        if snapshot.config.generator is None:
-            return None
-        generation = snapshot.config.generation
-        with self._lock:
-            if self._generator is None or self._generator[0] != generation:
-                from gentus.generator.saved import SavedGenerator
-
-                folder = self.layout.generator(generation)
-                verify_files(self.layout, snapshot.config, [folder])
-                self._generator = generation, SavedGenerator.load(folder)
-            return self._generator[1]
 
     @property
     def limits(self) -> Limits:

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from numpy.typing import NDArray
 
 from gentus.align.second_look import MOST_COLUMNS, QueryColumns
 from gentus.align.signatures import hash_values, sign_tables
-from gentus.arrays import F32
-from gentus.embed.closed_form import ClosedForm
-from gentus.embed.encoder import Encoder
 from gentus.features.extract import Features, concatenate, featurize_all
 from gentus.features.wide import searched_columns
 from gentus.index.catalogue import Catalogue
 from gentus.index.engine import LocalEngine
-from gentus.index.model_file import restore_encoder
 from gentus.lake import (
     Frame,
     Limits,
@@ -31,7 +27,7 @@ from gentus.lake import (
     from_frame,
     read_named,
 )
-from gentus.settings import EncoderSettings
+from gentus.retrieval.retriever import Encode
 from gentus.table import RowSketch, Table
 
 if TYPE_CHECKING:
@@ -51,18 +47,11 @@ def is_one_query(query: QueryInput | Sequence[QueryInput]) -> TypeIs[QueryInput]
     return isinstance(query, str) or not isinstance(query, Sequence) or hasattr(query, "__arrow_c_stream__")
 
 
-class Cells(NamedTuple):
-    """A table with its features, for a generator or a language model, which read cells."""
-
-    table: Table
-    features: Features
-
-
 @dataclass(frozen=True, slots=True)
 class Content:
     """What a search needs of a query."""
 
-    identity: Cells | F32  # what it is ranked by: its latent (d,), or for a generator its sample
+    identity: NDArray[Any]  # what the retriever ranks it by
     columns: QueryColumns  # what it is aligned by
     row_sketch: RowSketch | None  # what tells copies of it
     doubt: str  # why its header looks like data; empty: it does not
@@ -101,11 +90,11 @@ def locate_query(query: QueryInput, content: Content, catalogue: Catalogue, lake
 def read_many(
     queries: Iterable[NamedQuery],
     find: Callable[[NamedQuery], Source],
-    encoder: ClosedForm | Encoder | None,
+    encode: Encode,
     workers: int,
     limits: Limits,
 ) -> Iterator[tuple[str, tuple[Source, Content] | Skipped]]:
-    """Read queries in several processes, in order: as latents, or without an encoder as samples."""
+    """Read and encode queries in several processes, in order."""
     waiting: deque[tuple[str, Skipped | None]] = deque()  # all that were begun and not yielded yet
 
     def sources() -> Iterator[Source]:
@@ -120,9 +109,8 @@ def read_many(
             waiting.append((name, None))
             yield source
 
-    work = _sampled if encoder is None else Latents.by(encoder)
     engine = LocalEngine(workers)
-    for source, content in engine.each(sources(), work, limits):
+    for source, content in engine.each(sources(), ReadContents(encode), limits):
         yield from _skipped_first(waiting)
         name, _ = waiting.popleft()
         yield name, content if isinstance(content, Skipped) else (source, content)
@@ -136,37 +124,12 @@ def _skipped_first(waiting: deque[tuple[str, Skipped | None]]) -> Iterator[tuple
         yield name, skipped
 
 
-def sampled(tables: Sequence[Table]) -> list[Content]:
-    """Queries for a generator, which reads cells."""
+def encoded(tables: Sequence[Table], encode: Encode) -> list[Content]:
+    """Queries as a search needs them."""
     tables = list(map(searched_columns, tables))
     features = featurize_all(tables)
-    cells = [Cells(table, features.one(at)) for at, table in enumerate(tables)]
-    return _contents(tables, cells, features)
-
-
-def _sampled(found: Sequence[tuple[Source, Table]]) -> list[Content]:
-    return sampled([table for _, table in found])
-
-
-def encoded(tables: Sequence[Table], encoder: ClosedForm | Encoder) -> list[Content]:
-    """Queries for the prior, by an encoder that needs nothing but features."""
-    tables = list(map(searched_columns, tables))
-    features = featurize_all(tables)
-    if isinstance(encoder, ClosedForm):
-        latents = list(encoder.encode(features))
-    else:  # in a larger product of the network the last digits would be others
-        latents = [encoder.encode(features.one(at))[0] for at in range(len(tables))]
-    return _contents(tables, latents, features)
-
-
-def _contents(
-    tables: Sequence[Table], identities: Sequence[Cells | F32], features: Features
-) -> list[Content]:
-    columns = _columns(tables, features)
-    return [
-        Content(identity, column, table.row_sketch, table.doubt)
-        for identity, column, table in zip(identities, columns, tables, strict=True)
-    ]
+    found = zip(encode(tables, features), _columns(tables, features), tables, strict=True)
+    return [Content(identity, columns, table.row_sketch, table.doubt) for identity, columns, table in found]
 
 
 def columns_of(table: Table) -> QueryColumns:
@@ -188,21 +151,12 @@ def _columns(tables: Sequence[Table], features: Features) -> Iterator[QueryColum
     return map(QueryColumns.of, tables, sign_tables(tables, features, values), values)
 
 
-@dataclass(slots=True)
-class Latents:
+@dataclass(frozen=True, slots=True)
+class ReadContents:
     """Encodes queries in the process that read them: most of the work of a search."""
 
-    arrays: Mapping[str, NDArray[Any]]  # of an encoder: it is sent to another process as these
-    settings: EncoderSettings | None
-    _encoder: ClosedForm | Encoder | None = field(default=None, init=False, repr=False)
-
-    @classmethod
-    def by(cls, encoder: ClosedForm | Encoder) -> Latents:
-        """Work for an encoder that needs nothing but features."""
-        return cls(encoder.arrays(), getattr(encoder, "settings", None))
+    encode: Encode
 
     def __call__(self, found: Sequence[tuple[Source, Table]]) -> list[Content]:
         """The content of every query, the same as alone."""
-        if self._encoder is None:
-            self._encoder = restore_encoder(self.arrays, self.settings)
-        return encoded([table for _, table in found], self._encoder)
+        return encoded([table for _, table in found], self.encode)

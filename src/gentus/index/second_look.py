@@ -17,9 +17,9 @@ from gentus.align.verdict import FITS, Fit, Verdict, fit_of, judge
 from gentus.arrays import F64, I64
 from gentus.index.catalogue import AlteredError, Catalogue, SignedColumns
 from gentus.index.queries import Query
-from gentus.index.ranker import RankedRow
 from gentus.index.row_overlap import SameRows, tell_duplicates
 from gentus.index.snapshot import Snapshot
+from gentus.retrieval.retriever import RankedRow
 from gentus.settings import refuse_unknown
 from gentus.table import Header
 
@@ -32,7 +32,7 @@ WEIGHT = 0.25  # of the match of columns beside the generated score, both standa
 class RankingOptions(TypedDict, total=False):
     """What can be chosen of a search, and rarely is."""
 
-    beam: int | None  # its width; default: max(2k, 200), with a generator max(2k, 100)
+    beam: int | None  # its width; default: max(2k, 200), with the paper's generator max(2k, 100)
     order: Order | None  # default: aligned, and generated where labels were learnt from
 
 

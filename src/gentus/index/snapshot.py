@@ -5,9 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gentus.arrays import I64
-from gentus.embed.closed_form import ClosedForm
-from gentus.embed.encoder import Encoder
-from gentus.identifiers.codebooks import Codebooks
 from gentus.index.candidates import FEATURES, rows_of
 from gentus.index.catalogue import Catalogue, Identified
 from gentus.index.config import IndexConfig
@@ -16,6 +13,7 @@ from gentus.index.model_file import load_model, load_ranking
 from gentus.neighbours.listwise import Listwise
 from gentus.retrieval.beam import Decoder
 from gentus.retrieval.overlay import apply_delta
+from gentus.retrieval.retriever import Retriever
 from gentus.retrieval.trie import Tree, Trie, build_trie
 from gentus.retrieval.walk import AnnotatedGraph
 from gentus.shell import command
@@ -37,11 +35,10 @@ class Snapshot:
     """What an index is at one change sequence: all of it fits together, and none of it changes."""
 
     config: IndexConfig
-    encoder: ClosedForm | Encoder
+    retriever: Retriever  # over the prefix tree with the changes below applied
     base: Trie  # the prefix tree on the disk
     changes: int  # identifiers added and deleted since that was written
     change_sequence: int  # the last change that is in it
-    decoder: Decoder  # over the prefix tree with these changes applied
     ranking: Ranking | None = None  # learnt from labels
 
     @classmethod
@@ -50,7 +47,7 @@ class Snapshot:
         for attempt in range(1, ATTEMPTS + 1):
             current = _read_current(layout, catalogue)
             try:
-                encoder, codebooks, base = _load_files(layout, current.config, known)
+                retriever, base = _load_files(layout, current.config, known)
                 break
             except IndexFolderError:
                 if attempt == ATTEMPTS or catalogue.config() == current.config:
@@ -60,13 +57,17 @@ class Snapshot:
         )
         changes = len(added) + len(deleted)
         tree = apply_delta(base, added, deleted)
-        whole = current.config.settings.identifiers != "no-suffix"  # which leads to one table a code
-        if whole and len(tree) != current.count:
+        if len(tree) != current.count:
             reason = f"it leads to {len(tree):,} tables, and {current.count:,} were written"
             raise damaged(layout, layout.catalogue, reason)
-        decoder = Decoder(tree, codebooks)
         ranking = _load_ranking(layout, current.config, tree, known)
-        return cls(current.config, encoder, base, changes, current.change_sequence, decoder, ranking)
+        retriever = retriever.over(tree)
+        return cls(current.config, retriever, base, changes, current.change_sequence, ranking)
+
+    @property
+    def decoder(self) -> Decoder:
+        """The prefix tree as it is now, and the codebooks."""
+        return self.retriever.decoder
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,26 +116,24 @@ def _load_ranking(layout: Layout, config: IndexConfig, tree: Tree, known: Snapsh
     return Ranking(graph, listwise, rows_of(tree, graph.tables))
 
 
-def _load_files(
-    layout: Layout, config: IndexConfig, known: Snapshot | None
-) -> tuple[ClosedForm | Encoder, Codebooks, Trie]:
+def _load_files(layout: Layout, config: IndexConfig, known: Snapshot | None) -> tuple[Retriever, Trie]:
     """Model and prefix tree, verified; those that `known` has are not loaded again."""
     model, tree = layout.model(config.generation), layout.trie(config.tree)
     same_model = known is not None and known.config.generation == config.generation
     same_tree = known is not None and known.config.tree == config.tree
     verify_files(layout, config, [*([] if same_model else [model]), *([] if same_tree else [tree])])
-    path = model
+    path = tree
     try:
-        if known is not None and same_model:
-            encoder, codebooks = known.encoder, known.decoder.codebooks
-        else:
-            encoder, codebooks = load_model(model, config.settings.encoder)
-        if codebooks.levels != config.levels:
-            raise ValueError(f"it has codebooks for {codebooks.levels} codes instead of {config.levels}")
-        path = tree
         base = known.base if known is not None and same_tree else Trie.load(tree)
         if base.levels != config.levels:
             raise ValueError(f"its identifiers have {base.levels} codes instead of {config.levels}")
+        path = model
+        if known is not None and same_model:
+            return known.retriever, base
+        retriever = load_model(model, base, config.feedback)
+        levels = retriever.decoder.codebooks.levels
+        if levels != config.levels:
+            raise ValueError(f"it has codebooks for {levels} codes instead of {config.levels}")
     except Exception as error:
         raise damaged(layout, path, error) from error
-    return encoder, codebooks, base
+    return retriever, base

@@ -5,11 +5,10 @@ A stage takes values and returns one, and changes nothing that it was given. Onl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,41 +16,34 @@ from numpy.typing import NDArray
 from gentus import __version__
 from gentus.arrays import F32, I64, U8
 from gentus.embed.closed_form import ClosedForm, learn_space
-from gentus.embed.encoder import Encoder
 from gentus.embed.smoothing import choose_anchors, smooth, smooth_by_fit
 from gentus.features.evidence import Blocks, Encoded, Evidence, learn_blocks
 from gentus.features.extract import concatenate
 from gentus.identifiers.codebooks import Codebooks, codebook_statistics, held_out_error, learn_codebooks
-from gentus.identifiers.semantic_ids import Identifiers, make_identifiers
+from gentus.identifiers.semantic_ids import assign_suffixes
 from gentus.index.catalogue import Catalogue, FeatureSlots
 from gentus.index.config import (
     FORMAT,
     FitReport,
-    GeneratorReport,
     IndexConfig,
     LabelReport,
-    ShippedGenerator,
 )
 from gentus.index.engine import Engine
 from gentus.index.feature_cache import delete_other_chunks, stream_features
 from gentus.index.folder import IndexFolderError, Layout, next_generation
-from gentus.index.id_assigner import Chunk, IdAssigner
 from gentus.index.model_file import save_model
 from gentus.index.writer import finalise, publish
 from gentus.lake import Location
 from gentus.neighbours.graph import Neighbours, find_neighbours, mutual_neighbours
 from gentus.neighbours.listwise import Listwise
 from gentus.progress import Progress
+from gentus.retrieval.retriever import code_tables
 from gentus.retrieval.trie import Trie, build_trie
 from gentus.retrieval.walk import AnnotatedGraph
 from gentus.settings import BuildSettings
 from gentus.shell import command
 from gentus.table import evenly_spaced
 from gentus.threads import one_blas_thread
-
-if TYPE_CHECKING:  # these need torch
-    from gentus.generator.distributed import Workers
-    from gentus.index.column_states import LakeStates
 
 HEAD = 8192  # tables that vocabularies are learnt from; more change nothing
 FEW = 20  # tables, of which a graph says less than their blocks do
@@ -75,14 +67,6 @@ class LabelFile:
 
     file: str
     truth: dict[str, list[str]]
-
-
-@dataclass(frozen=True, slots=True)
-class Training:
-    """How long a generator is trained, and who helps."""
-
-    time_budget: float | None = None  # seconds
-    workers: Workers | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,18 +109,18 @@ class Embedding:
 class Model:
     """Encoder and codebooks."""
 
-    encoder: ClosedForm | Encoder
+    encoder: ClosedForm
     codebooks: Codebooks
     held_out_error: tuple[float, float] | None  # to expect of new tables: mean, and 95th percentile
-    smoothed: F32 | None = None  # (T, d) the sample's tables by the graph; None: as the encoder smooths them
+    smoothed: F32  # (T, d) the sample's tables, smoothed by the graph
 
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
     """The identifiers of all tables."""
 
-    identifiers: Identifiers
-    codes: U8  # (N, L) as the quantizer gave them
+    codes: U8  # (N, L)
+    suffixes: NDArray[np.int32]  # (N,)
     distances: F32  # (N,) squared distances of latents to codewords
     trie: Trie
 
@@ -156,8 +140,6 @@ class Supervised:
 
     truth: dict[str, list[str]]
     labels: LabelReport
-    generator: GeneratorReport | None
-    save_generator: Callable[[Path], None]
     ranking: LearntRanking | None = None
 
 
@@ -256,58 +238,43 @@ def quantise(embedding: Embedding, sample: Sample, run: Run) -> Model:
 
 
 @one_blas_thread()
-def assign_identifiers(
-    model: Model, sample: Sample, run: Run, random: np.random.Generator, states: LakeStates | None = None
-) -> Assigned:
+def assign_identifiers(model: Model, sample: Sample, run: Run) -> Assigned:
     """The identifiers of all tables of the lake, and their prefix tree."""
     tables, codebooks = sample.tables, model.codebooks
     codes = np.zeros((len(tables), codebooks.levels), np.uint8)
     distances = np.zeros(len(tables), np.float32)
-    rest = np.arange(len(tables))
-    if model.smoothed is not None:
-        codes[sample.chosen] = codebooks.encode(model.smoothed)
-        distances[sample.chosen] = codebooks.error(model.smoothed, codes[sample.chosen])
-        rest = np.delete(rest, sample.chosen)
+    codes[sample.chosen] = codebooks.encode(model.smoothed)
+    distances[sample.chosen] = codebooks.error(model.smoothed, codes[sample.chosen])
+    rest = np.delete(np.arange(len(tables)), sample.chosen)
     if len(rest):
-        assigner = IdAssigner.of_fit(model.encoder, codebooks)
+        # As it is when it is loaded: BLAS rounds by memory order.
+        arrays = {name: np.ascontiguousarray(array) for name, array in model.encoder.arrays().items()}
+        code = partial(code_tables, ClosedForm.restore(arrays), codebooks)
         with run.progress.stage("Assigning identifiers", len(rest)) as tick:
             done = 0
-            for some, far in run.engine.map(assigner.codes, chunks(tables[rest], run.layout, states)):
+            for some, far in run.engine.map(code, stream_features(tables[rest], run.layout)):
                 at = rest[done : done + len(some)]
                 codes[at], distances[at] = some, far
                 done += len(some)
                 tick(len(some))
-    named = make_identifiers(run.settings.identifiers, codes, distances, codebooks, random)
-    reachable, ids = named.reachable, tables[:, 0].astype(np.int32)
-    trie = build_trie(named.codes[reachable], named.suffixes[reachable], ids[reachable])
-    return Assigned(named, codes, distances, trie)
-
-
-def chunks(tables: FeatureSlots, layout: Layout, states: LakeStates | None) -> Iterator[Chunk]:
-    """Features of tables, with the states of a language model where there is one, some hundred at a time."""
-    at = 0
-    for features in stream_features(tables, layout):
-        part = slice(at, at + len(features))
-        at = part.stop
-        yield Chunk(features, None if states is None else states.columns(tables[part]))
+    suffixes = assign_suffixes(codes, distances)
+    return Assigned(codes, suffixes, distances, build_trie(codes, suffixes, tables[:, 0].astype(np.int32)))
 
 
 def publish_index(
     run: Run, sample: Sample, model: Model, assigned: Assigned, supervised: Supervised | None
 ) -> None:
     """Write the next generation beside the current one, then switch to it."""
-    layout, catalogue, named = run.layout, run.catalogue, assigned.identifiers
+    layout, catalogue, codebooks = run.layout, run.catalogue, model.codebooks
     number = next_generation(layout)
     ranking = supervised.ranking if supervised else None
     learnt = (ranking.graph, ranking.listwise) if ranking else None
-    save_model(layout.model(number), model.encoder, named.codebooks, learnt)
+    save_model(layout.model(number), model.encoder, codebooks, learnt)
     assigned.trie.save(layout.trie(number))
-    generator = _shipped(supervised, run.settings)
-    if supervised is not None and generator is not None:
-        supervised.save_generator(layout.generator(number))
     with catalogue.transaction():
         ids = sample.tables[:, 0].astype(np.int32)
-        sequence = catalogue.identifiers.replace_all(ids, named.codes, named.suffixes, assigned.distances)
+        codes, suffixes, distances = assigned.codes, assigned.suffixes, assigned.distances
+        sequence = catalogue.identifiers.replace_all(ids, codes, suffixes, distances)
         catalogue.put_labels(supervised.truth if supervised else {})
         catalogue.tables.purge()
         config = IndexConfig(
@@ -319,11 +286,10 @@ def publish_index(
             change_sequence=sequence,
             fit_sequence=sequence,
             lake=str(run.lake.resolve()),
-            settings=_fitted_settings(run.settings, model),
-            levels=named.codebooks.levels,
-            codebook_size=named.codebooks.size,
-            feedback=0.0 if isinstance(model.encoder, Encoder) else run.settings.feedback,
-            generator=generator,
+            settings=run.settings,
+            levels=codebooks.levels,
+            codebook_size=codebooks.size,
+            feedback=run.settings.feedback,
             files={},
             report=_report(sample, model, assigned, supervised),
             ranking=ranking.parts if ranking else None,
@@ -333,33 +299,16 @@ def publish_index(
     delete_other_chunks(layout, catalogue.chunks.numbers())
 
 
-def _shipped(supervised: Supervised | None, settings: BuildSettings) -> ShippedGenerator | None:
-    """How a generator takes part in ranking, if it does."""
-    trained = None if supervised is None else supervised.generator
-    if trained is None or not trained.shipped or settings.generation is None:
-        return None
-    return ShippedGenerator(trained.weight, settings.generation.softmax)
-
-
-def _fitted_settings(settings: BuildSettings, model: Model) -> BuildSettings:
-    """With the sizes that the network turned out to have."""
-    return (
-        replace(settings, encoder=model.encoder.settings) if isinstance(model.encoder, Encoder) else settings
-    )
-
-
 def _report(sample: Sample, model: Model, assigned: Assigned, supervised: Supervised | None) -> FitReport:
     encoder = model.encoder
     mean, p95 = model.held_out_error or (None, None)
-    size = assigned.identifiers.codebooks.size
     return FitReport(
         tables=len(sample.tables),
         vocabularies=encoder.evidence.report(),
         names=encoder.name_trust,
         order=encoder.order,
-        codebook_statistics=codebook_statistics(assigned.codes, size, assigned.distances),
+        codebook_statistics=codebook_statistics(assigned.codes, model.codebooks.size, assigned.distances),
         held_out_error=mean,
         held_out_error_p95=p95,
         labels=supervised.labels if supervised else None,
-        generator=supervised.generator if supervised else None,
     )

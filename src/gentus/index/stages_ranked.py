@@ -15,7 +15,7 @@ from gentus.arrays import F64, I64
 from gentus.index.candidates import CandidateFinder, rows_of
 from gentus.index.config import LabelReport, RankingReport
 from gentus.index.fit_ranker import fit_ranking, standard_error
-from gentus.index.queries import Latents, Query
+from gentus.index.queries import Query, ReadContents
 from gentus.index.stages import (
     Assigned,
     Embedding,
@@ -33,6 +33,7 @@ from gentus.lake import Skipped
 from gentus.neighbours.graph import Neighbours, largest
 from gentus.neighbours.labels import Labels, Ranker
 from gentus.retrieval.beam import Decoder
+from gentus.retrieval.retriever import SentEncoder
 from gentus.retrieval.walk import AnnotatedGraph
 from gentus.table import evenly_spaced
 from gentus.threads import one_blas_thread
@@ -94,7 +95,7 @@ def learn_ranking(given: LabelFile, model: Model, assigned: Assigned, run: Run) 
     graph = AnnotatedGraph.of(pairs)
     settings = run.settings
     finder = CandidateFinder(
-        Decoder(assigned.trie, assigned.identifiers.codebooks),
+        Decoder(assigned.trie, model.codebooks),
         run.catalogue,
         graph,
         rows_of(assigned.trie, graph.tables),
@@ -118,7 +119,7 @@ def learn_ranking(given: LabelFile, model: Model, assigned: Assigned, run: Run) 
         RankingReport(" + ".join(fitted.parts), fitted.standard_error, fitted.training_queries, unreadable),
     )
     ranking = None if fitted.listwise is None else LearntRanking(graph, fitted.listwise, fitted.parts)
-    return Supervised(given.truth, report, None, lambda folder: None, ranking)
+    return Supervised(given.truth, report, ranking)
 
 
 def _read(wanted: I64, model: Model, run: Run, unreadable: list[str]) -> Iterator[tuple[int, Query]]:
@@ -128,7 +129,7 @@ def _read(wanted: I64, model: Model, run: Run, unreadable: list[str]) -> Iterato
     """
     ids = wanted.tolist()
     sources = run.catalogue.tables.sources_of(ids)
-    work = Latents.by(model.encoder)
+    work = ReadContents(SentEncoder(model.encoder.arrays()))
     found = run.engine.each((sources[one] for one in ids), work, run.settings.limits)
     for one, (source, content) in zip(ids, found, strict=True):
         if isinstance(content, Skipped):

@@ -16,16 +16,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gentus.extras import require_training
+from gentus.arrays import F32, U8
 from gentus.features.extract import Features
 from gentus.index.catalogue import Catalogue, Entry
-from gentus.index.compactor import EXTENSIBLE
 from gentus.index.config import IndexConfig
 from gentus.index.diff import DELETED, NOT_READABLE, LakeDiff, Status, compare
 from gentus.index.engine import LocalEngine
 from gentus.index.feature_cache import CHUNK, stream_features
 from gentus.index.folder import IndexFolderError, Layout
-from gentus.index.id_assigner import IdAssigner
 from gentus.index.ingest import Ingest, lake_tables, skipped_entries
 from gentus.index.snapshot import Snapshot
 from gentus.index.writer import finalise, publish, writer
@@ -40,6 +38,7 @@ from gentus.lake import (
     exists,
     is_outside_lake,
     locate,
+    read_named,
 )
 from gentus.lake.exclude import Exclude, keeping, latest
 from gentus.lake.rules import LakeRules, excluded_name, is_delimited, load_rules
@@ -257,26 +256,23 @@ class Updater:
         config = catalogue.config()
         if config is None or config.generation != self.snapshot.config.generation:
             raise IndexFolderError(f"{self.layout.root} was refitted meanwhile; run the same command again.")
-        kind = config.settings.identifiers
-        if kind not in EXTENSIBLE:
-            raise ValueError(f"{kind} identifiers are for ablations and cannot be given to new tables.")
         return config
 
     def _apply(self, diff: LakeDiff, catalogue: Catalogue, config: IndexConfig) -> None:
         """Read what is new or changed, and assign identifiers."""
-        assigner = IdAssigner(self.snapshot.encoder, self.snapshot.decoder.codebooks)
-        limits, states = config.settings.limits, None
-        if config.settings.bert is not None:
-            require_training(f"An index whose columns BERT ({config.settings.bert}) reads")
-            from gentus.index.column_states import LakeStates
 
-            states = LakeStates(config.settings.bert, self.layout, catalogue, limits, download=False)
+        def assign(tables: Sequence[Sequence[int]], features: Features) -> None:
+            """Give tables (id, chunk, slot) that were just stored identifiers, in the same transaction."""
+            if tables:
+                ids = [table for table, _, _ in tables]
+                codes, distances = self._codes(catalogue, ids, features)
+                catalogue.identifiers.assign(ids, codes, distances.tolist())
 
         def on_stored(entries: list[Entry], features: Features) -> None:
             read = [entry for entry in entries if entry.chunk is not None]
             ids = catalogue.tables.ids(entry.name for entry in read)
             tables = [(ids[entry.name], entry.chunk or 0, entry.slot or 0) for entry in read]
-            assigner.add(tables, features, catalogue, states)
+            assign(tables, features)
             catalogue.identifiers.withdraw(entry.name for entry in entries if entry.skipped)
             for entry in entries:
                 if entry.skipped is not None:
@@ -286,7 +282,7 @@ class Updater:
 
         with catalogue.transaction():
             catalogue.tables.touch(diff.touched())
-        ingest = Ingest(self.layout, catalogue, limits, LocalEngine(), self.progress)
+        ingest = Ingest(self.layout, catalogue, config.settings.limits, LocalEngine(), self.progress)
         ingest.read_sources(diff.to_read(), diff.workload(), on_stored)
         # A build read these and was stopped before it could assign identifiers.
         pending = catalogue.chunks.pending()
@@ -296,7 +292,15 @@ class Updater:
             range(0, len(pending), CHUNK), stream_features(pending, self.layout), strict=True
         ):
             with catalogue.transaction():
-                assigner.add(pending[begin : begin + CHUNK].tolist(), features, catalogue, states)
+                assign(pending[begin : begin + CHUNK].tolist(), features)
+
+    def _codes(self, catalogue: Catalogue, ids: Sequence[int], features: Features) -> tuple[U8, F32]:
+        """Codes of tables that were just stored; their cells are read again where codes come from these."""
+        retriever, tables = self.snapshot.retriever, []
+        if retriever.reads_cells:
+            sources = catalogue.tables.sources_of(ids)
+            tables = [read_named(sources[table], self.snapshot.config.settings.limits) for table in ids]
+        return retriever.codes(tables, features)
 
 
 def _existing(lake: Location) -> Location:

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gentus.arrays import I64
 from gentus.metrics import score
-
-if TYPE_CHECKING:
-    import scipy.sparse as sp
 
 Ranker = Callable[[I64], Iterable[Sequence[int]]]  # from queries to the best tables of each
 
@@ -71,18 +67,3 @@ class Labels:
         queries = self.queries()
         found = zip(queries.tolist(), rank(queries), strict=True) if len(queries) else ()
         return np.array([score({q: list(best)}, {q: truth[q]}, self.k).map for q, best in found])
-
-    def affinity(self, total: int, hop: float = 1.0) -> sp.csr_matrix:
-        """(T, T) affinity by labels: one step of a random walk over annotated pairs, plus `hop` times two."""
-        import scipy.sparse as sp  # the network needs it; the base install has none
-
-        both = np.concatenate([self.pairs, self.pairs[:, ::-1]])
-        direct = sp.csr_matrix((np.ones(len(both), np.float32), (both[:, 0], both[:, 1])), (total, total))
-        direct.data[:] = 1
-        degree = np.maximum(np.asarray(direct.sum(1)).ravel(), 1)
-        step = sp.diags(1 / degree) @ direct
-        affinity = sp.csr_matrix(step + hop * (step @ step) if hop else step, dtype=np.float32)
-        rows = np.repeat(np.arange(total), np.diff(affinity.indptr))
-        affinity.data[rows == affinity.indices] = 0
-        affinity.eliminate_zeros()
-        return affinity

@@ -21,7 +21,6 @@ from gentus.app.cli.duplicates import duplicates
 from gentus.app.cli.groups import groups
 from gentus.app.cli.help import Command, CommandGroup
 from gentus.app.cli.info import evaluate, info
-from gentus.app.cli.records import records
 from gentus.app.cli.search import search
 from gentus.app.cli.serve import mcp, serve
 from gentus.app.cli.tables import describe, tables
@@ -71,7 +70,7 @@ GROUPS: dict[str, tuple[Callable[..., None], ...]] = {
     "Keep an index up to date": (sync, add, remove, refit, compact, check),
     "Inspect": (info, tables, describe, duplicates),
     "Serve": (serve, mcp),
-    "Research": (evaluate, records),
+    "Research": (evaluate,),
 }
 for _title, _commands in GROUPS.items():
     for _command in _commands:

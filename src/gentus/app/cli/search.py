@@ -182,10 +182,8 @@ def _grid(hits: Hits, explain: bool) -> Grid:
     grid.add_column("fit")
     grid.add_column("columns", no_wrap=True)
     grid.add_column("score", justify="right")
-    parts = explain and any(hit.generator is not None for hit in hits)
-    for name in ["generated"] * explain + ["prior", "generator"] * parts:
-        grid.add_column(name, justify="right")
     if explain:
+        grid.add_column("generated", justify="right")
         grid.add_column("identifier", style="dim", overflow="ellipsis", no_wrap=True)
     for hit in hits:
         notes = (f"[dim]{escape(note)}[/dim]" for note in _notes(hit))
@@ -195,9 +193,7 @@ def _grid(hits: Hits, explain: bool) -> Grid:
             f"[{_STYLES[hit.fit]}]{hit.fit}[/]",
             str(hit.columns),
             f"{hit.score:.3f}",
-            *([_part(hit.generated)] * explain),
-            *([_part(hit.prior), _part(hit.generator)] * parts),
-            *([short_sid(hit.sid)] * explain),
+            *((f"{hit.generated:+.3f}", short_sid(hit.sid)) if explain else ()),
         )
     return grid
 
@@ -207,7 +203,3 @@ def _notes(hit: Hit) -> list[str]:
     aligned = hit.alignment is not None and hit.alignment.missing is None
     why = [] if hit.fit == "full" or aligned else [hit.why]
     return [str(hit.same_rows), *why] if hit.same_rows is not None else why
-
-
-def _part(value: float | None) -> str:
-    return "-" if value is None else f"{value:+.3f}"

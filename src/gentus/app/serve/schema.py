@@ -171,8 +171,6 @@ class ResultAnswer(BaseModel):
     why: str
     sid: str
     generated: float
-    prior: float | None = None
-    generator: float | None = None
     same_rows: SameRowsAnswer | None = None
     rows: int | None
     more_rows: bool
