@@ -7,8 +7,8 @@ install has, frozen.
 from __future__ import annotations
 
 import re
-from contextlib import contextmanager
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -99,16 +99,21 @@ def load_t5(checkpoint: str, *, download: bool = False, dropout: float = 0.0) ->
 
 def create_t5(settings: T5Settings) -> BaseT5:
     """A T5 from scratch, whose token embeddings are wordllama's, centred and of unit variance."""
-    vectors = np.asarray(load_vectors(), np.float32)
-    vectors = vectors - vectors.mean(0)
-    vectors /= vectors.std(0)
+    vectors = wordllama_vectors()
     shape = Shape(
         vectors.shape[1], settings.d_kv, settings.heads, settings.d_ff, settings.layers, settings.layers,
         settings.dropout,
     )  # fmt: skip
     pieces = load_tokenizer()
     start, eos = (pieces.token_to_id(token) for token in ("<unk>", "</s>"))
-    return BaseT5(T5(shape), torch.from_numpy(vectors), pieces, start, eos, frozen=True)
+    return BaseT5(T5(shape), vectors, pieces, start, eos, frozen=True)
+
+
+def wordllama_vectors() -> Tensor:
+    """(V, d) token vectors, centred and of unit variance."""
+    vectors = np.asarray(load_vectors(), np.float32)
+    vectors = vectors - vectors.mean(0)
+    return torch.from_numpy(vectors / vectors.std(0))
 
 
 # --- loading -----------------------------------------------------------------------------------------
@@ -188,3 +193,23 @@ def _quiet() -> Iterator[None]:
         yield
     finally:
         logging.set_verbosity(verbosity)
+
+
+def best_device() -> torch.device:
+    """The fastest device of this machine."""
+    if torch.cuda.is_available():
+        return torch.device("cuda")
+    return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+
+
+def fast_bfloat16(device: torch.device) -> bool:
+    """Whether the hardware multiplies bfloat16: 1.6 times the speed with MiniLM, cosine of states 0.9999."""
+    if device.type == "cuda":
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    if device.type != "cpu":
+        return False
+    try:
+        flags = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return False
+    return "avx512_bf16" in flags or "amx_bf16" in flags

@@ -13,12 +13,11 @@ import torch
 from numpy.typing import NDArray
 
 from gentus.arrays import F32, I64
-from gentus.features.bert import best_device, fast_bfloat16
 from gentus.metrics import score
 from gentus.paper.ablation import Identifiers, semantic
-from gentus.paper.checkpoints import SCRATCH, create_t5, load_bert, load_t5
+from gentus.paper.checkpoints import SCRATCH, best_device, create_t5, fast_bfloat16, load_bert, load_t5
 from gentus.paper.decode import beam_width, generate
-from gentus.paper.encoder import ColumnStates, Pooling
+from gentus.paper.encoder import ColumnStates, Encoder, Pooling
 from gentus.paper.generator import Generator, extend_tokenizer
 from gentus.paper.quantizer import Quantizer, train_quantizer
 from gentus.paper.records import mine_hard_negatives, profile, symmetrize
@@ -30,18 +29,6 @@ from gentus.table import Table
 
 K_HELD_OUT = 20  # of MAP@k on held-out queries
 Assign = Callable[[NDArray[np.uint8], F32, int, np.random.Generator], Identifiers]
-
-
-@dataclass(frozen=True, slots=True)
-class Encoder:
-    """F_η: the language model's column states and their pooling."""
-
-    states: ColumnStates
-    eta: Pooling
-
-    def vectors(self, tables: Sequence[Table]) -> F32:
-        """(N, D) e_T."""
-        return self.eta.vectors(self.states.h_cols(tables))
 
 
 @dataclass(frozen=True, slots=True)

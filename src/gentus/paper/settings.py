@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Indexed = Literal["positives", "all"]
+TableVectors = Literal["bert", "closed-form"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +84,10 @@ class TrainSettings:
 class PaperSettings:
     """All constants. These are a laptop's; `PAPER` has the paper's."""
 
+    vectors: TableVectors = "bert"  # what table embeddings come from
     bert: str = "minilm"
     t5: str = "scratch"
+    download: bool = False  # whether checkpoints may be fetched from the hub
     encoder: SerialSettings = field(default_factory=SerialSettings)
     text: SerialSettings = field(default_factory=lambda: SerialSettings(tokens=64))  # of the generator
     sid: SidSettings = field(default_factory=SidSettings)
