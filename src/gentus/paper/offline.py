@@ -40,6 +40,7 @@ class Offline:
     g_theta: Generator
     serializer: Serializer  # ser, for the generator
     identifiers: Identifiers  # S_D; the mapping is by position
+    errors: F32  # (N,) ||z - z_hat||^2 of the tables
     trie: Trie
     map: float  # of the generator alone on held-out queries
 
@@ -99,7 +100,7 @@ def offline(
 
     key = training_key(settings, train, identifiers, tables)
     best = train_generator(g_theta, records, settings.train, folder, evaluate, report, key=key)  # 16, 17
-    return Offline(f_eta, q_omega, g_theta, serializer, identifiers, trie, best)  # 19
+    return Offline(f_eta, q_omega, g_theta, serializer, identifiers, errors, trie, best)  # 19
 
 
 def hold_out(

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -48,7 +48,11 @@ class PaperRetriever(Retriever):
     g_theta: Generator
     serializer: Serializer
     decoder: Decoder
-    reads_cells: ClassVar[bool] = True
+
+    @property
+    def reads_cells(self) -> bool:
+        """Whether a language model reads them."""
+        return isinstance(self.vectors, _ByBert)
 
     def encode(self, tables: Sequence[Table], features: Features) -> list[I32]:
         """x_q = ser(q)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 Indexed = Literal["positives", "all"]
@@ -105,3 +105,12 @@ PAPER = PaperSettings(
     records=RecordSettings(indexed="positives"),
     train=TrainSettings(rate=3e-4, added_rate=1.0, views=4, indexing=16),  # 4 x 4 + 16: batches of 32
 )
+
+
+def paper_settings(
+    vectors: TableVectors, bert: str, t5: str, levels: int | None, codes: int | None, *, download: bool
+) -> PaperSettings:
+    """A laptop's settings; with a T5 that was trained before, the paper's."""
+    usual = PaperSettings() if t5 == "scratch" else PAPER
+    sid = replace(usual.sid, L=levels or usual.sid.L, K=codes or usual.sid.K)
+    return replace(usual, vectors=vectors, bert=bert, t5=t5, sid=sid, download=download)
