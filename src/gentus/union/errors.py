@@ -83,6 +83,7 @@ def as_output_error(path: Path, failed: str = "was not written") -> Iterator[Non
     """
     import duckdb
 
+    output = "standard output" if path == Path("-") else path
     try:
         yield
     except duckdb.Error as error:
@@ -93,8 +94,8 @@ def as_output_error(path: Path, failed: str = "was not written") -> Iterator[Non
             message = reason
         elif any(words in str(error) for words in ("No space left", "File too large", "not enough space")):
             message = _NO_ROOM
-        raise OutputError(f"{path} {failed}: {message}") from error
+        raise OutputError(f"{output} {failed}: {message}") from error
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
             raise
-        raise OutputError(f"{path} {failed}: {_NO_ROOM}") from error
+        raise OutputError(f"{output} {failed}: {_NO_ROOM}") from error

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
-from contextlib import closing, suppress
+import re
+import shutil
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,7 +38,7 @@ FORMATS = {  # by the end of the name
 STREAMS = ("csv", "tsv", "jsonl", "parquet")  # formats that can be written to standard output
 STDOUT = Path("-")
 TABLE = "unioned"
-_STDOUT_FILE = Path("/dev/stdout")
+_DESCRIPTORS = Path("/dev/fd")  # where a descriptor of this process can be opened by its number
 _PROVENANCE = ("_source_table", "_source_row")
 _FORMULA = r"^[=+\-@\t\r]"
 _NUMBER = r"[+-]?(?:\d[\d.,]*|\.\d+)(?:[eE][+-]?\d+)?\s?%?"
@@ -96,8 +100,8 @@ class Output:
     def check_path(self) -> None:
         """The same checks as far as they need no plan."""
         if self.path == STDOUT:
-            if not _STDOUT_FILE.exists():
-                raise OutputError(f"this system has no {_STDOUT_FILE}; name a file to write to")
+            if sys.__stdout__ is None or not _DESCRIPTORS.is_dir():
+                raise OutputError("there is no standard output that can be written to here; name a file")
             return
         folder = self.path.parent
         if not folder.is_dir():
@@ -236,12 +240,45 @@ def write_rows(
         options = f"{options}, ROW_GROUP_SIZE {max(_STEP, group)}"
         if (os.cpu_count() or 1) <= 2:  # two threads that keep the order of rows take longer than one
             duck.execute("SET threads = 1")
-    file = _STDOUT_FILE if output.path == STDOUT else file
     sql = result_sql(plan, rows, text, _guarded_name if output.guard_formulas else str)
     if output.format in ("csv", "tsv") and len(result_columns(plan)) == 1:  # a blank line would be no row
         sql = f"SELECT coalesce(CAST(COLUMNS(*) AS VARCHAR), '') FROM ({sql})"
-    ((count,),) = duck.execute(f"COPY ({sql}) TO {literal(str(file))} ({options})").fetchall()
+    with _into_stdout() if output.path == STDOUT else nullcontext(file) as target:
+        ((count,),) = duck.execute(f"COPY ({sql}) TO {literal(str(target))} ({options})").fetchall()
     return Written(int(count))
+
+
+@contextmanager
+def _into_stdout() -> Iterator[Path]:
+    """A path to write to, whose bytes go to standard output as it was inherited.
+
+    `/dev/stdout` would open the file behind it anew: what is in it would be lost, and `>>` start at its begin.
+    """
+    reader, writer = os.pipe()
+    failures: list[OSError] = []
+
+    def copy() -> None:
+        try:
+            with open(reader, "rb", buffering=0) as source, open(1, "wb", closefd=False) as stdout:
+                shutil.copyfileobj(source, stdout)
+        except BrokenPipeError:  # the pipe is closed by now, too, which ends the writing ...
+            failures.append(BrokenPipeError())  # ... in order: Click takes one with a number for a failure
+        except OSError as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=copy, name="gentus stdout", daemon=True)
+    thread.start()
+    try:
+        yield _DESCRIPTORS / str(writer)
+    except Exception as error:
+        if failures:
+            raise failures[0] from error
+        raise
+    finally:
+        os.close(writer)
+        thread.join()
+    if failures:
+        raise failures[0]
 
 
 _OPTIONS = {
