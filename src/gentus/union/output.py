@@ -23,6 +23,7 @@ from gentus.lake.sandbox.named import in_sandbox
 from gentus.table import Limits
 from gentus.union.errors import OutputError, OutputExistsError, as_output_error
 from gentus.union.excel import check_sheet, write_excel
+from gentus.union.not_finite import not_finite_notes, null_not_finite
 from gentus.union.plan import UnionPlan
 from gentus.union.session import NO_EXTENSIONS
 from gentus.union.sqlite import MOST_COLUMNS as SQLITE_COLUMNS
@@ -229,7 +230,9 @@ def write_rows(
     if output.format == "sqlite":
         with as_sqlite_error(output.path):
             return Written(
-                *write_sqlite(duck, result_sql(plan, rows), result_types(plan), file, output.table)
+                *write_sqlite(
+                    duck, result_sql(plan, rows), result_types(plan), file, output.table, plan.strict
+                )
             )
     if output.format == "xlsx":
         return Written(*write_excel(duck, result_sql(plan, rows), result_types(plan), file, output.table))
@@ -241,11 +244,13 @@ def write_rows(
         if (os.cpu_count() or 1) <= 2:  # two threads that keep the order of rows take longer than one
             duck.execute("SET threads = 1")
     sql = result_sql(plan, rows, text, _guarded_name if output.guard_formulas else str)
-    if output.format in ("csv", "tsv") and len(result_columns(plan)) == 1:  # a blank line would be no row
+    types = result_types(plan)
+    sql = null_not_finite(duck, sql, types, output.format)
+    if output.format in ("csv", "tsv") and len(types) == 1:  # a blank line would be no row
         sql = f"SELECT coalesce(CAST(COLUMNS(*) AS VARCHAR), '') FROM ({sql})"
     with _into_stdout() if output.path == STDOUT else nullcontext(file) as target:
         ((count,),) = duck.execute(f"COPY ({sql}) TO {literal(str(target))} ({options})").fetchall()
-    return Written(int(count))
+    return Written(int(count), not_finite_notes(duck, types, output.format, plan.strict))
 
 
 @contextmanager
