@@ -32,8 +32,8 @@ def null_not_finite(duck: duckdb.DuckDBPyConnection, sql: str, columns: Columns,
         cell = quoted(name)
         if kind in FLOATS:
             duck.execute(f"CREATE OR REPLACE SEQUENCE {_COUNT}{at}")
-            lacks = f"{_LACKS[format][0]}({cell})"
-            cell = f"CASE WHEN {lacks} THEN if(nextval('{_COUNT}{at}') > 0, NULL, {cell}) ELSE {cell} END AS {cell}"
+            lacks, null = f"{_LACKS[format][0]}({cell})", f"if(nextval('{_COUNT}{at}') > 0, NULL, {cell})"
+            cell = f"CASE WHEN {lacks} THEN {null} ELSE {cell} END AS {cell}"
         cells.append(cell)
     return f"SELECT {', '.join(cells)} FROM ({sql})"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import shutil
 import sys
 import threading
@@ -257,7 +256,7 @@ def write_rows(
 def _into_stdout() -> Iterator[Path]:
     """A path to write to, whose bytes go to standard output as it was inherited.
 
-    `/dev/stdout` would open the file behind it anew: what is in it would be lost, and `>>` start at its begin.
+    Opening `/dev/stdout` opens the file behind it anew: it would be emptied, and written from its start.
     """
     reader, writer = os.pipe()
     failures: list[OSError] = []
