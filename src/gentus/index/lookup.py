@@ -103,7 +103,7 @@ class Lookup:
         except (OSError, ValueError):  # a file, perhaps; `only_named` says why it cannot be read
             return only_named(location, self.limits)
         if found is None and known is None and not location.exists():
-            raise TableNotFoundError(self.unknown(query, suggest))
+            raise TableNotFoundError(f"{query}: {self.unknown(query, suggest)}", query)
         if known is None or (found is not None and identity(found) != identity(known.path)):
             if known is not None:
                 log.warning(
@@ -183,7 +183,7 @@ class Lookup:
             known = self.catalogue.tables.entries([name]).get(name)
         if source is None or known is None:
             raise TableNotFoundError(
-                f"{name}: there is no table of this name in the index.{self._suggestion(name)}"
+                f"{name}: there is no table of this name in the index.{self._suggestion(name)}", name
             )
         table, missing = None, None
         try:

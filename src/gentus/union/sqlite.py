@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gentus.errors import system_reason
 from gentus.lake.formats.typed import quoted
 from gentus.union.errors import OutputError
 from gentus.union.not_finite import not_finite_notes, null_not_finite
@@ -99,11 +100,7 @@ def as_sqlite_error(path: Path, failed: str = "was not written") -> Iterator[Non
     try:
         yield
     except sqlite3.Error as error:
-        message = str(error)
+        message = system_reason(error)
         if "locked" in message:
             message = "another program is writing to it; try again when it has ended"
-        elif "full" in message:
-            message = "there is no room on the disk"
-        elif "I/O" in message:  # what it says of a file that may not grow
-            message += "; there may be no room on the disk"
         raise OutputError(f"{path} {failed}: {message}") from error
