@@ -530,7 +530,9 @@ def test_a_full_disk(world: World, kind: str, watched: bool) -> None:
                 expected = change(world, kind)
         except IndexFolderError as error:
             refused, told = refused + 1, str(error)
-            assert re.match(rf"Cannot write to {world.index}: .*there is no room on the disk\. The index is", told)
+            assert re.match(
+                rf"Cannot write to {world.index}: .*there is no room on the disk\. The index is", told
+            )
             with room(limit), gentus.open(world.index) as index:
                 assert index.search(world.query)
                 if reader is not None:
@@ -559,7 +561,9 @@ def test_a_full_disk_is_called_that(world: World, monkeypatch: pytest.MonkeyPatc
     before = state_of(world.index, world.query)
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
-        with pytest.raises(IndexFolderError, match=r": there is no room on the disk\. The index is as it was"):
+        with pytest.raises(
+            IndexFolderError, match=r": there is no room on the disk\. The index is as it was"
+        ):
             change(world, kind)
     assert state_of(world.index, world.query).sids == before.sids
     assert change(world, kind) == set(state_of(world.index, world.query).sids)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 import sys
 import threading
@@ -40,8 +41,10 @@ STDOUT = Path("-")
 TABLE = "unioned"
 _DESCRIPTORS = Path("/dev/fd")  # where a descriptor of this process can be opened by its number
 _PROVENANCE = ("_source_table", "_source_row")
-_FORMULA = r"^[=+\-@\t\r]"
-_NUMBER = r"[+-]?(?:\d[\d.,]*|\.\d+)(?:[eE][+-]?\d+)?\s?%?"
+# Spreadsheets skip blanks, control and invisible characters before a sign, and read signs of full width.
+_SKIPPED = "\\x00-\\x20\\x7f-\xa0\xad\u1680\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ufeff"
+_FORMULA = f"^(?:[\t\r\n]|[{_SKIPPED}]*[=+\\-@\uff1d\uff0b\uff0d\uff20])"
+_NUMBER = r" *[+-]?(?:\d[\d.,]*|\.\d+)(?:[eE][+-]?\d+)?\s?%?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,7 +306,7 @@ def _guarded(value: str) -> str:
 
 
 def _guarded_name(name: str) -> str:
-    return f"'{name}" if name[:1] in "=+-@\t\r" else name
+    return f"'{name}" if re.match(_FORMULA, name) else name
 
 
 def _create_table(duck: duckdb.DuckDBPyConnection, file: Path, output: Output, sql: str) -> int:
