@@ -25,6 +25,7 @@ from conftest import (
     make_lake,
     partly_fish,
     rows_of,
+    strict_json,
     subject_of,
     write_pairs,
     write_table,
@@ -50,7 +51,7 @@ class Ran:
     def json(self) -> Any:
         """The one document on stdout."""
         assert self.code in (0, 1), self.err
-        return json.loads(self.out)
+        return strict_json(self.out)
 
 
 Run = Callable[..., Ran]
