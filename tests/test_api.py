@@ -455,9 +455,10 @@ def test_errors_are_also_those_of_python(here: Path) -> None:
     with pytest.raises(FileNotFoundError, match="There is no index"):
         gentus.open("nowhere")
     with gentus.open("my.index") as index:
-        for call in (index.search, index.read, index.find, index.describe, index.union):
+        calls: list[Callable[[str], object]] = [index.search, index.read, index.find, index.describe]
+        for call in (*calls, lambda name: index.union(name, "films-1.csv")):
             with pytest.raises(gentus.TableNotFoundError, match=r"^nowhere\.csv: ") as missing:
-                call("nowhere.csv", *(["films-1.csv"] if call == index.union else []))
+                call("nowhere.csv")
             assert pickle.loads(pickle.dumps(missing.value)).table == missing.value.table == "nowhere.csv"
         with pytest.raises(FileNotFoundError, match="neither a table of the index nor a file"):
             index.search("nowhere.csv")

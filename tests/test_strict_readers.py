@@ -77,7 +77,7 @@ BYTES = [b"", b"\0\xff", b"\xed\xa0\x80"]  # the last one would be a lone surrog
 
 def hostile() -> tuple[UnionPlan, pa.Table]:
     """A union of one table of hostile values, nulls below them."""
-    values = [TEXTS, list(map(Decimal, INTEGERS)), LONGS, FLOATS, BYTES]
+    values: list[list[Any]] = [TEXTS, list(map(Decimal, INTEGERS)), LONGS, FLOATS, BYTES]
     types = [pa.string(), pa.decimal128(38, 0), pa.int64(), pa.float64(), pa.binary()]
     columns = [
         pa.array([*some, *[None] * (len(TEXTS) + 1 - len(some))], kind)
