@@ -456,7 +456,8 @@ def test_errors_are_also_those_of_python(here: Path) -> None:
         gentus.open("nowhere")
     with gentus.open("my.index") as index:
         calls: list[Callable[[str], object]] = [index.search, index.read, index.find, index.describe]
-        for call in (*calls, lambda name: index.union(name, "films-1.csv")):
+        calls.append(lambda name: index.union(name, "films-1.csv"))
+        for call in calls:
             with pytest.raises(gentus.TableNotFoundError, match=r"^nowhere\.csv: ") as missing:
                 call("nowhere.csv")
             assert pickle.loads(pickle.dumps(missing.value)).table == missing.value.table == "nowhere.csv"
