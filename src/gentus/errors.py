@@ -23,6 +23,11 @@ class GentusError(Exception):
     # An error that is also a `KeyError` would show its message in quotes.
     __str__ = Exception.__str__
 
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The message in lines: line ends in it may be those of names."""
+        return (str(self),)
+
 
 class CheckpointError(GentusError, RuntimeError):
     """A language model or a generator cannot be loaded; the message says what to do."""

@@ -25,6 +25,15 @@ class PlanError(GentusError, ValueError):
         'query' of the plan lacks 'name'
     """
 
+    def __str__(self) -> str:
+        """The whole message."""
+        return "\n".join(self.lines)
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The message, in which a list has a line per entry."""
+        return tuple(map(str, self.args))
+
 
 class OutputError(GentusError, ValueError):
     """A union that cannot be written to this file; the message says what to do.

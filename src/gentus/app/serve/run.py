@@ -52,6 +52,7 @@ def uvicorn_config(app: FastAPI, settings: Settings) -> uvicorn.Config:
         http=partial(BoundedConnection, settings, most),  # type: ignore[arg-type]
         log_level="warning",
         access_log=False,
+        use_colors=False,  # on a terminal, sequences of others are shown
         server_header=False,
         ws="none",
         proxy_headers=settings.behind_proxy,
