@@ -34,9 +34,10 @@ def listen(host: str, port: int) -> socket.socket:
         if os.name == "posix":  # on Windows it would let two servers share a port
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind((host, port))
-    except OSError as error:
+    except (OSError, TypeError) as error:  # the latter for a name that no host can have
         bound.close()
-        raise OSError(f"cannot listen on {host}:{port}: {error.strerror}; -p 0 picks a free port") from error
+        why = error.strerror if isinstance(error, OSError) else error
+        raise OSError(f"cannot listen on {host}:{port}: {why}; -p 0 picks a free port") from error
     return bound
 
 
