@@ -11,7 +11,9 @@ import json
 import logging
 import os
 import pty
+import re
 import signal
+import socket
 import struct
 import sys
 import termios
@@ -71,6 +73,21 @@ def child(words: list[str]) -> None:
     os._exit(code)
 
 
+def bother(shown: bytes) -> None:
+    """Send hostile requests to the server whose address is shown."""
+    found = re.search(rb"http://127.0.0.1:(\d+)/", shown)
+    assert found, shown
+    hostile = b"\x1b]0;t\x07\x1b[31;47m\xc2\x9b[blink]"
+    for head in (
+        b"GET /%s HTTP/1.1\r\nHost: %s\r\n\r\n",
+        b"%s\r\n%s\r\n\r\n",
+        b"GET /?%s HTTP/1.1\r\nHost: a\r\n%s: b\r\n\r\n",
+    ):
+        with socket.create_connection(("127.0.0.1", int(found[1])), 10) as client:
+            client.sendall(head % (hostile, hostile))
+            client.recv(1)
+
+
 def run(job: Job, seconds: float = 60) -> dict[str, object]:
     """What a command shows. Once it has shown the text `stop_at`, it gets Ctrl-C."""
     words, stop_at = job["words"], str(job.get("stop_at", "")).encode()
@@ -90,6 +107,7 @@ def run(job: Job, seconds: float = 60) -> dict[str, object]:
             break
         shown += piece
         if stop_at and stop_at in shown:
+            bother(shown)
             os.kill(process, signal.SIGINT)
             stop_at = b""
     os.close(terminal)

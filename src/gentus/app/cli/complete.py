@@ -44,8 +44,8 @@ def _offered(names: list[str]) -> list[str]:
 class _Completion(str):
     """A word as the shell has to insert it, compared with what was typed as it is meant.
 
-    Typer drops words that do not start with what was typed, and bash and PowerShell insert them as they are: a
-    blank has to be escaped for the one, and not for the other. The other shells escape by themselves.
+    Typer drops words that do not start with what was typed; bash and PowerShell insert them as they are. A
+    blank has to be escaped for these, and not for Typer. The other shells escape by themselves.
     """
 
     def __new__(cls, name: str) -> _Completion:
