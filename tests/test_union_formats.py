@@ -74,7 +74,7 @@ def test_excel_keeps_values_and_says_what_is_text(tmp_path: Path) -> None:
     assert [cell.value for cell in row] == list(cells.values())
     assert {cell.data_type for cell in row} == {"n", "b", "d", "s"}  # neither formulas nor errors
     assert [cell.value for cell in nothing] == [None] * len(cells)
-    text = {2: "have more than 15 digits", 5: "are infinite", 7: "have more than 15 digits"}
+    text = {2: "have more than 15 digits", 5: "are infinite or NaN", 7: "have more than 15 digits"}
     text |= {10: "are not between March 1900 and 9999", 13: "have a zone"}
     assert report.notes == [f"1 values of 'c{at}' {why} and are text in Excel" for at, why in text.items()]
 

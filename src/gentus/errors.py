@@ -8,6 +8,8 @@ a package that has to be installed first a `ModuleNotFoundError`.
 
 from __future__ import annotations
 
+import errno
+
 
 class GentusError(Exception):
     """What gentus raises if something is wrong with an index, a lake, a table, a plan or an output.
@@ -27,6 +29,22 @@ class GentusError(Exception):
     def lines(self) -> tuple[str, ...]:
         """The message in lines: line ends in it may be those of names."""
         return (str(self),)
+
+
+NO_ROOM = "there is no room on the disk"
+_FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
+
+
+def system_reason(error: Exception) -> str:
+    """What the system or SQLite says of a failure, without a path; of a full disk always the same.
+
+    SQLite calls that an I/O error where its index of the log cannot grow, and where a quota ends.
+    """
+    name = getattr(error, "sqlite_errorname", "")
+    if name in ("SQLITE_FULL", "SQLITE_IOERR_SHMSIZE") or getattr(error, "errno", None) in _FULL:
+        return NO_ROOM
+    doubt = f"; perhaps {NO_ROOM}" if name.startswith("SQLITE_IOERR") else ""
+    return f"{getattr(error, 'strerror', None) or error}{doubt}"
 
 
 class CheckpointError(GentusError, RuntimeError):

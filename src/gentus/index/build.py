@@ -19,7 +19,14 @@ import numpy as np
 from gentus.extras import require_training
 from gentus.identifiers.semantic_ids import NON_SEMANTIC
 from gentus.index.engine import EngineName, LocalEngine, open_engine
-from gentus.index.folder import IndexFolderError, Layout, indexed_lake, is_ours, new_folder
+from gentus.index.folder import (
+    IndexFolderError,
+    Layout,
+    indexed_lake,
+    is_ours,
+    new_folder,
+    refuse_other_format,
+)
 from gentus.index.index import Index
 from gentus.index.ingest import Ingest, lake_tables
 from gentus.index.stages import (
@@ -231,6 +238,7 @@ def _checked(
             f"folder of its own: {command('index', location, '-o', new_folder(layout.root))}"
         )
     if not force:
+        refuse_other_format(layout, older=False)
         _refuse_other_lake(layout, str(location.resolve()))
     return location, layout
 

@@ -72,6 +72,8 @@ class Lookup:
         Raises `Unreadable` if there is neither; with `suggest`, it says which name may have been meant.
         Without a header, a file of the index or its lake is read as there.
         """
+        if isinstance(query, Source):
+            self._refuse_links_out(query)
         found = query if isinstance(query, Source) else self._named(query, suggest)
         if header is not None:
             return replace(found, header=checked_header(header))
@@ -101,7 +103,7 @@ class Lookup:
         except (OSError, ValueError):  # a file, perhaps; `only_named` says why it cannot be read
             return only_named(location, self.limits)
         if found is None and known is None and not location.exists():
-            raise TableNotFoundError(self.unknown(query, suggest))
+            raise TableNotFoundError(f"{query}: {self.unknown(query, suggest)}", query)
         if known is None or (found is not None and identity(found) != identity(known.path)):
             if known is not None:
                 log.warning(
@@ -119,6 +121,21 @@ class Lookup:
                 f"it is in the index, but its file {source.path} is no longer there; "
                 f"bring it back, or run: {command('sync', self.layout.root)}"
             )
+        self._refuse_links_out(source)
+
+    def _refuse_links_out(self, source: Source) -> None:
+        """Raise `Unreadable` if the file of a table is a link by now that leads out of the lake."""
+        if isinstance(source.path, Remote):
+            return  # URLs have no links
+        real, roots = source.path.resolve(), (self.lake, self.lake.resolve())
+        if any(isinstance(root, Path) and source.path.is_relative_to(root) for root in roots):
+            if not real.is_relative_to(str(roots[1])):
+                raise Unreadable("its file is now a link that leads out of the lake; put a copy there")
+        elif is_outside_lake(source.name):
+            with explain_errors(self.layout):
+                known = self.catalogue.tables
+                if not known.ids_at(known.real_path(real)):
+                    raise Unreadable("its file is now a link that leads elsewhere than when it was added")
 
     def source(self, name: str) -> Source | None:
         """Where a table is, by its name; None if there is none of that name."""
@@ -166,7 +183,7 @@ class Lookup:
             known = self.catalogue.tables.entries([name]).get(name)
         if source is None or known is None:
             raise TableNotFoundError(
-                f"{name}: there is no table of this name in the index.{self._suggestion(name)}"
+                f"{name}: there is no table of this name in the index.{self._suggestion(name)}", name
             )
         table, missing = None, None
         try:

@@ -15,7 +15,7 @@ from gentus.features.weights import load_tokenizer, load_vectors
 from gentus.index.explain import Aligner
 from gentus.index.hits import Hit
 from gentus.index.lookup import Lookup
-from gentus.index.queries import QueryInput, is_named
+from gentus.index.queries import QueryInput, is_named, read_query
 from gentus.index.row_overlap import rows_in_words, tell_duplicates
 from gentus.index.second_look import AtLeast, fits_at_least
 from gentus.lake import Source, Unreadable, arrow_of, as_location, name_in_errors
@@ -111,7 +111,7 @@ def _job(lookup: Lookup, query: QueryInput, options: UnionOptions) -> tuple[Plan
         own = _planned(source)
         if is_server(source.path):
             with name_in_errors(source.name):
-                sample = lookup.read(source)
+                sample = read_query(source, lookup.limits)
         elif not is_plain(source):
             bounds = lookup.limits
     else:
@@ -280,6 +280,7 @@ def _candidates(
         name = table.table if is_hit else table
         alignment = table.alignment if is_hit and options.get("names", True) else None
         source = table if isinstance(table, Source) else lookup.source(str(name))
+        by_name = source is not None and source is not table
         if source is None:
             with name_in_errors(name):
                 source = replace(lookup.find(name, header=options.get("header")), name=str(name))
@@ -293,7 +294,11 @@ def _candidates(
             try:
                 if is_hit:
                     _check_fit(table.fit, table.score, table.columns, options)
+                if by_name:
+                    lookup.find(source)
             except Unreadable as error:
+                if not is_hit:
+                    raise PlanError(f"{source.name}: {error.reason}") from error
                 left_out.append(LeftOut(source.name, error.reason))
             else:
                 yield Candidate(source, alignment, is_hit)

@@ -163,7 +163,7 @@ class Updater:
             known = catalogue.tables.entries(names)
             missing = [name for name in names if name not in known]
             if missing:
-                raise TableNotFoundError(_unknown(missing, catalogue))
+                raise TableNotFoundError(_unknown(missing, catalogue), missing[0])
             with catalogue.transaction():
                 catalogue.identifiers.remove_tables(known)
         removed = [entry for entry in known.values() if entry.skipped is None]

@@ -107,6 +107,15 @@ class TableNotFoundError(Unreadable, FileNotFoundError, KeyError):
         film-1.csv: there is no table of this name in the index. Did you mean films-1.csv or ...?
     """
 
+    def __init__(self, message: str, table: str) -> None:
+        super().__init__(message.removeprefix(f"{table}: "))
+        self.args = message, table  # what another process needs to unpickle it
+        self.table = table
+
+    def __str__(self) -> str:
+        """The message, which names the table."""
+        return str(self.args[0])
+
 
 class LakeNotFoundError(GentusError, FileNotFoundError):
     """There is nothing where a lake should be.
@@ -135,11 +144,10 @@ def name_in_errors(table: object) -> Iterator[None]:
     try:
         yield
     except Unreadable as error:
-        if not isinstance(table, str | os.PathLike | Remote):
+        if isinstance(error, TableNotFoundError) or not isinstance(table, str | os.PathLike | Remote):
             raise
         shown = as_location(table) if is_url(str(table)) else table  # without a password
-        kind = TableNotFoundError if isinstance(error, TableNotFoundError) else Unreadable
-        raise kind(f"{shown}: {error.reason}") from error
+        raise Unreadable(f"{shown}: {error.reason}") from error
 
 
 def failure_reason(error: BaseException) -> str:

@@ -55,7 +55,7 @@ def only_table(
         if not isinstance(path, Remote):
             found = file_at(path)
             if found is None:
-                raise TableNotFoundError(f"there is no file {path}")
+                raise TableNotFoundError(f"there is no file {path}", str(path))
             path, part = found
             if part is None and path.is_dir() and is_record_folder(path):
                 part = JSON_FILES
@@ -69,7 +69,7 @@ def only_table(
     listed = ", ".join(str(one) for one in parts[:10]) + (", .." if len(parts) > 10 else "")
     if part is not None and part not in parts:
         holds = f"it holds {listed}" if parts and parts[0] else "it is one table"
-        raise TableNotFoundError(f"there is no table {part} in {path}; {holds}")
+        raise TableNotFoundError(f"there is no table {part} in {path}; {holds}", f"{path}/{part}")
     if part is None and len(parts) > 1:
         hint = f"name one of them behind its path: {shlex.quote(f'{path}/{parts[0]}')}"
         raise SeveralTables(f"it holds {len(parts)} tables ({listed})", hint)

@@ -74,7 +74,7 @@ def _column(name: str, kind: str) -> _Column:
         return _Column(name, *_either(fits, text, text), why="have more than 15 digits")
     if kind in FLOATS:
         number = f"CAST({value}::DOUBLE AS VARCHAR)"
-        return _Column(name, *_either(f"isfinite({value})", number, text), why="are infinite")
+        return _Column(name, *_either(f"isfinite({value})", number, text), why="are infinite or NaN")
     if kind == "BOOLEAN":
         return _Column(name, f"CAST({value}::INTEGER AS VARCHAR)", attributes=' t="b"')
     if kind in _DATES:

@@ -308,7 +308,8 @@ def union(
         files.write_lineage(_lasting(united.ran or plan, query), output, report)
     if as_json:
         emit(report.to_dict())
-    show_report(report)
+    if not quiet:
+        show_report(report)
 
 
 def _lasting(plan: UnionPlan, query: str | None) -> UnionPlan:
