@@ -7,8 +7,10 @@ line end inside a line is written out there, too.
 
 from __future__ import annotations
 
+import io
 import logging
 import re
+import shutil
 import sys
 from typing import IO, TYPE_CHECKING, Any
 
@@ -54,6 +56,16 @@ def write_json(text: str) -> None:
     if sys.stdout.isatty():
         text = _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
     write_text(f"{text}\n")
+
+
+def copy_to_stdout(reader: int) -> None:
+    """Copy rows from a pipe to standard output as it was inherited; a terminal gets them as text."""
+    with open(reader, "rb", buffering=0) as source, open(1, "wb", closefd=False) as stdout:
+        if not stdout.isatty():
+            shutil.copyfileobj(source, stdout)
+            return
+        for line in io.TextIOWrapper(io.BufferedReader(source), "utf-8", "backslashreplace", newline="\n"):
+            stdout.write(visible(line).encode())
 
 
 def console(stderr: bool = False, quiet: bool = False) -> Console:
