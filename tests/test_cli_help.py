@@ -144,8 +144,7 @@ def test_hostile_names_run_nothing_in_a_shell(tmp_path: Path) -> None:
     assert {*good, "a\u2019;touch x #.csv", "a\\$(touch x).csv"} == set(done.stdout.splitlines())
     assert not list(tmp_path.glob("x*"))
     assert "\\\\" not in "".join(complete("gentus", "search", "none", "a", shell="zsh", folder=tmp_path))
-    quoted = complete("gentus", "search", "none", "a", shell="powershell", folder=tmp_path)
-    assert {"'a b.csv'::: ", "'a''touch x.csv'::: ", "'a\u2019\u2019;touch x #.csv'::: "} <= set(quoted)
+    assert complete("gentus", "search", "none", "a", shell="powershell", folder=tmp_path) == ["a b.csv::: "]
 
 
 def test_completion_is_silent_about_what_is_wrong(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ from test_architecture import SOURCE
 
 import gentus
 from gentus.app.cli.main import app, main
-from gentus.terminal import as_markup, one_line, visible
+from gentus.terminal import markup, one_line, visible
 
 pytest.importorskip("pty", reason="there are no pseudo-terminals here")
 
@@ -276,7 +276,7 @@ def test_what_is_written_out() -> None:
     assert visible("a\tb\x1b\x9b\u202e\n") == "a\\tb\\x1b\\x9b\\u202e\n"
     assert visible("Zürich 東京 👍 עברית") == "Zürich 東京 👍 עברית"
     assert one_line("a\r\nb") == "a\\r\\nb"
-    assert as_markup("[red]\n[/]") == "\\[red]\\n\\[/]"
+    assert markup("[red]\n[/]") == "\\[red]\\n\\[/]"
 
 
 # --- nothing else writes ------------------------------------------------------------------------------

@@ -25,11 +25,6 @@ class GentusError(Exception):
     # An error that is also a `KeyError` would show its message in quotes.
     __str__ = Exception.__str__
 
-    @property
-    def lines(self) -> tuple[str, ...]:
-        """The message in lines: line ends in it may be those of names."""
-        return (str(self),)
-
 
 NO_ROOM = "there is no room on the disk"
 _FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)

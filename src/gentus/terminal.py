@@ -34,7 +34,7 @@ def one_line(text: str) -> str:
     return text.replace("\n", "\\n").replace("\r", "\\r")
 
 
-def as_markup(text: str) -> str:
+def markup(text: str) -> str:
     """A text of others within a line of markup: it is shown as it is, and in that line."""
     from rich.markup import escape
 

@@ -22,14 +22,13 @@ class PlanError(GentusError, ValueError):
         'query' of the plan lacks 'name'
     """
 
+    def __init__(self, *lines: str) -> None:
+        super().__init__(*lines)
+        self.lines = lines  # apart: a line end inside one is that of a name
+
     def __str__(self) -> str:
         """The whole message."""
         return "\n".join(self.lines)
-
-    @property
-    def lines(self) -> tuple[str, ...]:
-        """The message, in which a list has a line per entry."""
-        return tuple(map(str, self.args))
 
 
 class OutputError(GentusError, ValueError):

@@ -17,8 +17,11 @@ import typer
 
 from gentus.terminal import one_line, visible
 
-_QUOTES = re.compile("['\u2018-\u201b]")  # of PowerShell
 _SHELL = "_GENTUS_COMPLETE"  # set by the script of the shell: complete_bash, complete_zsh, ..
+_REFUSED = {
+    "complete_zsh": r"\\",
+    **dict.fromkeys(("complete_powershell", "complete_pwsh"), r"[^\w ./\\:~-]"),
+}
 
 
 def table_names(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -32,25 +35,22 @@ def tables_and_files(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def _offered(names: list[str]) -> list[str]:
-    """Names that can be typed: without control characters, and for zsh without what Typer does not escape."""
-    refused = "\\" if os.environ.get(_SHELL) == "complete_zsh" else "\n"
-    return [
-        _Completion(name)
-        for name in dict.fromkeys(names)
-        if refused not in name and visible(one_line(name)) == name
-    ]
+    """Names without control characters, and without what Typer does not escape for this shell."""
+    refused = _REFUSED.get(os.environ.get(_SHELL, ""), "\n")
+    plain = (one for one in dict.fromkeys(names) if visible(one_line(one)) == one)
+    return [_Completion(name) for name in plain if not re.search(refused, name)]
 
 
 class _Completion(str):
     """A word as the shell has to insert it, compared with what was typed as it is meant.
 
-    Typer drops words that do not start with what was typed; bash and PowerShell insert them as they are. A
-    blank has to be escaped for these, and not for Typer. The other shells escape by themselves.
+    Typer drops words that do not start with what was typed, and bash inserts them as they are: a blank has to
+    be escaped for the one, and not for the other. The other shells escape by themselves.
     """
 
     def __new__(cls, name: str) -> _Completion:
-        shell = os.environ.get(_SHELL, "").removeprefix("complete_")
-        made = super().__new__(cls, _ESCAPES.get(shell, str)(name))
+        bash = os.environ.get(_SHELL) == "complete_bash"
+        made = super().__new__(cls, _escaped(name) if bash else name)
         made.name = name
         return made
 
@@ -65,14 +65,6 @@ def _escaped(name: str) -> str:
     if shlex.quote(name) == name:
         return name
     return "".join(sign if sign.isalnum() or sign in "@%+=:,./-_" else f"\\{sign}" for sign in name)
-
-
-def _in_quotes(name: str) -> str:
-    """A name in quotes where PowerShell needs them, which takes typographic ones for quotes, too."""
-    return name if shlex.quote(name) == name else "'" + _QUOTES.sub(r"\g<0>\g<0>", name) + "'"
-
-
-_ESCAPES = {"bash": _escaped, "powershell": _in_quotes, "pwsh": _in_quotes}
 
 
 def _names(ctx: typer.Context, start: str) -> list[str]:

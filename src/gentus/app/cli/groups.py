@@ -20,7 +20,7 @@ from gentus.app.cli.common import (
     progress,
     say,
 )
-from gentus.terminal import as_markup, write_line
+from gentus.terminal import markup, write_line
 
 if TYPE_CHECKING:
     from rich.table import Table as Grid
@@ -98,9 +98,9 @@ def _grid(shown: list[Group]) -> Grid:
     for group in shown:
         grid.add_row(
             str(group.id),
-            f"[bold]{as_markup(group.name)}[/bold]",
+            f"[bold]{markup(group.name)}[/bold]",
             f"{group.size:,}",
-            as_markup(group.example),
+            markup(group.example),
         )
     return grid
 

@@ -14,7 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from gentus.app.cli.common import say_stopped
 from gentus.app.cli.swapped import check_order
-from gentus.terminal import as_markup, console, one_line, visible
+from gentus.terminal import markup, console, one_line, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -180,9 +180,7 @@ def _page() -> Console:
 
 
 def _print_usage(page: Console, path: str, words: Iterable[str]) -> None:
-    page.print(
-        f"\n[bold]Usage:[/bold] {as_markup(' '.join([path, *words]))}", highlight=False, soft_wrap=True
-    )
+    page.print(f"\n[bold]Usage:[/bold] {markup(' '.join([path, *words]))}", highlight=False, soft_wrap=True)
 
 
 def _print_rows(page: Console, title: str, rows: Iterable[tuple[str, str]]) -> None:

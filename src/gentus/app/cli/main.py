@@ -118,7 +118,7 @@ def guarded(command: Callable[[], Any]) -> None:
         message = _message(error)
         if message is None:
             raise
-        first, *more = error.lines if isinstance(error, GentusError) else (message,)
+        first, *more = getattr(error, "lines", (message,))
         for line in (f"Error: {first}", *more):
             say(line, always=True)
         raise SystemExit(1) from None

@@ -19,7 +19,7 @@ from gentus.app.cli.common import (
     size_words,
 )
 from gentus.app.cli.complete import table_names
-from gentus.terminal import as_markup, write_line
+from gentus.terminal import markup, write_line
 
 if TYPE_CHECKING:
     from gentus.index.description import TableDescription
@@ -115,11 +115,11 @@ def _show_columns(described: TableDescription) -> None:
     grid.add_column("most frequent values", style="dim", overflow="fold")
     for column in described.columns:
         grid.add_row(
-            as_markup(column.name),
-            as_markup(column.type),
+            markup(column.name),
+            markup(column.type),
             f"{column.filled:.0%}",
             f"{column.distinct:,}",
-            as_markup(" | ".join(map(_clipped, column.examples))),
+            markup(" | ".join(map(_clipped, column.examples))),
         )
     console().print(grid)
 

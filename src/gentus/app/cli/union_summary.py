@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from gentus.app.cli.common import console, emit, empty_grid, print_grid, say
-from gentus.terminal import as_markup
+from gentus.terminal import markup
 
 if TYPE_CHECKING:
     from rich.table import Table as Grid
@@ -31,7 +31,7 @@ def show_plan(plan: UnionPlan, as_json: bool) -> None:
         if more > 0:
             page.print(f"[dim]and {more:,} more columns; --json has all[/dim]\n")
         if table.left_out:
-            page.print(f"[dim]left out: {as_markup(_listed(table.left_out))}[/dim]\n")
+            page.print(f"[dim]left out: {markup(_listed(table.left_out))}[/dim]\n")
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -57,7 +57,7 @@ def _plan_title(plan: UnionPlan, table: PlannedTable) -> str:
     )
     facts += ["" if table.rows is None else f"{table.rows:,} rows"]
     facts += ["" if table.score is None else f"score {table.score:.3f}"]
-    return f"{as_markup(table.name)}  [dim]{'  '.join(filter(None, facts))}[/dim]"
+    return f"{markup(table.name)}  [dim]{'  '.join(filter(None, facts))}[/dim]"
 
 
 def _plan_grid(plan: UnionPlan, table: PlannedTable) -> Grid:
@@ -75,12 +75,12 @@ def _plan_grid(plan: UnionPlan, table: PlannedTable) -> Grid:
         found = placed.get(column.name)
         if query and found is not None:
             why = "; ".join(filter(None, (column.note, found.note)))
-            grid.add_row(as_markup(column.name), as_markup(column.type or "?"), as_markup(why))
+            grid.add_row(markup(column.name), markup(column.type or "?"), markup(why))
         elif not query:
             score = "" if found is None or found.score is None else f"{found.score:.3f}"
             why = "" if found is None else "; ".join(filter(None, (found.reason, found.note)))
-            source = "-" if found is None else as_markup(found.source)
-            grid.add_row(as_markup(column.name), as_markup(column.type or "?"), source, score, as_markup(why))
+            source = "-" if found is None else markup(found.source)
+            grid.add_row(markup(column.name), markup(column.type or "?"), source, score, markup(why))
     return grid
 
 
@@ -94,7 +94,7 @@ def show_report(report: UnionReport) -> None:
     for table in report.tables:
         matched = "" if table.matched is None else "{} of {}".format(*table.matched)
         fit = table.fit or ("query" if table.matched is None else "")
-        grid.add_row(as_markup(table.table), fit, matched, f"{table.rows:,}")
+        grid.add_row(markup(table.table), fit, matched, f"{table.rows:,}")
     console(stderr=True).print(grid)
     for column in report.result:
         if column.note:

@@ -16,7 +16,7 @@ from gentus.app.cli.common import empty_grid, print_grid
 from gentus.app.demo.lake import Demo, make_lake
 from gentus.index.hits import Hit, best_fit, verdict
 from gentus.shell import quoted
-from gentus.terminal import as_markup
+from gentus.terminal import markup
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -102,7 +102,7 @@ def _shown(path: Path) -> str:
 
 
 def _marked(path: Path) -> str:
-    return as_markup(_shown(path))
+    return markup(_shown(path))
 
 
 def _next_commands(folder: Path, demo: Demo) -> list[str]:
@@ -151,9 +151,9 @@ def _show_rows(console: Console, title: str, path: Path, rows: int = 4, columns:
         widths[widths.index(max(widths))] -= 1
     grid = empty_grid()
     for name, width in zip(lines[0], widths, strict=True):
-        grid.add_column(as_markup(name), no_wrap=True, max_width=width)
+        grid.add_column(markup(name), no_wrap=True, max_width=width)
     for line in lines[1:]:
-        grid.add_row(*map(as_markup, line))
+        grid.add_row(*map(markup, line))
     print_grid(console, title, grid)
 
 
