@@ -14,7 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from gentus.app.cli.common import say_stopped
 from gentus.app.cli.swapped import check_order
-from gentus.terminal import markup, console, one_line, visible
+from gentus.terminal import console, markup, one_line, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
