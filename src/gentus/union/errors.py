@@ -22,6 +22,14 @@ class PlanError(GentusError, ValueError):
         'query' of the plan lacks 'name'
     """
 
+    def __init__(self, *lines: str) -> None:
+        super().__init__(*lines)
+        self.lines = lines  # apart: a line end inside one is that of a name
+
+    def __str__(self) -> str:
+        """The whole message."""
+        return "\n".join(self.lines)
+
 
 class OutputError(GentusError, ValueError):
     """A union that cannot be written to this file; the message says what to do.

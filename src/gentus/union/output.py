@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import shutil
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -21,6 +20,7 @@ from gentus.lake.formats.typed import literal, quoted
 from gentus.lake.location import Location, as_location
 from gentus.lake.sandbox.named import in_sandbox
 from gentus.table import Limits
+from gentus.terminal import copy_to_stdout
 from gentus.union.errors import OutputError, OutputExistsError, as_output_error
 from gentus.union.excel import check_sheet, write_excel
 from gentus.union.not_finite import not_finite_notes, null_not_finite
@@ -266,8 +266,7 @@ def _into_stdout() -> Iterator[Path]:
 
     def copy() -> None:
         try:
-            with open(reader, "rb", buffering=0) as source, open(1, "wb", closefd=False) as stdout:
-                shutil.copyfileobj(source, stdout)
+            copy_to_stdout(reader)
         except BrokenPipeError:  # the pipe is closed by now, too, which ends the writing ...
             failures.append(BrokenPipeError())  # ... in order: Click takes one with a number for a failure
         except OSError as error:

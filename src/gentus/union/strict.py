@@ -20,9 +20,7 @@ def check_readings(plan: UnionPlan) -> None:
         if found.undecided
     ]
     if undecided:
-        raise PlanError(
-            "\n".join(["cells can be read in two ways, and --strict wants a decision:", *undecided])
-        )
+        raise PlanError("cells can be read in two ways, and --strict wants a decision:", *undecided)
 
 
 def _undecided(table: PlannedTable, column: Placement, found: Decision) -> str:
@@ -42,4 +40,4 @@ def check_values(plan: UnionPlan, report: UnionReport) -> None:
         for column in table.columns
         if column.unconverted
     ]
-    raise PlanError("\n".join(["values do not convert, and --strict allows no loss:", *lost]))
+    raise PlanError("values do not convert, and --strict allows no loss:", *lost)

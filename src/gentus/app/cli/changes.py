@@ -23,6 +23,7 @@ from gentus.app.cli.common import (
 from gentus.app.cli.complete import table_names
 from gentus.app.cli.headers import header_hints
 from gentus.shell import command
+from gentus.terminal import write_line
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -185,7 +186,7 @@ def check(
     else:
         for problem in problems:
             outcome = "repaired" if problem.repaired else f"to repair it: {problem.cure}"
-            print(f"{problem.file}: {problem.what} ({outcome})")
+            write_line(f"{problem.file}: {problem.what} ({outcome})")
     left = sum(not problem.repaired for problem in problems)
     say(f"{left:,} problems left." if left else "The index is intact.")
     if left:
@@ -230,9 +231,9 @@ def _print_names(changes: Changes) -> None:
     for kind, sign in kinds.items():
         shown, why = getattr(changes, kind)[:SHOWN], " (with another header)" if kind == "reread" else ""
         for name in shown:
-            print(f"{sign} {name}{why}")
+            write_line(f"{sign} {name}{why}")
         if more := changes.count(kind) - len(shown):
-            print(f"{sign} and {more:,} more{why}")
+            write_line(f"{sign} and {more:,} more{why}")
 
 
 def _some(names: list[str]) -> str:

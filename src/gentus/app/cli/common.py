@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from gentus import terminal
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table as Grid
@@ -100,12 +102,14 @@ Quiet = Annotated[
 def say(text: str, always: bool = False) -> None:
     """Print a message on stderr; stdout is for data. With --quiet, only what must be said."""
     if always or not _quiet:
-        print(text, file=sys.stderr)
+        terminal.write_line(text, stderr=True)
 
 
 def say_stopped(more: str = "") -> None:
     """Print what Ctrl-C did; on a terminal the line begins with ^C."""
-    say(("\n" if sys.stderr.isatty() else "") + f"Stopped.{more}", always=True)
+    if sys.stderr.isatty():
+        say("", always=True)
+    say(f"Stopped.{more}", always=True)
 
 
 def progress() -> Progress:
@@ -122,7 +126,7 @@ def emit(document: Any) -> None:
         text.encode(sys.stdout.encoding or "ascii")
     except UnicodeEncodeError:  # an old terminal, or a file name that is not Unicode
         text = json.dumps(document, indent=2)
-    print(text)
+    terminal.write_json(text)
 
 
 def size_words(count: int) -> str:
@@ -158,9 +162,7 @@ def open_index(path: Path) -> Index:
 
 def console(stderr: bool = False) -> Console:
     """A terminal, or a page of fixed width."""
-    from rich.console import Console
-
-    made = Console(stderr=stderr)
+    made = terminal.console(stderr)
     if not made.is_terminal:
         made.width = PIPED_WIDTH
     return made

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from gentus.app.cli.common import AsJson, IndexPath, Quiet, emit, open_index, say
+from gentus.terminal import write_line
 
 
 def records(
@@ -45,21 +46,23 @@ def records(
     if as_json:
         emit(document)
         return
-    print(", ".join(f"{count:,} {name}" for name, count in document["records"].items()), "records")
+    write_line(", ".join(f"{count:,} {name}" for name, count in document["records"].items()) + " records")
     for record in document["shown"]:
         _show_record(record)
 
 
 def _show_record(record: dict[str, Any]) -> None:
     table, target, negative = record["input"], record["target"], record.get("negative")
-    print(f"\n{record['kind']}\n  input     {table['table']}", end="")
+    write_line()
+    write_line(record["kind"])
+    start = f"  input     {table['table']}"
     if "error" in table:
-        print(f": {table['error']}")
+        write_line(f"{start}: {table['error']}")
     else:
         (rows, all_rows), (columns, all_columns) = table["rows"], table["columns"]
-        print(f"  ({rows} of {all_rows} rows, {columns} of {all_columns} columns)")
+        write_line(f"{start}  ({rows} of {all_rows} rows, {columns} of {all_columns} columns)")
         for name, values in table["values"].items():
-            print(f"            {name}: {' | '.join(values)}")
-    print(f"  target    {target['table']}  {target['sid']}")
+            write_line(f"            {name}: {' | '.join(values)}")
+    write_line(f"  target    {target['table']}  {target['sid']}")
     if negative:
-        print(f"  negative  {negative['table']}  {negative['sid']}  (Jaccard {negative['jaccard']:.2f})")
+        write_line(f"  negative  {negative['table']}  {negative['sid']}  (Jaccard {negative['jaccard']:.2f})")
