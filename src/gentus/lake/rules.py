@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from gentus.lake.base import Skipped, Source
-from gentus.lake.exclude import NOTHING, Exclude, parse_lines
+from gentus.lake.exclude import NOTHING, Exclude, checked_length, parse_lines
 from gentus.lake.files import sample_bytes
 from gentus.lake.formats.detect import Format, format_of
 from gentus.lake.location import POSTGRES, Location, Remote, as_location
@@ -125,7 +125,10 @@ def _rule(rule: Any, where: str) -> FileRule:
             raise ValueError(f"{where} needs {key!r}, a text")
     if rule["header"] not in HEADERS:
         raise ValueError(f"{where}: 'header' is one of {', '.join(HEADERS)}, not {rule['header']!r}")
-    return FileRule(rule["path"].removeprefix("./"), rule["header"])
+    try:
+        return FileRule(checked_length(rule["path"]).removeprefix("./"), rule["header"])
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from error
 
 
 def _text(lake: Location, name: str) -> str | None:
