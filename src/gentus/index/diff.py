@@ -7,6 +7,7 @@ are in a private file. Only which tables were seen is held in memory, in a byte 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import IntEnum
@@ -18,6 +19,7 @@ from gentus.index.catalogue import Catalogue, Entry
 from gentus.index.folder import Layout
 from gentus.lake import (
     Excluded,
+    OtherKinds,
     Skipped,
     Source,
     Unlisted,
@@ -85,6 +87,7 @@ class LakeDiff:
     def __init__(self) -> None:
         self.unchanged = 0  # in content
         self.excluded = 0  # files, or whole folders
+        self.others = Counter[str]()  # files of other kinds, by their endings
         self.doubts: dict[str, str] = {}  # of tables that were read: why their header looks like data
         columns = ("name", "status", "path", *_SOURCE_FIELDS, "reason")
         self._rows = Scratch(*columns, key="name")
@@ -172,8 +175,10 @@ def compare(
     items, unlisted = iter(found), list[str]()
     with (progress or Progress()).stage("Scanning the lake", None) as tick:
         while some := list(islice(items, _BATCH)):
-            read = [item for item in some if not isinstance(item, Excluded)]
-            diff.excluded += len(some) - len(read)
+            read = [item for item in some if not isinstance(item, Excluded | OtherKinds)]
+            diff.excluded += sum(isinstance(item, Excluded) for item in some)
+            for item in some:
+                diff.others.update(item.endings if isinstance(item, OtherKinds) else ())
             unlisted += [item.beginning for item in read if isinstance(item, Unlisted)]
             known = catalogue.tables.known(item.name for item in read)
             rows = []

@@ -76,6 +76,7 @@ class Changes:
     still_unreadable: int = 0  # of these, how many could not be read before for the same reason
     unchanged: int = 0
     excluded: int = 0  # files and whole folders that are not read because a person excluded them
+    others: dict[str, int] = field(default_factory=dict)  # files of other kinds, by their endings
     taken_back: list[str] = field(default_factory=list)  # excluded, and added by name: kept from now on
     doubts: dict[str, str] = field(default_factory=dict)  # tables read whose header looks like data, and why
     unnamed: dict[Kind, int] = field(default_factory=dict)  # how many more there are, where the list is cut
@@ -223,7 +224,7 @@ class Updater:
                 with catalogue.transaction():
                     catalogue.tables.put(skipped_entries(diff.unreadable()))
                     catalogue.identifiers.withdraw(diff.names(*NOT_READABLE))
-                    catalogue.put_excluded(diff.excluded)
+                    catalogue.put_left_out(diff.excluded, diff.others)
                 self._apply(diff, catalogue, config)
                 if diff.count(*DELETED):
                     with catalogue.transaction():
@@ -325,6 +326,7 @@ def _summary(
         diff.count(*still),
         diff.unchanged,
         excluded=diff.excluded,
+        others=dict(diff.others.most_common()),
         doubts=dict(islice(diff.doubts.items(), MOST_NAMES)),
         needs_force=needs_force,
     )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from gentus.table import EMPTY, Column, Head, Header, Limits, Rows, Table
 
 log = logging.getLogger("gentus.lake")
 
+RULES = "gentus.toml"  # in the root folder of a lake: how its files are read
 _LONGEST_EMPTY = max(map(len, EMPTY))
 _SURROGATES = re.compile("[\ud800-\udfff]")  # halves of characters: JSON can write them, nothing else can
 
@@ -72,6 +73,13 @@ class Unlisted(Skipped):
 @dataclass(frozen=True, slots=True)
 class Excluded(Skipped):
     """A file or folder that is not read because a person excluded it."""
+
+
+@dataclass(frozen=True, slots=True)
+class OtherKinds(Skipped):
+    """Files in a folder or an archive that are no tables by their names: counted, and otherwise left out."""
+
+    endings: Mapping[str, int] = field(default_factory=dict, hash=False)
 
 
 class Unreadable(GentusError, ValueError):  # noqa: N818 - the name says it of the table

@@ -11,12 +11,13 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, cast
 
 from gentus.lake.base import Unreadable
 from gentus.lake.encoding import ONE_BYTE, WESTERN, guess_encoding
-from gentus.lake.location import Location, Remote
+from gentus.lake.location import Location, Member, Remote
 
 GZIP = b"\x1f\x8b"
 ZSTD = b"\x28\xb5\x2f\xfd"
@@ -70,6 +71,10 @@ def opened(path: Location, full: bool = False) -> Iterator[BinaryIO]:
 
     Of an object at a URL a bounded number of bytes can be read, unless `full` says that all will be.
     """
+    if isinstance(path, Member):
+        with _opened_member(path, full) as member:
+            yield member
+        return
     if isinstance(path, Remote):
         from gentus.lake.remote.file import opened_remote
 
@@ -82,6 +87,25 @@ def opened(path: Location, full: bool = False) -> Iterator[BinaryIO]:
             yield file
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def _opened_member(path: Member, full: bool) -> Iterator[BinaryIO]:
+    """Open a file in an archive; nothing is unpacked on the disk."""
+    import zipfile
+
+    if path.data is not None:
+        yield io.BytesIO(path.data)
+        return
+    try:
+        with (
+            opened(path.archive, full) as file,
+            zipfile.ZipFile(file) as archive,
+            archive.open(path.inside) as member,
+        ):
+            yield cast(BinaryIO, member)
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise Unreadable(f"the archive is damaged ({error}); copy it again") from error
 
 
 def _descriptor(path: Path) -> int:
@@ -124,13 +148,15 @@ def magic(path: Location) -> bytes:
 def sample_bytes(path: Location, limit: int, least: int = 0) -> ByteSample:
     """Read at most `limit` bytes of a file, decompressed; a head of `least` if the usual one is too short."""
     with opened(path) as file:
-        size = size_of(file)
         start = file.read(4)
         file.seek(0)
         if start.startswith(GZIP):
             return _compressed(_gunzip(file), min(limit, max(_WHOLE, least)))
         if start == ZSTD:
             return _compressed(_unzstd(file), min(limit, max(_WHOLE, least)))
+        if isinstance(path, Member):
+            return _compressed(iter(partial(file.read, _BLOCK), b""), min(limit, max(_WHOLE, least)))
+        size = size_of(file)
         if size <= _WHOLE:
             return ByteSample(_exactly(file, min(size, limit)), [], size <= limit)
         head = _exactly(file, min(limit, max(_HEAD, least)))

@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from gentus.lake.base import Skipped, Source
+from gentus.lake.base import RULES, Skipped, Source
 from gentus.lake.exclude import NOTHING, Exclude, checked_length, parse_lines
 from gentus.lake.files import sample_bytes
 from gentus.lake.formats.detect import Format, format_of
@@ -23,7 +23,6 @@ from gentus.lake.location import POSTGRES, Location, Remote, as_location
 from gentus.lake.tables import is_outside_lake, table_name
 from gentus.table import HEADERS, Header
 
-RULES = "gentus.toml"
 IGNORED = ".gentusignore"  # patterns of what is left out, see `exclude`
 _KEYS = ("path", "header")
 _MOST = 1 << 20  # bytes
@@ -83,7 +82,9 @@ def excluded_name(path: str | os.PathLike[str] | Remote, lake: Location, exclude
 
 def is_delimited(source: Source) -> bool:
     """Whether a table is delimited text, by the name of its file."""
-    return source.part is None and format_of(source.path.name) in (Format.TEXT, Format.PROSE)
+    in_archive = source.part is not None and format_of(source.path.name) is Format.ZIP
+    name = source.part if in_archive else source.path.name if source.part is None else None
+    return name is not None and format_of(name) in (Format.TEXT, Format.PROSE)
 
 
 def load_rules(lake: Location, header: Header = "auto", exclude: Iterable[str] = ()) -> LakeRules:

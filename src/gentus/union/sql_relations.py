@@ -27,6 +27,7 @@ _REFUSED = {
     Format.DELTA: _EXTENSION.format("Delta tables"),
     Format.ICEBERG: _EXTENSION.format("Iceberg tables"),
     Format.POSTGRES: _EXTENSION.format("Postgres tables"),
+    Format.ZIP: "it is in an archive; unpack it",
     Format.ARROW: _EXTENSION.format("Arrow files"),
 }
 _ENCODINGS = {"cp1252": "latin-1"}  # equal but for a few signs, and values are compared

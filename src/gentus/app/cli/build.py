@@ -23,6 +23,7 @@ from gentus.app.cli.common import (
     TimeBudget,
     emit,
     index_parts,
+    other_kinds,
     progress,
     say,
     say_stopped,
@@ -244,6 +245,8 @@ def _summary(built: Index, info: dict[str, Any], seconds: float, out: Path) -> I
         yield f"{outside:,} labelled pairs name tables that are not in the lake; they were left out."
     if info["excluded"]:
         yield f"{info['excluded']:,} files or folders excluded."
+    if info["others"]:
+        yield f"{other_kinds(info['others'])}."
     if info["skipped"]:
         yield f"{info['skipped']:,} skipped: see {command('info', out, '--skipped')}"
     if info["unusual"]:

@@ -17,6 +17,7 @@ from gentus.app.cli.common import (
     Quiet,
     emit,
     open_index,
+    other_kinds,
     progress,
     say,
 )
@@ -215,6 +216,8 @@ def _print_changes(
     counts.append(f"{changes.unchanged:,} unchanged")
     if changes.excluded:
         counts.append(f"{changes.excluded:,} excluded")
+    if changes.others:
+        counts.append(other_kinds(changes.others))
     if new:
         counts.append(f"{new:,} unreadable")
     if still := changes.count("unreadable") - new:

@@ -156,6 +156,13 @@ def open_index(path: Path) -> Index:
     return Index(path)
 
 
+def other_kinds(endings: dict[str, int]) -> str:
+    """How many files are of other kinds, in words; the most frequent endings are listed."""
+    total, most = sum(endings.values()), list(endings.items())[:5]
+    listed = ", ".join(f"{ending} {count:,}" for ending, count in most) + (", .." if len(endings) > 5 else "")
+    return f"{total:,} {'file' if total == 1 else 'files'} of other kinds left out: {listed}"
+
+
 def console(stderr: bool = False) -> Console:
     """A terminal, or a page of fixed width."""
     from rich.console import Console
