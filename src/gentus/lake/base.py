@@ -33,7 +33,8 @@ class Source:
     mtime_ns: int
     version: str = ""  # the store's version of the content (an ETag or the like), as listed
     header: Header = "auto"  # of delimited text
-    pinned: bool = False  # a person chose the header of this table alone, whatever the rules of the lake say
+    pinned: bool = False  # a person chose how this table alone is read, whatever the rules of the lake say
+    encoding: str = ""  # of delimited text; empty: it is found out
 
     def __post_init__(self) -> None:
         """Keep the listed state with a URL, so that it is not asked for again."""

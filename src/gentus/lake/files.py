@@ -247,17 +247,22 @@ def _unzstd(file: BinaryIO) -> Iterator[bytes]:
 # --- bytes to text --------------------------------------------------------------------------------------
 
 
-def _detect_encoding(head: bytes) -> tuple[str, int]:
-    """The encoding of a file that starts with `head`, and the length of its byte order mark."""
+def _detect_encoding(head: bytes, given: str = "") -> tuple[str, int]:
+    """The encoding of a file that starts with `head`, unless one is given, and the length of its mark.
+
+    A byte order mark decides before all else: the files of a folder may differ.
+    """
     for start, what in _BINARY:
         if head.startswith(start):
             raise Unreadable(f"it is not text: it looks like {what}")
     for mark, name in _BOMS:
         if head.startswith(mark):
             return name, len(mark)
+    if given:
+        return given, 0
     look = head[:_LOOK]
     zeros = look.count(0)
-    if zeros * 5 > len(look):  # a byte in five is zero: UTF-16 of mostly Latin text, or no text
+    if zeros > min(len(look) // 5, 8 + len(look) // 40):  # UTF-16, of which some is ASCII, or no text
         odd = look[1::2].count(0)
         if odd * 10 >= zeros * 9:
             return "utf-16-le", 0
@@ -286,10 +291,10 @@ def decode(data: bytes, encoding: str) -> str:
     return data.decode(encoding, "replace")
 
 
-def to_text(head: bytes, blocks: Sequence[bytes] = ()) -> tuple[str, str]:
+def to_text(head: bytes, blocks: Sequence[bytes] = (), given: str = "") -> tuple[str, str]:
     """Decode the start of a file; returns the text and the encoding, which blocks further on may tell."""
-    encoding, mark = _detect_encoding(head)
-    if blocks and encoding == "utf-8" and head.isascii():
+    encoding, mark = _detect_encoding(head, given)
+    if blocks and not given and encoding == "utf-8" and head.isascii():
         telling = (block for block in blocks if not block.isascii())
         encoding = next((_detect_encoding(_CUT.sub(b"", block))[0] for block in telling), encoding)
     text = decode(head[mark:], encoding)
@@ -310,7 +315,7 @@ def stream_text(
     If all of the head is ASCII it does not tell the encoding: bytes further on that are no UTF-8 are taken as
     Windows-1252. Otherwise they become U+FFFD.
     """
-    _, mark = _detect_encoding(head)
+    _, mark = _detect_encoding(head, encoding)
     wide = encoding != "utf-8" and encoding not in ONE_BYTE
     guessed = encoding != "utf-8" or head.isascii()
 

@@ -60,4 +60,4 @@ def _open(source: Source, duck: duckdb.DuckDBPyConnection, limits: Limits) -> Fu
             return full_json(path, limits)
     from gentus.lake.full.text import full_text
 
-    return full_text(path, limits, known is Format.PROSE, source.header)
+    return full_text(source, limits, known is Format.PROSE)
