@@ -5,11 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from conftest import make_lake
+from test_cli import Run, run
 
-from gentus.lake import read_path
+import gentus
+from gentus.lake import Source, read, read_path
 from gentus.lake.encoding import guess_encoding, guess_note
 from gentus.lake.files import to_text
 
+__all__ = ["run"]  # a fixture
 # By encoding, words of a language.
 WORDS = (
     (
@@ -151,3 +155,94 @@ def test_text_of_the_old_mac_is_no_japanese() -> None:
     mixed = "Osmeña Chávez".encode("mac-roman") + b" Pe\xcc\xb1a Beyonc\xcc\xa9 S\xcc\xc1nchez"
     assert guess_encoding(mixed) in ("cp1252", "mac_roman")
     assert "guessed by words such as" in guess_note("cp1252", [mixed.decode("cp1252", "replace")])
+
+
+RUSSIAN = "id,город\n1,Москва\n2,Казань\n3,Самара\n4,Пермь\n"
+
+
+def test_an_encoding_that_is_said_decides(tmp_path: Path, run: Run) -> None:
+    """For all files, by a rule, for one table, and back; a sync reads again what is read in another way."""
+    lake = make_lake(tmp_path / "lake", ["fish"], 1)
+    for name in ("a.csv", "b.csv"):  # too few words to tell
+        (lake / name).write_bytes("id,город\n1,Уфа\n2,Уфа\n".encode("cp1251"))
+    index = tmp_path / "my.index"
+    assert run("index", lake, "-o", index, "--encoding", "cp1251").code == 0
+
+    def town(name: str) -> str:
+        with gentus.Index(index) as opened:
+            return opened.describe(name).columns[1].examples[0]
+
+    def reread(*arguments: object) -> object:
+        return run(*arguments, "--json").json()["reread"]
+
+    assert town("a.csv") == "Уфа"
+    assert reread("sync", index, "--encoding", "koi8-r") == ["a.csv", "b.csv", "fish_0.csv"]
+    assert town("a.csv") == "Уфа".encode("cp1251").decode("koi8-r")
+    assert reread("sync", index) == []
+    (lake / "gentus.toml").write_text('[[files]]\npath = "b.csv"\nencoding = "cp1251"\n')
+    assert reread("sync", index) == ["b.csv"]
+    assert town("b.csv") == "Уфа"
+    assert reread("add", index, lake / "a.csv", "--encoding", "windows-1251") == ["a.csv"]
+    assert reread("sync", index, "--encoding", "auto") == ["fish_0.csv"]
+    assert town("a.csv") == town("b.csv") == "Уфа"
+    done = run("union", index, lake / "a.csv", "--tables", "b.csv", "-o", tmp_path / "out.csv", "--force")
+    assert done.code == 0, done.err
+    assert (tmp_path / "out.csv").read_text("utf-8").count("Уфа") == 4
+
+
+def test_an_encoding_of_a_query(tmp_path: Path, run: Run) -> None:
+    lake = tmp_path / "lake"
+    lake.mkdir()
+    (lake / "towns.csv").write_text(RUSSIAN, "utf-8")
+    index = tmp_path / "my.index"
+    run("index", lake, "-o", index)
+    query = tmp_path / "query.csv"
+    query.write_bytes("id,город\n1,Я\n".encode("cp866"))
+    wrong = run("align", index, query, "towns.csv", "--json").json()
+    right = run("align", index, query, "towns.csv", "--encoding", "cp866", "--json").json()
+    assert "город" not in str(wrong["pairs"])
+    assert "город" in str(right["pairs"])
+    assert run("search", index, query, "--encoding", "cp866").code == 0
+    with gentus.Index(index) as opened:
+        scores = [opened.search(query, encoding=name)[0].score for name in ("cp866", "cp1252")]
+        assert scores[0] > scores[1]
+        assert opened.find(query, encoding="latin-1").encoding == "iso8859-1"
+        with pytest.raises(TypeError, match="unknown option code"):
+            opened.sync(code="latin-1")  # type: ignore[call-arg]
+    for arguments in (("search", index, query), ("index", lake, "-o", tmp_path / "other.index")):
+        done = run(*arguments, "--encoding", "klingon")
+        assert done.code != 0
+        assert "'klingon' is no encoding of text" in done.err
+    (lake / "gentus.toml").write_text('[[files]]\npath = "*.csv"\nencoding = "klingon"\n')
+    assert "gentus.toml: [[files]] number 1: 'klingon' is no encoding" in run("sync", index).err
+
+
+def test_a_guess_is_told_and_a_strict_union_stops_at_it(tmp_path: Path, run: Run) -> None:
+    lake = tmp_path / "lake"
+    lake.mkdir()
+    (lake / "a.csv").write_bytes(RUSSIAN.encode("cp1251"))
+    (lake / "b.csv").write_text(RUSSIAN, "utf-8")
+    index, out = tmp_path / "my.index", tmp_path / "out.csv"
+    assert "1 not read in the usual way" in run("index", lake, "-o", index).err
+    told = run("info", index, "--reading").out
+    assert told.strip() == "a.csv: encoding cp1251, guessed by words such as 'Москва'"
+    union = ("union", index, lake / "b.csv", "--tables", "a.csv", "-o", out, "--force")
+    assert "encoding cp1251, guessed by words such as" in run(*union).err
+    out.unlink()
+    stopped = run(*union, "--strict")
+    assert stopped.code == 1
+    assert "a.csv: encoding cp1251, guessed by words such as 'Москва'" in stopped.err
+    assert "decide with --encoding" in stopped.err
+    assert not out.exists()
+    run("add", index, lake / "a.csv", "--encoding", "cp1251")
+    assert run("info", index, "--reading").out == ""
+    assert run(*union, "--strict").code == 0
+    assert out.read_text("utf-8").count("Казань") == 2
+
+
+def test_a_mark_decides_before_an_encoding_that_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(RUSSIAN, "utf-8-sig")
+    source = Source("a.csv", path, None, 0, 0, encoding="cp1251")
+    assert read(source).columns[1].cells[0] == "Москва"
+    assert [column.name for column in read(source).columns] == ["id", "город"]

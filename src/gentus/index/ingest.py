@@ -132,6 +132,7 @@ class Ingest:
                 source.mtime_ns,
                 header=source.header,
                 pinned=source.pinned,
+                encoding=source.encoding,
             )
             if isinstance(result, Skipped):
                 entries.append(replace(entry, skipped=result.reason))

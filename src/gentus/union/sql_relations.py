@@ -71,7 +71,7 @@ def relations(
         columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in full.names)
         yield Relation(f"read_json({file}, columns = {{{columns}}})", full.names)
     else:
-        sampled = sample_text(path, limits, known is Format.PROSE, table.header)
+        sampled = sample_text(path, limits, known is Format.PROSE, table.header, table.encoding)
         names = _unique(full.names)
         for lenient in (False, True):
             options = read_csv_options(sampled.dialect, names, bool(sampled.layout.header), lenient)

@@ -16,6 +16,7 @@ from gentus.app.cli.common import (
     RUNNING,
     UNTRAINED,
     AsJson,
+    EncodingOption,
     ExcludeOption,
     HeaderOption,
     IndexPath,
@@ -55,6 +56,7 @@ def index(
         ),
     ] = True,
     header: HeaderOption = None,
+    encoding: EncodingOption = None,
     exclude: ExcludeOption = None,
     labels: Annotated[
         Path | None,
@@ -173,6 +175,7 @@ def index(
     """
     from gentus.index.build import assisted, build, require_packages
     from gentus.settings import preset_settings
+    from gentus.table import text_choices
 
     started = time.perf_counter()
     usual = preset_settings(preset or ("trained" if labels and (bert or t5) else "fast"), seed, t5)
@@ -184,7 +187,7 @@ def index(
             codes=codes or usual.quantizer.codes,
         ),
         names=names,
-        header=header or usual.header,
+        **text_choices({"header": header, "encoding": encoding}),
         exclude=tuple(exclude or ()),
         bert=bert or usual.bert,
         download=download,

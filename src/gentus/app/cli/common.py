@@ -58,6 +58,16 @@ HeaderOption = Annotated[
         "like data. Default: as in the index, or auto.",
     ),
 ]
+EncodingOption = Annotated[
+    str | None,
+    typer.Option(
+        "--encoding",
+        metavar="NAME",
+        rich_help_panel=READING,
+        help="The encoding of delimited text, such as cp1252 or shift_jis. auto: UTF-8, plain western text "
+        "or a guess, which gentus info --reading lists. Default: as in the index, or auto.",
+    ),
+]
 ExcludeOption = Annotated[
     list[str] | None,
     typer.Option(
