@@ -263,11 +263,11 @@ def test_a_changed_rule_makes_sync_read_again(lake: Path, tmp_path: Path) -> Non
 def test_patterns(tmp_path: Path, pattern: str, matching: list[str], others: list[str]) -> None:
     rule(tmp_path, pattern, "no")
     rules = load_rules(tmp_path)
-    assert [name for name in (*matching, *others) if rules.header_of(name) == "no"] == matching
+    assert [name for name in (*matching, *others) if rules.choices(name) == {"header": "no"}] == matching
 
 
 def test_a_pattern_of_many_stars_ends() -> None:
-    assert not FileRule("/".join(["**", "*a*a*a*a*a*a*a*b"] * 30), "no").matches("/".join(["a" * 60] * 60))
+    assert not FileRule("/".join(["**", "*a*a*a*a*a*a*a*b"] * 30), {}).matches("/".join(["a" * 60] * 60))
 
 
 @pytest.mark.parametrize(
@@ -297,7 +297,7 @@ def test_rules_at_a_url() -> None:
 
     store: Any = fsspec.filesystem("memory")
     store.pipe("/ruled/gentus.toml", b'[[files]]\npath = "a.csv"\nheader = "no"\n')
-    assert load_rules(Remote("memory://ruled")).header_of("a.csv") == "no"
+    assert load_rules(Remote("memory://ruled")).choices("a.csv") == {"header": "no"}
     assert load_rules(Remote("memory://unruled")).files == ()
 
 

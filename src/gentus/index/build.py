@@ -50,7 +50,7 @@ from gentus.metrics import load_groundtruth
 from gentus.progress import Progress
 from gentus.settings import BuildSettings, Preset, needs_network, preset_settings, refuse_unknown
 from gentus.shell import command
-from gentus.table import Header, checked_header
+from gentus.table import Header, text_choices
 
 
 class RefitOptions(TypedDict, total=False):
@@ -68,6 +68,7 @@ class BuildOptions(RefitOptions, total=False):
     settings: BuildSettings | None  # instead of a preset
     exclude: Sequence[str]  # patterns of files that are left out, besides those of the lake's .gentusignore
     header: Header | None  # of delimited text that no rule of the lake names; default: auto
+    encoding: str | None  # the same
     names: bool | None  # whether names of columns count, as far as they agree with cells
     seed: int | None
     force: bool  # replace an index of another lake
@@ -93,7 +94,8 @@ def build(
     if assisted():
         return Index(Path(index))
     location, layout = _checked(lake, index, options.get("force", False))
-    rules, given = load_rules(location, settings.header, settings.exclude), None
+    text = {"header": settings.header, "encoding": settings.encoding}
+    rules, given = load_rules(location, text, settings.exclude), None
     if labels is not None:
         names = (item.name for item in lake_tables(location, layout, rules) if isinstance(item, Source))
         given = _read_labels(labels, names, location)
@@ -206,7 +208,7 @@ def _settings(labelled: bool, options: BuildOptions) -> BuildSettings:
         settings,
         seed=settings.seed if seed is None else seed,
         names=settings.names if names is None else names,
-        header=checked_header(options.get("header") or settings.header),
+        **text_choices(options),
         exclude=tuple(options.get("exclude") or settings.exclude),
     )
     if settings.identifiers in NON_SEMANTIC and not (labelled and settings.generation):

@@ -15,7 +15,7 @@ import msgspec
 from gentus.identifiers.codebooks import CodebookStatistics
 from gentus.settings import BuildSettings, Softmax, needs_network
 
-FORMAT = 13
+FORMAT = 14
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,7 @@ class UnionOptions(TypedDict, total=False):
 
     names: bool  # column names count in the alignment; default true
     header: Header | None  # of the query, and of tables that are not in the index; default: as known, or auto
+    encoding: str | None  # the same
     keep_extra: bool  # add the columns that the query does not have; default false
     provenance: bool  # add the file that each row is from; default true
     distinct: bool  # leave out equal rows; default false
@@ -107,7 +108,7 @@ def _job(lookup: Lookup, query: QueryInput, options: UnionOptions) -> tuple[Plan
     frame, own, sample, bounds = None, PlannedTable("query", None), None, None
     if is_named(query):
         with name_in_errors(query):
-            source = lookup.find(query, header=options.get("header"))
+            source = lookup.find(query, text=options)
         own = _planned(source)
         if is_server(source.path):
             with name_in_errors(source.name):
@@ -283,7 +284,7 @@ def _candidates(
         known = source is not None
         if source is None:
             with name_in_errors(name):
-                source = replace(lookup.find(name, header=options.get("header")), name=str(name))
+                source = replace(lookup.find(name, text=options), name=str(name))
         key = identity(source.path), source.part
         if key == own:
             notes.append(f"{source.name} is the query itself and was left out")
@@ -320,5 +321,7 @@ def _check_fit(fit: Fit, score: float, columns: MatchedColumns, options: UnionOp
 
 
 def _planned(source: Source) -> PlannedTable:
-    header = source.header if is_delimited(source) else "auto"
-    return PlannedTable(source.name, absolute(source.path), source.part, header=header)
+    planned = PlannedTable(source.name, absolute(source.path), source.part)
+    if not is_delimited(source):
+        return planned
+    return replace(planned, header=source.header, encoding=source.encoding)

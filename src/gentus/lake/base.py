@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from gentus.table import EMPTY, Column, Head, Header, Limits, Rows, Table
 
 log = logging.getLogger("gentus.lake")
 
+RULES = "gentus.toml"  # in the root folder of a lake: how its files are read
 _LONGEST_EMPTY = max(map(len, EMPTY))
 _SURROGATES = re.compile("[\ud800-\udfff]")  # halves of characters: JSON can write them, nothing else can
 
@@ -32,7 +33,8 @@ class Source:
     mtime_ns: int
     version: str = ""  # the store's version of the content (an ETag or the like), as listed
     header: Header = "auto"  # of delimited text
-    pinned: bool = False  # a person chose the header of this table alone, whatever the rules of the lake say
+    pinned: bool = False  # a person chose how this table alone is read, whatever the rules of the lake say
+    encoding: str = ""  # of delimited text; empty: it is found out
 
     def __post_init__(self) -> None:
         """Keep the listed state with a URL, so that it is not asked for again."""
@@ -72,6 +74,13 @@ class Unlisted(Skipped):
 @dataclass(frozen=True, slots=True)
 class Excluded(Skipped):
     """A file or folder that is not read because a person excluded it."""
+
+
+@dataclass(frozen=True, slots=True)
+class OtherKinds(Skipped):
+    """Files in a folder or an archive that are no tables by their names: counted, and otherwise left out."""
+
+    endings: Mapping[str, int] = field(default_factory=dict, hash=False)
 
 
 class Unreadable(GentusError, ValueError):  # noqa: N818 - the name says it of the table

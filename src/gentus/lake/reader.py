@@ -41,6 +41,10 @@ def parts_of(path: Location, known: Format, limits: Limits) -> list[str] | list[
         from gentus.lake.formats.excel import sheets_of
 
         return sheets_of(path, limits)
+    if known is Format.ZIP:
+        from gentus.lake.formats.archive import members_of
+
+        return members_of(path, limits).tables
     return [JSON_FILES] if known is Format.JSON_FOLDER else [None]
 
 
@@ -126,7 +130,11 @@ def _read(source: Source, limits: Limits) -> Table:
                 from gentus.lake.formats.excel import read_sheet
 
                 return read_sheet(path, part, name, limits)
-            case (Format.DATABASE | Format.EXCEL, None):
+            case (Format.ZIP, str()):
+                from gentus.lake.formats.archive import member_source
+
+                return _read(member_source(source, part, limits), limits)
+            case (Format.DATABASE | Format.EXCEL | Format.ZIP, None):
                 raise Unreadable(NO_TABLE_NAMED)
             case (Format.PARQUET, _):
                 from gentus.lake.formats.parquet import read_parquet

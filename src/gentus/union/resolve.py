@@ -14,7 +14,7 @@ from gentus.union.sampled import as_sampled
 from gentus.union.shapes import count_shapes, sample_shapes
 from gentus.union.sources import SourceTable, as_table_error
 from gentus.union.sql_types import is_date, is_number
-from gentus.union.strict import check_readings
+from gentus.union.strict import check_encodings, check_readings
 from gentus.union.type_inference import (
     DecidedColumn,
     InferredType,
@@ -39,6 +39,7 @@ def resolve_plan(
 
     Raises `PlanError` for a strict plan of which only a default decides something.
     """
+    check_encodings(plan, sources)
     targets = {column.name: column for column in plan.columns}
     for source in sources:
         source.shapes.null_values = plan.null_values(source.planned)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from gentus.union.decision import Decision
 from gentus.union.errors import PlanError
 from gentus.union.plan import Placement, PlannedTable, UnionPlan
 from gentus.union.report import UnionReport
+from gentus.union.sources import SourceTable
 
 
 def check_readings(plan: UnionPlan) -> None:
@@ -21,6 +24,14 @@ def check_readings(plan: UnionPlan) -> None:
     ]
     if undecided:
         raise PlanError("cells can be read in two ways, and --strict wants a decision:", *undecided)
+
+
+def check_encodings(plan: UnionPlan, sources: Iterable[SourceTable]) -> None:
+    """Raise `PlanError` if a strict plan has tables whose encoding is a guess; it lists all of them."""
+    guessed = [f"  {one.planned.name}: {one.full.guess}" for one in sources if one.full.guess]
+    if plan.strict and guessed:
+        decide = "; decide with --encoding, or with a rule in gentus.toml:"
+        raise PlanError("\n".join([f"encodings are a guess, and --strict allows none{decide}", *guessed]))
 
 
 def _undecided(table: PlannedTable, column: Placement, found: Decision) -> str:

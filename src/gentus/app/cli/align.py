@@ -9,6 +9,7 @@ import typer
 from gentus.app.cli.common import (
     READING,
     AsJson,
+    EncodingOption,
     HeaderOption,
     IndexPath,
     Quiet,
@@ -48,6 +49,7 @@ def align(
         ),
     ] = True,
     header: HeaderOption = None,
+    encoding: EncodingOption = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -60,7 +62,7 @@ def align(
     """
     prepare_reading(query, table)
     with open_index(index) as opened, named_argument(query) as given:
-        alignment = opened.align(given, table, names, header)
+        alignment = opened.align(given, table, names, header=header, encoding=encoding)
     if as_json:
         emit(alignment.to_dict())
         return

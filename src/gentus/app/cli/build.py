@@ -16,6 +16,7 @@ from gentus.app.cli.common import (
     RUNNING,
     UNTRAINED,
     AsJson,
+    EncodingOption,
     ExcludeOption,
     HeaderOption,
     IndexPath,
@@ -23,6 +24,7 @@ from gentus.app.cli.common import (
     TimeBudget,
     emit,
     index_parts,
+    other_kinds,
     progress,
     say,
     say_stopped,
@@ -54,6 +56,7 @@ def index(
         ),
     ] = True,
     header: HeaderOption = None,
+    encoding: EncodingOption = None,
     exclude: ExcludeOption = None,
     labels: Annotated[
         Path | None,
@@ -172,6 +175,7 @@ def index(
     """
     from gentus.index.build import assisted, build, require_packages
     from gentus.settings import preset_settings
+    from gentus.table import text_choices
 
     started = time.perf_counter()
     usual = preset_settings(preset or ("trained" if labels and (bert or t5) else "fast"), seed, t5)
@@ -183,7 +187,7 @@ def index(
             codes=codes or usual.quantizer.codes,
         ),
         names=names,
-        header=header or usual.header,
+        **text_choices({"header": header, "encoding": encoding}),
         exclude=tuple(exclude or ()),
         bert=bert or usual.bert,
         download=download,
@@ -244,6 +248,8 @@ def _summary(built: Index, info: dict[str, Any], seconds: float, out: Path) -> I
         yield f"{outside:,} labelled pairs name tables that are not in the lake; they were left out."
     if info["excluded"]:
         yield f"{info['excluded']:,} files or folders excluded."
+    if info["others"]:
+        yield f"{other_kinds(info['others'])}."
     if info["skipped"]:
         yield f"{info['skipped']:,} skipped: see {command('info', out, '--skipped')}"
     if info["unusual"]:

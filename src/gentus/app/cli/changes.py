@@ -11,12 +11,14 @@ import typer
 from gentus.app.cli.common import (
     RUNNING,
     AsJson,
+    EncodingOption,
     ExcludeOption,
     HeaderOption,
     IndexPath,
     Quiet,
     emit,
     open_index,
+    other_kinds,
     progress,
     say,
 )
@@ -39,6 +41,7 @@ def add(
         list[str], typer.Argument(metavar="FILE", help="Tables, or folders of them; paths or URLs.")
     ],
     header: HeaderOption = None,
+    encoding: EncodingOption = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -50,7 +53,7 @@ def add(
     """
     started = time.perf_counter()
     with open_index(index) as opened:
-        changes = opened.add(files, header=header, progress=progress())
+        changes = opened.add(files, header=header, encoding=encoding, progress=progress())
         lake = opened.config.lake
     _print_changes(changes, time.perf_counter() - started, as_json, named=True)
     _print_doubts(changes, lake, index)
@@ -102,6 +105,7 @@ def sync(
         typer.Argument(metavar="LAKE", help="The lake, if it has moved. Default: that of the build."),
     ] = None,
     header: HeaderOption = None,
+    encoding: EncodingOption = None,
     exclude: ExcludeOption = None,
     dry_run: Annotated[
         bool,
@@ -131,6 +135,7 @@ def sync(
         changes = opened.sync(
             lake,
             header=header,
+            encoding=encoding,
             exclude=exclude or (),
             dry_run=dry_run,
             force=force,
@@ -212,10 +217,12 @@ def _print_changes(
     would = "would be " if dry_run else ""
     counts = [f"{changes.count(kind):,} {would}{kind}" for kind in kinds]
     if reread := changes.count("reread"):
-        counts.append(f"{reread:,} {would}read again with another header")
+        counts.append(f"{reread:,} {would}read again in another way")
     counts.append(f"{changes.unchanged:,} unchanged")
     if changes.excluded:
         counts.append(f"{changes.excluded:,} excluded")
+    if changes.others:
+        counts.append(other_kinds(changes.others))
     if new:
         counts.append(f"{new:,} unreadable")
     if still := changes.count("unreadable") - new:
@@ -229,7 +236,7 @@ def _print_changes(
 def _print_names(changes: Changes) -> None:
     kinds: dict[Kind, str] = {"added": "+", "replaced": "~", "reread": "~", "removed": "-"}
     for kind, sign in kinds.items():
-        shown, why = getattr(changes, kind)[:SHOWN], " (with another header)" if kind == "reread" else ""
+        shown, why = getattr(changes, kind)[:SHOWN], " (read in another way)" if kind == "reread" else ""
         for name in shown:
             write_line(f"{sign} {name}{why}")
         if more := changes.count(kind) - len(shown):

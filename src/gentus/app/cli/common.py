@@ -60,6 +60,16 @@ HeaderOption = Annotated[
         "like data. Default: as in the index, or auto.",
     ),
 ]
+EncodingOption = Annotated[
+    str | None,
+    typer.Option(
+        "--encoding",
+        metavar="NAME",
+        rich_help_panel=READING,
+        help="The encoding of delimited text, such as cp1252 or shift_jis. auto: UTF-8, plain western text "
+        "or a guess, which gentus info --reading lists. Default: as in the index, or auto.",
+    ),
+]
 ExcludeOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -158,6 +168,13 @@ def open_index(path: Path) -> Index:
     from gentus.index.index import Index
 
     return Index(path)
+
+
+def other_kinds(endings: dict[str, int]) -> str:
+    """How many files are of other kinds, in words; the most frequent endings are listed."""
+    total, most = sum(endings.values()), list(endings.items())[:5]
+    listed = ", ".join(f"{ending} {count:,}" for ending, count in most) + (", .." if len(endings) > 5 else "")
+    return f"{total:,} {'file' if total == 1 else 'files'} of other kinds left out: {listed}"
 
 
 def console(stderr: bool = False) -> Console:

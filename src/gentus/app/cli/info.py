@@ -20,6 +20,7 @@ from gentus.app.cli.common import (
     emit,
     index_parts,
     open_index,
+    other_kinds,
     say,
     size_words,
 )
@@ -111,6 +112,7 @@ def _lines(facts: dict[str, Any], index: Path) -> dict[str, str]:
         "tables": f"{facts['tables']:,} ({facts['skipped']:,} skipped{see})",
         **_size_lines(facts),
         **({"excluded": _excluded_line(facts)} if facts["excluded"] or facts["exclude"] else {}),
+        **({"left out": other_kinds(facts["others"])} if facts["others"] else {}),
         "headers": f"{facts['doubtful_headers']:,} look like data"
         + (": see --headers" if facts["doubtful_headers"] else ""),
         **(

@@ -14,6 +14,7 @@ from gentus.app.cli.common import (
     AsJson,
     Beam,
     Count,
+    EncodingOption,
     HeaderOption,
     IndexPath,
     Quiet,
@@ -69,6 +70,7 @@ def search(
     ] = 0.0,
     order: ResultOrder = None,
     header: HeaderOption = None,
+    encoding: EncodingOption = None,
     beam: Beam = None,
     explain: Annotated[
         bool,
@@ -93,7 +95,7 @@ def search(
         raise typer.BadParameter("stdin can be read once: give - once", param_hint="QUERY")
     shown = [shown_query(query) for query in queries]
     options: SearchOptions = {"beam": beam, "order": order, "fit": fit, "min_score": min_score}
-    options["header"] = header
+    options["header"], options["encoding"] = header, encoding
     answers: list[dict[str, Any]] = []
     failed = False
     found = _search_each(open_index(index), queries, k, explain, options)

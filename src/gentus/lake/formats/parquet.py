@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from gentus.extras import install_extra
 from gentus.lake.base import Unreadable
 from gentus.lake.files import opened
 from gentus.lake.formats.arrow_mend import validated
@@ -177,7 +178,10 @@ def _registered(duck: duckdb.DuckDBPyConnection, location: Remote, full: bool = 
 
 
 def _one_object(scheme: str, ranges: ByteRanges) -> Any:
-    from fsspec import AbstractFileSystem
+    try:
+        from fsspec import AbstractFileSystem
+    except ImportError as error:
+        raise Unreadable(f"reading Parquet in an archive needs fsspec: {install_extra('remote')}") from error
 
     class OneObject(AbstractFileSystem):  # type: ignore[misc]
         """A file system with one file, as DuckDB expects one."""
