@@ -127,7 +127,7 @@ class Lookup:
         """Raise `Unreadable` if the file of a table is a link by now that leads out of the lake."""
         if isinstance(source.path, Remote):
             return  # URLs have no links
-        real, roots = source.path.resolve(), (self.lake, self.lake.resolve())
+        real, roots = Path(os.path.realpath(source.path)), (self.lake, self.lake.resolve())
         if any(isinstance(root, Path) and source.path.is_relative_to(root) for root in roots):
             if not real.is_relative_to(str(roots[1])):
                 raise Unreadable("its file is now a link that leads out of the lake; put a copy there")

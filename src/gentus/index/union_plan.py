@@ -280,7 +280,7 @@ def _candidates(
         name = table.table if is_hit else table
         alignment = table.alignment if is_hit and options.get("names", True) else None
         source = table if isinstance(table, Source) else lookup.source(str(name))
-        by_name = source is not None and source is not table
+        known = source is not None
         if source is None:
             with name_in_errors(name):
                 source = replace(lookup.find(name, header=options.get("header")), name=str(name))
@@ -294,8 +294,8 @@ def _candidates(
             try:
                 if is_hit:
                     _check_fit(table.fit, table.score, table.columns, options)
-                if by_name:
-                    lookup.find(source)
+                if known:
+                    lookup.find(source)  # which refuses links out of the lake
             except Unreadable as error:
                 if not is_hit:
                     raise PlanError(f"{source.name}: {error.reason}") from error

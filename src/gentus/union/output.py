@@ -274,17 +274,17 @@ def _into_stdout() -> Iterator[Path]:
 
     thread = threading.Thread(target=copy, name="gentus stdout", daemon=True)
     thread.start()
+    failed: Exception | None = None
     try:
         yield _DESCRIPTORS / str(writer)
-    except Exception as error:
-        if failures:
-            raise failures[0] from error
-        raise
+    except Exception as error:  # of a pipe that is closed, whose cause the thread knows
+        failed = error
     finally:
         os.close(writer)
         thread.join()
-    if failures:
-        raise failures[0]
+    for one in (*failures, failed):
+        if one is not None:
+            raise one
 
 
 _OPTIONS = {

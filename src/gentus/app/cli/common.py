@@ -121,7 +121,7 @@ def progress() -> Progress:
 
 def emit(document: Any) -> None:
     """Print one JSON document on stdout."""
-    text = json.dumps(document, indent=2, ensure_ascii=False)
+    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
     try:
         text.encode(sys.stdout.encoding or "ascii")
     except UnicodeEncodeError:  # an old terminal, or a file name that is not Unicode
