@@ -10,7 +10,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from gentus.lake.base import Unreadable
 from gentus.lake.files import opened
@@ -106,6 +106,35 @@ def unreadable_variants(path: Location, limits: Limits) -> list[str]:
         except api.Error:
             found.append(column)
     return found
+
+
+def int96_times(file: BinaryIO, columns: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Those of some columns of INT96 with nanoseconds, and those with years that 64 bits of them cannot hold.
+
+    DuckDB keeps microseconds; the type itself tells neither.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    fine, far = dict[str, None](), dict[str, None]()
+    ways = (
+        pq.ParquetFile(pa.PythonFile(file, mode="r"), coerce_int96_timestamp_unit=unit).iter_batches(
+            columns=[column], use_threads=False
+        )
+        for column in columns
+        for unit in ("ns", "us")
+    )
+    for column, nanoseconds, microseconds in zip(columns, ways, ways, strict=True):
+        for one, other in zip(nanoseconds, microseconds, strict=True):
+            exact, cut = (pc.cast(batch.column(0), pa.int64()) for batch in (one, other))
+            fits = pc.less_equal(pc.abs(cut), (1 << 63) // 1000)
+            whole = pc.equal(exact, pc.multiply(cut, 1000))
+            if pc.any(pc.invert(fits)).as_py():
+                far[column] = None
+            if pc.any(pc.and_(fits, pc.invert(whole))).as_py():
+                fine[column] = None
+    return list(fine), list(far)
 
 
 def _variants(duck: duckdb.DuckDBPyConnection, relation: str) -> list[str]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import count, islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pyarrow as pa
 
@@ -14,7 +14,7 @@ from gentus.lake.base import Unreadable, clean_names, failure_reason
 from gentus.lake.files import SQLITE, magic
 from gentus.lake.files import opened as opened_file
 from gentus.lake.formats.arrow import is_file
-from gentus.lake.formats.arrow_mend import as_text, known_table, unknown_types, validated
+from gentus.lake.formats.arrow_mend import known_table, replaced, replaced_types, validated
 from gentus.lake.formats.database import (
     duckdb_tables,
     open_sqlite,
@@ -27,6 +27,7 @@ from gentus.lake.formats.excel import sheet_rows
 from gentus.lake.formats.excel_errors import error_note
 from gentus.lake.formats.parquet import (
     ROW_NUMBER,
+    int96_times,
     left_out_note,
     parquet_literal,
     parquet_relation,
@@ -43,14 +44,13 @@ from gentus.table import Limits
 
 if TYPE_CHECKING:
     import duckdb
-    import pyarrow.parquet as pq
 
 _NUMBERS = count()
 _SHEET = 1 << 30  # bytes of the XML of a sheet in which errors are counted
 
 
 def full_parquet(path: Location, duck: duckdb.DuckDBPyConnection, limits: Limits) -> FullTable:
-    """A Parquet file; DuckDB reads it. Variant columns that it cannot read are left out."""
+    """A Parquet file; DuckDB reads it, and pyarrow the columns that DuckDB would change."""
     left_out: list[str] = []
 
     @contextmanager
@@ -59,46 +59,92 @@ def full_parquet(path: Location, duck: duckdb.DuckDBPyConnection, limits: Limits
             yield parquet_relation(file, left_out)
 
     with opened(duck) as relation:
-        columns = [one for one in _described(duck, relation) if one[0] != ROW_NUMBER]
-    variant = any(sql_type == VARIANT for _, sql_type in columns)
+        described = [one for one in _described(duck, relation) if one[0] != ROW_NUMBER]
+    arrow = _ParquetByArrow.of(path, duck, described)
+    variant = any(sql_type == VARIANT for _, sql_type in described)
+    notes = []
     if variant and (found := unreadable_variants(path, limits)):
         left_out += found
-        columns = [one for one in columns if one[0] not in left_out]
+        notes.append(left_out_note(found))
+    if arrow.beyond:
+        left_out += (described[at][0] for at in arrow.beyond)
+        notes.append(f"left out, as their INT96 times fit no other type: {', '.join(left_out[-len(arrow.beyond) :])}")
+    fields = [at for at, one in enumerate(described) if one[0] not in left_out]
+    columns = [(described[at][0], arrow.types.get(at, described[at][1])) for at in fields]
     check_depth(columns)
 
     @contextmanager
     def scan(duck: duckdb.DuckDBPyConnection, positions: Sequence[int], tally: Tally) -> Iterator[str]:
+        if any(fields[at] in arrow.types for at in positions):
+            with mending(duck, positions, tally) as relation:
+                yield relation
+            return
         with opened(duck) as relation:
             yield _selected(relation, [name for name, _ in columns], positions, f"{ROW_NUMBER} + 1")
 
     @contextmanager
     def mending(duck: duckdb.DuckDBPyConnection, positions: Sequence[int], tally: Tally) -> Iterator[str]:
-        """The same by pyarrow, where a byte is invalid UTF-8: DuckDB refuses the file."""
-        import pyarrow.parquet as pq
-
+        """The same by pyarrow, also where a byte is invalid UTF-8: DuckDB refuses the file."""
         with opened_file(path, full=True) as file:
-            parquet = pq.ParquetFile(pa.PythonFile(file, mode="r"))
-            schema = pa.schema(
-                [
-                    *(parquet.schema_arrow.field(at).with_name(f"c{at}") for at in positions),
-                    ("row", pa.int64()),
-                ]
-            )
-            with streamed(duck, schema, _parquet_pieces(parquet, positions, tally), tally) as relation:
+            pieces = arrow.pieces(file, [fields[at] for at in positions], tally)
+            kinds = [(f"c{at}", arrow.kind(fields[at])) for at in positions]
+            with streamed(duck, pa.schema([*kinds, ("row", pa.int64())]), pieces, tally) as relation:
                 casts = [f"CAST(c{at} AS {columns[at][1]}) AS c{at}" for at in positions]
                 yield f"(SELECT {', '.join([*casts, 'row'])} FROM {relation})"
 
     strict = _typed(columns, [name for name, _ in columns], scan, limits)
     if variant:  # which pyarrow reads as bytes
-        return replace(strict, reading=left_out_note(left_out) if left_out else "")
-    return replace(strict, scan=mending, strict=strict)
+        return replace(strict, reading="; ".join(notes), left_out=bool(notes))
+    return replace(strict, scan=mending, strict=strict, reading="; ".join(notes), left_out=bool(notes))
 
 
-def _parquet_pieces(parquet: pq.ParquetFile, positions: Sequence[int], tally: Tally) -> Iterator[Piece]:
-    names = [parquet.schema_arrow.names[at] for at in positions]
-    for batch in parquet.iter_batches(AT_ONCE, columns=names, use_threads=False):
-        found = validated(batch.select(names), tally.add_undecoded)
-        yield found.num_rows, found.columns
+@dataclass(frozen=True, slots=True)
+class _ParquetByArrow:
+    """How pyarrow reads a Parquet file, and which columns it has to read, by their position."""
+
+    schema: pa.Schema
+    other: dict[int, pa.DataType]  # what columns become on their way to DuckDB
+    types: dict[int, str]  # of DuckDB, for columns that it would change: it lacks units and digits
+    unit: str = "us"  # of INT96 times
+    beyond: tuple[int, ...] = ()  # columns of INT96 times that this unit cannot hold
+
+    @classmethod
+    def of(
+        cls, path: Location, duck: duckdb.DuckDBPyConnection, described: Sequence[tuple[str, str]]
+    ) -> _ParquetByArrow:
+        """Look at its schema, and at all INT96 times."""
+        import pyarrow.parquet as pq
+
+        with opened_file(path, full=True) as file:
+            parquet = pq.ParquetFile(pa.PythonFile(file, mode="r"))
+            schema = parquet.schema_arrow
+            other = replaced_types(duck, schema)
+            lossy = (at for at, kind in other.items() if kind == pa.string())
+            types = {at: "VARCHAR" for at in lossy if not described[at][1].startswith("DECIMAL")}
+            leaves = (parquet.schema.column(at) for at in range(len(parquet.schema)))
+            int96 = [leaf.path for leaf in leaves if leaf.physical_type == "INT96" and leaf.path in schema.names]
+            if not int96:
+                return cls(schema, other, types)
+            fine, far = int96_times(file, int96)
+        if not fine:
+            return cls(schema, other, types)
+        types |= {schema.names.index(name): "TIMESTAMP_NS" for name in fine}
+        return cls(schema, other, types, "ns", tuple(schema.names.index(name) for name in far))
+
+    def kind(self, at: int) -> pa.DataType:
+        """The type of a column on its way to DuckDB."""
+        return self.other.get(at, self.schema.field(at).type)
+
+    def pieces(self, file: BinaryIO, fields: Sequence[int], tally: Tally) -> Iterator[Piece]:
+        """The cells of some columns."""
+        import pyarrow.parquet as pq
+
+        names = [self.schema.names[at] for at in fields]
+        parquet = pq.ParquetFile(pa.PythonFile(file, mode="r"), coerce_int96_timestamp_unit=self.unit)
+        for batch in parquet.iter_batches(AT_ONCE, columns=names, use_threads=False):
+            found = validated(batch.select(names), tally.add_undecoded)
+            arrays = zip(names, fields, found.columns, strict=True)
+            yield found.num_rows, [replaced(one, self.kind(at), name) for name, at, one in arrays]
 
 
 def full_database(path: Location, part: str, duck: duckdb.DuckDBPyConnection, limits: Limits) -> FullTable:
@@ -228,15 +274,14 @@ def _full_batches(
     duck: duckdb.DuckDBPyConnection,
     limits: Limits,
 ) -> FullTable:
-    texts = unknown_types(duck, schema)
-    types = [pa.string() if at in texts else field.type for at, field in enumerate(schema)]
-    numbered = pa.schema([(f"c{at}", one) for at, one in enumerate(types)])
+    other = replaced_types(duck, schema)
+    numbered = pa.schema([(f"c{at}", other.get(at, field.type)) for at, field in enumerate(schema)])
     columns = _described_arrow(duck, numbered)
 
     def known(positions: Sequence[int], tally: Tally) -> Iterator[Piece]:
         for rows, arrays in pieces(positions, tally):
             found = zip(positions, arrays, strict=True)
-            yield rows, [as_text(array) if at in texts else array for at, array in found]
+            yield rows, [replaced(one, numbered.field(at).type, schema.names[at]) for at, one in found]
 
     def scan(
         duck: duckdb.DuckDBPyConnection, positions: Sequence[int], tally: Tally
