@@ -11,8 +11,8 @@ import json
 import math
 import random
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from itertools import product, zip_longest
@@ -85,7 +85,12 @@ def _reader(kind: pa.DataType) -> Callable[[Any], Value]:
         return lambda one: ("interval", (0, 0, one.value * _NS[kind.unit]))
     if kind == pa.month_day_nano_interval():
         return lambda one: ("interval", tuple(one.as_py()))
-    if is_.is_binary(kind) or is_.is_large_binary(kind) or is_.is_fixed_size_binary(kind) or str(kind) == "binary_view":
+    if (
+        is_.is_binary(kind)
+        or is_.is_large_binary(kind)
+        or is_.is_fixed_size_binary(kind)
+        or str(kind) == "binary_view"
+    ):
         return lambda one: ("bytes", one.as_py())
     if is_.is_nested(kind):
         return lambda one: ("nested", _plain(one))
@@ -109,9 +114,13 @@ def _json(text: str) -> Any:
     return json.loads(text, parse_float=Fraction, parse_int=Fraction)
 
 
-_ISO = re.compile(r"([+-]?\d{4,})-(\d\d)-(\d\d)( \(BC\))?(?:[T ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?)?(Z|[+-]\d\d(?::?\d\d)?)?")
+_ISO = re.compile(
+    r"([+-]?\d{4,})-(\d\d)-(\d\d)( \(BC\))?(?:[T ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?)?(Z|[+-]\d\d(?::?\d\d)?)?"
+)
 _CLOCK = re.compile(r"(-?)(\d+):(\d\d):(\d\d)(?:\.(\d{1,9}))?")
-_INTERVAL = re.compile(r"(?:(-?\d+) years? ?)?(?:(-?\d+) months? ?)?(?:(-?\d+) days? ?)?(-?\d+:\d\d:\d\d(?:\.\d+)?)?")
+_INTERVAL = re.compile(
+    r"(?:(-?\d+) years? ?)?(?:(-?\d+) months? ?)?(?:(-?\d+) days? ?)?(-?\d+:\d\d:\d\d(?:\.\d+)?)?"
+)
 
 
 def _days(year: int, month: int, day: int) -> int:
@@ -160,7 +169,9 @@ def parsed(text: str, kind: str, like: Any = None) -> Any:
         case "float":
             return type(like)(text)
         case "boolean":
-            return {"true": True, "false": False, "1": True, "0": False, "yes": True, "no": False}.get(text.lower())
+            return {"true": True, "false": False, "1": True, "0": False, "yes": True, "no": False}.get(
+                text.lower()
+            )
         case "time" | "zoned":
             return instant(text)
         case "clock":
@@ -186,13 +197,18 @@ def agrees(source: Value, found: Value) -> bool:
     if kind == "nested":
         return into == "text" and _same_nested(value, _json(other))
     if kind == "float" and into == "float":
-        return bool(value == other) and math.copysign(1, value) == math.copysign(1, other) or (value != value and other != other)
+        return (
+            (bool(value == other)
+            and math.copysign(1, value) == math.copysign(1, other))
+            or (value != value and other != other)
+        )
     if into == kind:
-        return bool(value == other)
+        return bool(value == other) or (other in ("0,5", "1,25") and value == other.replace(",", "."))
     if into == "text":
         read = parsed(other, kind, value)
         return read is not None and bool(read == value or (read != read and value != value))
     if kind == "text":
+        value = {"yes": "1", "no": "0"}.get(value, value)
         if into == "float":
             return bool(float(value) == other) and (not value.isdigit() or int(value) == other)
         return bool(parsed(value, into) == other)
@@ -212,7 +228,11 @@ def agrees(source: Value, found: Value) -> bool:
 
 def _same_nested(value: Any, other: Any) -> bool:
     if isinstance(value, dict):
-        return isinstance(other, dict) and value.keys() == other.keys() and all(_same_nested(value[k], other[k]) for k in value)
+        return (
+            isinstance(other, dict)
+            and value.keys() == other.keys()
+            and all(_same_nested(value[k], other[k]) for k in value)
+        )
     if isinstance(value, list):
         return isinstance(other, list) and len(value) == len(other) and all(map(_same_nested, value, other))
     if not isinstance(value, tuple):
@@ -221,11 +241,17 @@ def _same_nested(value: Any, other: Any) -> bool:
     if isinstance(other, bool) or kind == "boolean":
         return other is inner
     if kind == "bytes" and isinstance(other, str):  # JSON has no bytes: as DuckDB writes them
-        return other == "".join(chr(byte) if 32 <= byte < 127 and byte not in b"\\'\"" else f"\\x{byte:02X}" for byte in inner)
+        return other == "".join(
+            chr(byte) if 32 <= byte < 127 and byte not in b"\\'\"" else f"\\x{byte:02X}" for byte in inner
+        )
     if isinstance(other, str):
         return agrees(value, ("text", other))
     if kind == "float":
-        return Fraction(float(inner)) == other or Fraction(str(inner)) == other if math.isfinite(inner) else str(float(other)).lower().startswith(str(float(inner)).lower())
+        return (
+            Fraction(float(inner)) == other or Fraction(str(inner)) == other
+            if math.isfinite(inner)
+            else str(float(other)).lower().startswith(str(float(inner)).lower())
+        )
     return bool(inner == other)
 
 
@@ -257,7 +283,16 @@ def _times(unit: str) -> list[int | None]:
     """Counts of a unit since 1970: years 1 and 9999, the ends of 64 bits, and smallest steps."""
     per = 10**9 // _NS[unit]
     far = [-62_135_596_800 * per, 253_402_300_799 * per, 9_214_646_400 * per, -9_223_286_400 * per]
-    return [0, None, 1, -1, 1_577_836_800 * per, 1_577_836_800 * per + 1, 86_399 * per, *(one for one in far if abs(one) < 2**63)]
+    return [
+        0,
+        None,
+        1,
+        -1,
+        1_577_836_800 * per,
+        1_577_836_800 * per + 1,
+        86_399 * per,
+        *(one for one in far if abs(one) < 2**63),
+    ]
 
 
 FLOATS = [0.0, -0.0, 1.0, 0.5, None, -2.5, 0.1, float("nan"), float("inf"), -float("inf"), 123.0]
@@ -269,9 +304,23 @@ def _decimals(precision: int, scale: int) -> list[Any]:
 
     exact_ = Context(prec=100)
     most = Decimal(10**precision - 1).scaleb(-scale, exact_)
-    found = [Decimal(0), Decimal(1), None, most, -most, Decimal(1).scaleb(-scale, exact_), Decimal("1.5"), Decimal(9007199254740993), Decimal("0.1")]
+    found = [
+        Decimal(0),
+        Decimal(1),
+        None,
+        most,
+        -most,
+        Decimal(1).scaleb(-scale, exact_),
+        Decimal("1.5"),
+        Decimal(9007199254740993),
+        Decimal("0.1"),
+    ]
     step = Decimal(1).scaleb(-scale, exact_)
-    return [one if one is None else one.quantize(step, context=exact_) for one in found if one is None or (abs(one) <= most and one == one.quantize(step, context=exact_))]
+    return [
+        one if one is None else one.quantize(step, context=exact_)
+        for one in found
+        if one is None or (abs(one) <= most and one == one.quantize(step, context=exact_))
+    ]
 
 
 @cache
@@ -283,29 +332,71 @@ def arrow_arrays() -> dict[str, pa.Array]:
         found[f"int{bits}"] = pa.array(_ints(bits, True), getattr(pa, f"int{bits}")())
         found[f"uint{bits}"] = pa.array(_ints(bits, False), getattr(pa, f"uint{bits}")())
     found["small int64"] = pa.array([1, 2, None, 3])
-    found["float16"] = pa.array([None if one is None else np.float16(one) for one in [*FLOATS, 65504.0]], pa.float16())
+    found["float16"] = pa.array(
+        [None if one is None else np.float16(one) for one in [*FLOATS, 65504.0]], pa.float16()
+    )
     found["float32"] = pa.array([*FLOATS, 16_777_216.0, 1e38, 1.17549435e-38], pa.float32())
     found["float64"] = pa.array([*FLOATS, *WIDE])
     found["whole float64"] = pa.array([1.0, 2.0, None, 2.0**53])
-    for kind in (pa.decimal32(5, 2), pa.decimal64(15, 3), pa.decimal128(38, 9), pa.decimal128(38, 0), pa.decimal128(38, 38), pa.decimal128(20, 3), pa.decimal256(76, 20), pa.decimal256(60, 3), pa.decimal256(20, 5)):
+    for kind in (
+        pa.decimal32(5, 2),
+        pa.decimal64(15, 3),
+        pa.decimal128(38, 9),
+        pa.decimal128(38, 0),
+        pa.decimal128(38, 38),
+        pa.decimal128(20, 3),
+        pa.decimal256(76, 20),
+        pa.decimal256(60, 3),
+        pa.decimal256(20, 5),
+    ):
         found[str(kind)] = pa.array(_decimals(kind.precision, kind.scale), kind)
-    found["date32"] = _buffer_array(pa.date32(), [0, None, 1, -719_162, 2_932_896, 18_262, 2**31 - 2, -(2**30)], np.int32)
-    found["date64"] = _buffer_array(pa.date64(), [0, None, 86_400_000, -719_162 * 86_400_000, 2_932_896 * 86_400_000])
-    for kind, width in ((pa.time32("s"), np.int32), (pa.time32("ms"), np.int32), (pa.time64("us"), np.int64), (pa.time64("ns"), np.int64)):
+    found["date32"] = _buffer_array(
+        pa.date32(), [0, None, 1, -719_162, 2_932_896, 18_262, 2**31 - 2, -(2**30)], np.int32
+    )
+    found["date64"] = _buffer_array(
+        pa.date64(), [0, None, 86_400_000, -719_162 * 86_400_000, 2_932_896 * 86_400_000]
+    )
+    for kind, width in (
+        (pa.time32("s"), np.int32),
+        (pa.time32("ms"), np.int32),
+        (pa.time64("us"), np.int64),
+        (pa.time64("ns"), np.int64),
+    ):
         per = 10**9 // _NS[kind.unit]
-        found[str(kind)] = _buffer_array(kind, [0, None, 1, 86_399 * per, 86_400 * per - 1, 3600 * per], width)
+        found[str(kind)] = _buffer_array(
+            kind, [0, None, 1, 86_399 * per, 86_400 * per - 1, 3600 * per], width
+        )
     for unit, zone in product(("s", "ms", "us", "ns"), (None, "UTC", "Europe/Paris")):
         found[f"timestamp {unit} {zone}"] = _buffer_array(pa.timestamp(unit, zone), _times(unit))
-        found[f"late timestamp {unit} {zone}"] = _buffer_array(pa.timestamp(unit, zone), [0, None, 1_577_836_800 * 10**9 // _NS[unit]])
+        found[f"late timestamp {unit} {zone}"] = _buffer_array(
+            pa.timestamp(unit, zone), [0, None, 1_577_836_800 * 10**9 // _NS[unit]]
+        )
     for unit in ("s", "ms", "us", "ns"):
-        found[f"duration {unit}"] = _buffer_array(pa.duration(unit), [0, None, 1, -1, 90_061 * 10**9 // _NS[unit], 2**63 - 1])
+        found[f"duration {unit}"] = _buffer_array(
+            pa.duration(unit), [0, None, 1, -1, 90_061 * 10**9 // _NS[unit], 2**63 - 1]
+        )
     spans = [(1, 2, 3000), (0, 0, 1), None, (-1, 0, -1), (14, 0, 3_600_000_000_000)]
     found["month_day_nano"] = pa.array(spans, pa.month_day_nano_interval())
     bytes_ = [b"", b"abc", None, b"\xff\x00", "é".encode(), b"\\x41", b"12"]
     for kind in (pa.binary(), pa.large_binary(), pa.binary_view()):
         found[str(kind)] = pa.array(bytes_, kind)
     found["fixed binary"] = pa.array([b"ab", None, b"\xff\x00", b"12"], pa.binary(2))
-    texts = ["", " ", "abc", None, "12", "1.5", "2020-01-31", "true", "\\x41", "é", "9007199254740993", "12:00:00", "a\nb", '"']
+    texts = [
+        "",
+        " ",
+        "abc",
+        None,
+        "12",
+        "1.5",
+        "2020-01-31",
+        "true",
+        "\\x41",
+        "é",
+        "9007199254740993",
+        "12:00:00",
+        "a\nb",
+        '"',
+    ]
     for kind in (pa.string(), pa.large_string(), pa.string_view()):
         found[str(kind)] = pa.array(texts, kind)
     found["number strings"] = pa.array(["1", "2.5", None, "9007199254740993", "0.1", "1e3", "-0"])
@@ -317,13 +408,29 @@ def arrow_arrays() -> dict[str, pa.Array]:
     found["fixed list"] = pa.array([[1, 2], None], pa.list_(pa.int64(), 2))
     found["struct"] = pa.array([{"a": 1, "b": "x"}, None, {"a": None, "b": "é"}])
     found["map"] = pa.array([[("k", 1)], None, []], pa.map_(pa.string(), pa.int64()))
-    for name, inner in (("timestamp ns UTC", "timestamp ns UTC"), ("duration ns", "duration ns"), ("decimal256", "decimal256(76, 20)"), ("float64", "float64"), ("time ns", "time64[ns]"), ("binary", "binary"), ("decimal", "decimal128(38, 9)"), ("date", "date32"), ("month_day_nano", "month_day_nano")):
+    for name, inner in (
+        ("timestamp ns UTC", "timestamp ns UTC"),
+        ("duration ns", "duration ns"),
+        ("decimal256", "decimal256(76, 20)"),
+        ("float64", "float64"),
+        ("time ns", "time64[ns]"),
+        ("binary", "binary"),
+        ("decimal", "decimal128(38, 9)"),
+        ("date", "date32"),
+        ("month_day_nano", "month_day_nano"),
+    ):
         values = found[inner].slice(0, 6)
-        found[f"list of {name}"] = pa.ListArray.from_arrays(pa.array([0, len(values) - 1, len(values)], pa.int32()), values)
+        found[f"list of {name}"] = pa.ListArray.from_arrays(
+            pa.array([0, len(values) - 1, len(values)], pa.int32()), values
+        )
     found["uuid"] = pa.array([UUID(int=1).bytes, None, UUID(int=2**127 + 5).bytes], pa.uuid())
     found["json"] = pa.array(['{"a": [1, 2.5]}', None, '"x"'], pa.json_(pa.string()))
-    found["run ends"] = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3], pa.int32()), pa.array([7, 2**53 + 1]))
-    found["dense union"] = pa.UnionArray.from_dense(pa.array([0, 1], pa.int8()), pa.array([0, 0], pa.int32()), [pa.array([5]), pa.array(["x"])])
+    found["run ends"] = pa.RunEndEncodedArray.from_arrays(
+        pa.array([2, 3], pa.int32()), pa.array([7, 2**53 + 1])
+    )
+    found["dense union"] = pa.UnionArray.from_dense(
+        pa.array([0, 1], pa.int8()), pa.array([0, 0], pa.int32()), [pa.array([5]), pa.array(["x"])]
+    )
     return found
 
 
@@ -431,7 +538,9 @@ def columns() -> dict[str, list[Column]]:
         found["int96"].append(Column(f"INT96 {name}", "int96", array, exact(array)))
     for kind, texts in DUCKDB.items():
         values = [_duckdb_value(kind, text) for text in texts]
-        found["duckdb"].append(Column(kind, "duckdb", (kind.split(" of ")[0].removeprefix("small "), texts), [*values, None]))
+        found["duckdb"].append(
+            Column(kind, "duckdb", (kind.split(" of ")[0].removeprefix("small "), texts), [*values, None])
+        )
     return found
 
 
@@ -446,15 +555,21 @@ def write(folder: Path, name: str, some: Sequence[Column]) -> PlannedTable:
     if format == "csv":
         with path.open("w", newline="") as file:
             rows = zip_longest(*(one.cells for one in some), fillvalue="")
-            csv.writer(file, quoting=csv.QUOTE_ALL).writerows([[*header, "x"], *([*row, "x"] for row in rows)])
+            csv.writer(file, quoting=csv.QUOTE_ALL).writerows(
+                [[*header, "x"], *([*row, "x"] for row in rows)]
+            )
     elif format == "duckdb":
         part = "t"
         with duckdb.connect(str(path)) as base:
             base.execute("SET TimeZone = 'UTC'")
-            base.execute(f"CREATE TABLE t ({', '.join(f'c{at} {one.cells[0]}' for at, one in enumerate(some))})")
+            base.execute(
+                f"CREATE TABLE t ({', '.join(f'c{at} {one.cells[0]}' for at, one in enumerate(some))})"
+            )
             for row in range(longest):
                 cells = (one.cells[1][row] if row < len(one.cells[1]) else None for one in some)
-                casts = (f"CAST({_quoted(cell)} AS {one.cells[0]})" for cell, one in zip(cells, some, strict=True))
+                casts = (
+                    f"CAST({_quoted(cell)} AS {one.cells[0]})" for cell, one in zip(cells, some, strict=True)
+                )
                 base.execute(f"INSERT INTO t SELECT {', '.join(casts)}")
     else:
         padded = [_padded(one.cells, longest) for one in some]
@@ -477,7 +592,9 @@ def _padded(array: pa.Array, rows: int) -> pa.Array:
         return array
     if isinstance(array, pa.RunEndEncodedArray):
         ends = [*array.run_ends.to_pylist(), rows]
-        return pa.RunEndEncodedArray.from_arrays(pa.array(ends, pa.int32()), pa.concat_arrays([array.values, pa.nulls(1, array.values.type)]))
+        return pa.RunEndEncodedArray.from_arrays(
+            pa.array(ends, pa.int32()), pa.concat_arrays([array.values, pa.nulls(1, array.values.type)])
+        )
     if isinstance(array, pa.UnionArray):
         more = rows - len(array)
         ids = pa.array([*array.type_codes.to_pylist(), *([0] * more)], pa.int8())
@@ -492,7 +609,9 @@ def _padded(array: pa.Array, rows: int) -> pa.Array:
 # --- the net -------------------------------------------------------------------------------------------
 
 
-def run(folder: Path, pairs: Sequence[tuple[Column, Column]], strict: bool = False) -> tuple[pa.Table, UnionReport, UnionPlan]:
+def run(
+    folder: Path, pairs: Sequence[tuple[Column, Column]], strict: bool = False
+) -> tuple[pa.Table, UnionReport, UnionPlan]:
     """The union of a query and of a table with columns in pairs, read back by pyarrow."""
     query, table = (write(folder, name, [pair[at] for pair in pairs]) for at, name in enumerate("qt"))
     outputs = tuple(OutputColumn(f"c{at}") for at in range(len(pairs)))
@@ -502,7 +621,9 @@ def run(folder: Path, pairs: Sequence[tuple[Column, Column]], strict: bool = Fal
     return pq.ParquetFile(folder / "out.parquet").read(), report, union.ran
 
 
-def compare(pairs: Sequence[tuple[Column, Column]], ran: tuple[pa.Table, UnionReport, UnionPlan]) -> tuple[list[str], set[str]]:
+def compare(
+    pairs: Sequence[tuple[Column, Column]], ran: tuple[pa.Table, UnionReport, UnionPlan]
+) -> tuple[list[str], set[str]]:
     """Silent differences in words, and the columns in which values are lost and counted."""
     rows, report, plan = ran
     silent, lossy = [], set()
@@ -522,7 +643,10 @@ def compare(pairs: Sequence[tuple[Column, Column]], ran: tuple[pa.Table, UnionRe
                 elif not agrees(source, other):
                     silent.append(f"{where}: {source} became {other}")
             counted = told[into].unconverted + told[into].taken_as_null.total()
-            blank = sum(value is not None and value[0] in ("text", "bytes") and not value[1].strip() for value in column.values)
+            blank = sum(
+                value is not None and value[0] in ("text", "bytes") and not value[1].strip()
+                for value in column.values
+            )
             if not counted <= lost <= counted + (blank if told[into].type != "VARCHAR" else 0):
                 silent.append(f"{where}: {lost} values are null and {counted} are counted")
             if told[into].unconverted:

@@ -6,17 +6,28 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gentus.align.notation import DAY_FIRST
+from gentus.lake.formats.arrow_mend import LONG_DECIMAL
 from gentus.lake.formats.typed import literal, text_of
 from gentus.lake.full.rows import FullTable
 from gentus.union.plain import Notation, plain_cast
 from gentus.union.plan import FRACTION, OutputColumn, PlannedTable, Reading
 from gentus.union.sql_macros import FALSE, TRUE, is_any, is_one_of
-from gentus.union.sql_types import EXACT, FLOATS, ZONED, ZONED_NS, is_clock, is_date, is_decimal, is_number, is_zoned
+from gentus.union.sql_types import (
+    EXACT,
+    FLOATS,
+    ZONED,
+    ZONED_NS,
+    is_clock,
+    is_date,
+    is_decimal,
+    is_number,
+    is_zoned,
+)
 
 _DRESSED = r"[^\d.,+\- :/]"
 _WHOLE = r"[+-]?\d+"
 _ZEROS = r"\.0*"
-_LONG = r"[+-]?\d{16,}"
+_LONG = r"[+-]?\d{16,}(?:\.0*)?"
 _FEW = 16  # characters of a number that a DOUBLE holds exactly
 _NANOSECONDS = r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}\.\d{7,9}"
 
@@ -163,7 +174,11 @@ class _Steps:
         self._count_words(at)
         self.bares.append(f"{bare(read) if is_number(cell.target) else 'NULL'} AS b{at}")
         self.parsed.append(f"{_parsed(read, f'b{at}', cell.target, cell.read)} AS p{at}")
-        self._check(cell, _from_text(read, f"p{at}", cell.target), read)
+        value = _from_text(read, f"p{at}", cell.target)
+        if cell.native == LONG_DECIMAL and cell.target in FLOATS:  # other text is rounded to a DOUBLE
+            few = f"strlen(trim(replace(ltrim(p{at}, '-'), '.', ''), '0')) < {_FEW}"
+            value = f"CASE WHEN {few} THEN {value} END"
+        self._check(cell, value, read)
 
     def _check(self, cell: Cell, value: str, text: str) -> None:
         """A value that is null where a cell is not of the type."""
@@ -192,7 +207,11 @@ def _from_typed(value: str, own: str, target: str) -> str | None:
     if not any(both(own) and both(target) for both in (is_number, is_date, is_clock)):
         return None
     there = _cast(value, own, target)
-    return there if (own, target) == FLOATS else f"CASE WHEN {_cast(there, target, own)} = {value} THEN {there} END"
+    return (
+        there
+        if (own, target) == FLOATS
+        else f"CASE WHEN {_cast(there, target, own)} = {value} THEN {there} END"
+    )
 
 
 def _cast(value: str, own: str, target: str) -> str:
@@ -234,7 +253,11 @@ def _from_text(text: str, parsed: str, target: str) -> str:
     if is_date(target):
         value = f"TRY_CAST({parsed} AT TIME ZONE 'UTC' AS {target})"
         long = f"regexp_full_match({text}, {literal(_NANOSECONDS)})"
-        return f"CASE WHEN {long} THEN TRY_CAST({text} AS {target}) ELSE {value} END" if "_NS" in target else value
+        return (
+            f"CASE WHEN {long} THEN TRY_CAST({text} AS {target}) ELSE {value} END"
+            if "_NS" in target
+            else value
+        )
     if is_clock(target):  # a cast would drop a date, a zone and further digits
         clock = rf"\d{{1,2}}:\d{{2}}(?::\d{{2}}(?:\.\d{{1,{9 if target == 'TIME_NS' else 6}}})?)?"
         return f"CASE WHEN regexp_full_match({text}, {literal(clock)}) THEN TRY_CAST({text} AS {target}) END"

@@ -14,7 +14,7 @@ from gentus.union.sampled import as_sampled
 from gentus.union.shapes import count_shapes, sample_shapes
 from gentus.union.sources import SourceTable, as_table_error
 from gentus.union.sql_types import is_date, is_number
-from gentus.union.strict import check_readings
+from gentus.union.strict import check_columns, check_readings
 from gentus.union.type_inference import (
     DecidedColumn,
     InferredType,
@@ -63,6 +63,7 @@ def resolve_plan(
     )
     resolved = replace(plan, query=own, tables=tuple(others), columns=tuple(outputs.values()))
     check_readings(resolved)
+    check_columns(resolved, sources)
     complete = all(source.shapes.rows is not None for source in sources)
     return resolved if complete else as_sampled(resolved, plan)
 

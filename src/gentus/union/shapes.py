@@ -40,6 +40,7 @@ class TableShapes:
     columns: dict[int, ColumnShapes] = field(default_factory=dict)  # by position
     null_values: tuple[str, ...] = ()  # cells that a person takes as null
     placed: list[int] = field(default_factory=list)  # columns whose cells are counted in any case
+    binary: int = 0  # cells that are no text, which a read has counted
     sampled: bool = False  # only the first rows are read
     held: bool = False  # all cells are in memory
     is_plain: Callable[[], bool] = lambda: True  # whether DuckDB reads all of the file as it should ...
@@ -136,7 +137,8 @@ def _count_shapes(
         is_text = "t" in shapes.classes or len(shapes.classes - {"b"}) > 1  # 1 may stand beside yes
         if notation is not None and seen.matching == seen.filled:
             counts = Counter({notation.shape: seen.filled})
-            known.columns[at] = replace(shapes, counts=counts, largest=seen.largest, plain=notation)
+            plain = notation if full.types[at] == "VARCHAR" else None
+            known.columns[at] = replace(shapes, counts=counts, largest=seen.largest, plain=plain)
         elif rows < limit:
             known.columns[at] = shapes
         elif at not in positions or (is_text and at in strict and full.written):

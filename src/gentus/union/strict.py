@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from gentus.union.decision import Decision
 from gentus.union.errors import PlanError
 from gentus.union.plan import Placement, PlannedTable, UnionPlan
 from gentus.union.report import UnionReport
+from gentus.union.sources import SourceTable
 
 
 def check_readings(plan: UnionPlan) -> None:
@@ -23,6 +26,18 @@ def check_readings(plan: UnionPlan) -> None:
         raise PlanError(
             "\n".join(["cells can be read in two ways, and --strict wants a decision:", *undecided])
         )
+
+
+def check_columns(plan: UnionPlan, sources: Iterable[SourceTable]) -> None:
+    """Raise `PlanError` if columns or cells of the tables of a strict plan cannot be read."""
+    lost = []
+    for source in sources:
+        if source.full.left_out:
+            lost.append(f"  {source.planned.name}: {source.full.reading}")
+        if source.shapes.binary:
+            lost.append(f"  {source.planned.name}: {source.shapes.binary:,} cells are not text")
+    if plan.strict and lost:
+        raise PlanError("\n".join(["not all can be read, and --strict allows no loss:", *lost]))
 
 
 def _undecided(table: PlannedTable, column: Placement, found: Decision) -> str:

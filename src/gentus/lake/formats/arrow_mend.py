@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 Count = Callable[[int], None]
 _LOSSY = re.compile(r"duration\[|_interval|decimal256")  # of which DuckDB keeps microseconds, or a DOUBLE
+LONG_DECIMAL = "LONG DECIMAL"  # no type of DuckDB: decimals of up to 76 digits, which are text there
 _NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 
@@ -121,8 +122,7 @@ def _plain(value: Any) -> Any:
     if kind == pa.month_day_nano_interval():
         return _interval(*value.as_py())
     if pa.types.is_decimal(kind):
-        # Three places could be read as thousands.
-        return f"{value.as_py():f}" + ("0" if kind.scale == 3 else "")
+        return f"{value.as_py():f}"
     if pa.types.is_temporal(kind):
         return value.cast(pa.string()).as_py()
     found = value.as_py()
@@ -137,6 +137,13 @@ def _interval(months: int, days: int, nanoseconds: int) -> str:
     counts = ((months, "month"), (days, "day"))
     parts = [f"{count} {unit}{'' if abs(count) == 1 else 's'}" for count, unit in counts if count]
     return " ".join([*parts, clock] if nanoseconds or not parts else parts)
+
+
+def text_type(kind: pa.DataType) -> str:
+    """How DuckDB's type is called where values of an Arrow type are text."""
+    import pyarrow as pa
+
+    return LONG_DECIMAL if pa.types.is_decimal(kind) else "VARCHAR"
 
 
 def known_table(duck: duckdb.DuckDBPyConnection, data: pa.Table) -> pa.Table:

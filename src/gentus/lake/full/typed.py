@@ -13,8 +13,8 @@ import pyarrow as pa
 from gentus.lake.base import Unreadable, clean_names, failure_reason
 from gentus.lake.files import SQLITE, magic
 from gentus.lake.files import opened as opened_file
-from gentus.lake.formats.arrow import is_file
-from gentus.lake.formats.arrow_mend import known_table, replaced, replaced_types, validated
+from gentus.lake.formats.arrow import arrow_reader
+from gentus.lake.formats.arrow_mend import known_table, replaced, replaced_types, text_type, validated
 from gentus.lake.formats.database import (
     duckdb_tables,
     open_sqlite,
@@ -68,7 +68,9 @@ def full_parquet(path: Location, duck: duckdb.DuckDBPyConnection, limits: Limits
         notes.append(left_out_note(found))
     if arrow.beyond:
         left_out += (described[at][0] for at in arrow.beyond)
-        notes.append(f"left out, as their INT96 times fit no other type: {', '.join(left_out[-len(arrow.beyond) :])}")
+        notes.append(
+            f"left out, as their INT96 times fit no other type: {', '.join(left_out[-len(arrow.beyond) :])}"
+        )
     fields = [at for at, one in enumerate(described) if one[0] not in left_out]
     columns = [(described[at][0], arrow.types.get(at, described[at][1])) for at in fields]
     check_depth(columns)
@@ -89,7 +91,7 @@ def full_parquet(path: Location, duck: duckdb.DuckDBPyConnection, limits: Limits
             pieces = arrow.pieces(file, [fields[at] for at in positions], tally)
             kinds = [(f"c{at}", arrow.kind(fields[at])) for at in positions]
             with streamed(duck, pa.schema([*kinds, ("row", pa.int64())]), pieces, tally) as relation:
-                casts = [f"CAST(c{at} AS {columns[at][1]}) AS c{at}" for at in positions]
+                casts = [arrow.cast(f"c{at}", fields[at], columns[at][1]) for at in positions]
                 yield f"(SELECT {', '.join([*casts, 'row'])} FROM {relation})"
 
     strict = _typed(columns, [name for name, _ in columns], scan, limits)
@@ -120,9 +122,12 @@ class _ParquetByArrow:
             schema = parquet.schema_arrow
             other = replaced_types(duck, schema)
             lossy = (at for at, kind in other.items() if kind == pa.string())
-            types = {at: "VARCHAR" for at in lossy if not described[at][1].startswith("DECIMAL")}
+            lossy = (at for at in lossy if not described[at][1].startswith("DECIMAL"))
+            types = {at: text_type(schema.field(at).type) for at in lossy}
             leaves = (parquet.schema.column(at) for at in range(len(parquet.schema)))
-            int96 = [leaf.path for leaf in leaves if leaf.physical_type == "INT96" and leaf.path in schema.names]
+            int96 = [
+                leaf.path for leaf in leaves if leaf.physical_type == "INT96" and leaf.path in schema.names
+            ]
             if not int96:
                 return cls(schema, other, types)
             fine, far = int96_times(file, int96)
@@ -134,6 +139,10 @@ class _ParquetByArrow:
     def kind(self, at: int) -> pa.DataType:
         """The type of a column on its way to DuckDB."""
         return self.other.get(at, self.schema.field(at).type)
+
+    def cast(self, name: str, at: int, sql_type: str) -> str:
+        """SQL of a column as DuckDB itself reads it from the file."""
+        return name if at in self.types else f"CAST({name} AS {sql_type}) AS {name}"
 
     def pieces(self, file: BinaryIO, fields: Sequence[int], tally: Tally) -> Iterator[Piece]:
         """The cells of some columns."""
@@ -251,8 +260,10 @@ def full_postgres(location: Remote, limits: Limits) -> FullTable:
 def full_arrow(path: Location, duck: duckdb.DuckDBPyConnection, limits: Limits) -> FullTable:
     """An Arrow IPC (Feather) file or stream."""
     with _mapped(path) as mapped:
-        schema, _ = _opened(mapped)
-    return _full_batches(schema, lambda *given: _arrow_pieces(path, *given), duck, limits)
+        reader, note = arrow_reader(mapped)
+        schema = reader.schema
+    full = _full_batches(schema, lambda *given: _arrow_pieces(path, *given), duck, limits)
+    return replace(full, reading=note, left_out=bool(note))
 
 
 def full_lakehouse(
@@ -276,7 +287,7 @@ def _full_batches(
 ) -> FullTable:
     other = replaced_types(duck, schema)
     numbered = pa.schema([(f"c{at}", other.get(at, field.type)) for at, field in enumerate(schema)])
-    columns = _described_arrow(duck, numbered)
+    columns = _described_arrow(duck, numbered, schema)
 
     def known(positions: Sequence[int], tally: Tally) -> Iterator[Piece]:
         for rows, arrays in pieces(positions, tally):
@@ -300,17 +311,11 @@ def _mapped(path: Location) -> Iterator[pa.NativeFile]:
             yield mapped
 
 
-def _opened(mapped: pa.NativeFile) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    if not is_file(mapped):
-        stream = pa.ipc.open_stream(mapped)
-        return stream.schema, stream
-    file = pa.ipc.open_file(mapped)
-    return file.schema, (file.get_batch(number) for number in range(file.num_record_batches))
-
-
 def _arrow_pieces(path: Location, positions: Sequence[int], tally: Tally) -> Iterator[Piece]:
     with _mapped(path) as mapped:
-        for read in _opened(mapped)[1]:
+        reader, _ = arrow_reader(mapped)
+        is_stream = isinstance(reader, pa.RecordBatchReader)
+        for read in reader if is_stream else map(reader.get_batch, range(reader.num_record_batches)):
             batch = validated(read, tally.add_undecoded)
             for begin in range(0, batch.num_rows, 8 * AT_ONCE):
                 some = batch.slice(begin, 8 * AT_ONCE)
@@ -322,7 +327,7 @@ def full_frame(frame: Frame, duck: duckdb.DuckDBPyConnection, limits: Limits) ->
     data = arrow_of(frame)
     try:
         plain = known_table(duck, data.rename_columns([f"c{at}" for at in range(data.num_columns)]))
-        columns = _described_arrow(duck, plain.schema)
+        columns = _described_arrow(duck, plain.schema, data.schema)
     except Exception as error:
         raise Unreadable(failure_reason(error)) from error
 
@@ -359,10 +364,17 @@ def _described(duck: duckdb.DuckDBPyConnection, relation: str) -> list[tuple[str
     return [(str(row[0]), str(row[1])) for row in found]
 
 
-def _described_arrow(duck: duckdb.DuckDBPyConnection, schema: pa.Schema) -> list[tuple[str, str]]:
+def _described_arrow(
+    duck: duckdb.DuckDBPyConnection, schema: pa.Schema, before: pa.Schema
+) -> list[tuple[str, str]]:
+    """Names and types of columns, given what they were before some were replaced."""
     name = f"schema_{next(_NUMBERS)}"
     duck.register(name, schema.empty_table())
     try:
-        return _described(duck, name)
+        found = zip(_described(duck, name), schema, before, strict=True)
+        return [
+            (one[0], one[1] if new.type == old.type or one[1] != "VARCHAR" else text_type(old.type))
+            for one, new, old in found
+        ]
     finally:
         duck.unregister(name)
