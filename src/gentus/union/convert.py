@@ -33,7 +33,7 @@ _NANOSECONDS = r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}\.\d{7,9}"
 
 
 def trimmed(value: str, kind: str) -> str:
-    """A cell as text without blanks around it; bytes that are no text show as such, and convert to nothing."""
+    """A cell as text without blanks around it; bytes that are no text do not convert."""
     text = value if kind == "VARCHAR" else text_of(value, kind)
     return f"gentus_trimmed({f'coalesce({text}, CAST({value} AS VARCHAR))' if kind == 'BLOB' else text})"
 
@@ -175,6 +175,8 @@ class _Steps:
         self.bares.append(f"{bare(read) if is_number(cell.target) else 'NULL'} AS b{at}")
         self.parsed.append(f"{_parsed(read, f'b{at}', cell.target, cell.read)} AS p{at}")
         value = _from_text(read, f"p{at}", cell.target)
+        if cell.native == "INTERVAL":  # a second is no time of day, though it looks like one
+            value = f"CAST(NULL AS {cell.target})"
         if cell.native == LONG_DECIMAL and cell.target in FLOATS:  # other text is rounded to a DOUBLE
             few = f"strlen(trim(replace(ltrim(p{at}, '-'), '.', ''), '0')) < {_FEW}"
             value = f"CASE WHEN {few} THEN {value} END"

@@ -90,7 +90,7 @@ def arrow_table(
 def arrow_reader(
     stream: pa.NativeFile,
 ) -> tuple[pa.RecordBatchFileReader | pa.RecordBatchStreamReader, str]:
-    """The reader of an IPC file or stream, and a note on columns that are left out: pyarrow lacks their type."""
+    """The reader of an IPC file or stream, and a note on columns of unknown types, which are left out."""
     import pyarrow as pa
 
     # In a stream, these bytes would be a length of a gigabyte.

@@ -107,8 +107,8 @@ def _plain(value: Any) -> Any:
     import pyarrow as pa
 
     if isinstance(value, pa.UnionScalar):
-        return _plain(value.value)
-    if not value.is_valid:
+        value = value.value
+    if value is None or not value.is_valid:
         return None
     kind = value.type
     if isinstance(value, pa.MapScalar):
@@ -143,6 +143,8 @@ def text_type(kind: pa.DataType) -> str:
     """How DuckDB's type is called where values of an Arrow type are text."""
     import pyarrow as pa
 
+    if pa.types.is_duration(kind) or kind == pa.month_day_nano_interval():
+        return "INTERVAL"
     return LONG_DECIMAL if pa.types.is_decimal(kind) else "VARCHAR"
 
 

@@ -33,6 +33,7 @@ from gentus.table import Limits, Table, evenly_spaced
 
 if TYPE_CHECKING:
     import duckdb
+    import pyarrow.parquet as pq
 
 ROW_NUMBER = "file_row_number"
 _ROOM = 512 << 10  # compressed bytes of row groups that a sample takes, unless the first one is larger
@@ -57,13 +58,12 @@ def read_parquet(path: Location, name: str, limits: Limits) -> Table:
 def _read_mended(path: Location, name: str, limits: Limits) -> Table:
     """By pyarrow: DuckDB refuses all columns for one byte."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     from gentus.lake.formats.arrow import arrow_table
 
     pieces, left = [], limits.head
     with opened(path) as file:
-        parquet = pq.ParquetFile(pa.PythonFile(file, mode="r"))
+        parquet = parquet_file(file)
         for batch in parquet.iter_batches(left, use_threads=False):
             pieces.append(validated(batch.slice(0, left)))
             left -= batch.num_rows
@@ -108,33 +108,33 @@ def unreadable_variants(path: Location, limits: Limits) -> list[str]:
     return found
 
 
-def int96_times(file: BinaryIO, columns: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Those of some columns of INT96 with nanoseconds, and those with years that 64 bits of them cannot hold.
+def parquet_file(file: BinaryIO, int96: str = "us") -> pq.ParquetFile:
+    """A file as pyarrow reads it; its INT96 times become counts of a unit."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    return pq.ParquetFile(pa.PythonFile(file, mode="r"), coerce_int96_timestamp_unit=int96)
+
+
+def int96_times(file: BinaryIO, columns: Sequence[str]) -> tuple[set[str], set[str]]:
+    """Those of some columns of INT96 with nanoseconds, and those with years that 64 bits of them lack.
 
     DuckDB keeps microseconds; the type itself tells neither.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
-    import pyarrow.parquet as pq
 
-    fine, far = dict[str, None](), dict[str, None]()
-    ways = (
-        pq.ParquetFile(pa.PythonFile(file, mode="r"), coerce_int96_timestamp_unit=unit).iter_batches(
-            columns=[column], use_threads=False
-        )
-        for column in columns
-        for unit in ("ns", "us")
-    )
-    for column, nanoseconds, microseconds in zip(columns, ways, ways, strict=True):
-        for one, other in zip(nanoseconds, microseconds, strict=True):
-            exact, cut = (pc.cast(batch.column(0), pa.int64()) for batch in (one, other))
+    fine, far = set[str](), set[str]()
+    for column in columns:
+        ways = (parquet_file(file, unit).iter_batches(columns=[column]) for unit in ("ns", "us"))
+        for batches in zip(*ways, strict=True):
+            exact, cut = (pc.cast(batch.column(0), pa.int64()) for batch in batches)
             fits = pc.less_equal(pc.abs(cut), (1 << 63) // 1000)
-            whole = pc.equal(exact, pc.multiply(cut, 1000))
             if pc.any(pc.invert(fits)).as_py():
-                far[column] = None
-            if pc.any(pc.and_(fits, pc.invert(whole))).as_py():
-                fine[column] = None
-    return list(fine), list(far)
+                far.add(column)
+            if pc.any(pc.and_(fits, pc.not_equal(exact, pc.multiply(cut, 1000)))).as_py():
+                fine.add(column)
+    return fine, far
 
 
 def _variants(duck: duckdb.DuckDBPyConnection, relation: str) -> list[str]:

@@ -29,6 +29,7 @@ from gentus.lake.formats.parquet import (
     ROW_NUMBER,
     int96_times,
     left_out_note,
+    parquet_file,
     parquet_literal,
     parquet_relation,
     unreadable_variants,
@@ -106,35 +107,30 @@ class _ParquetByArrow:
 
     schema: pa.Schema
     other: dict[int, pa.DataType]  # what columns become on their way to DuckDB
-    types: dict[int, str]  # of DuckDB, for columns that it would change: it lacks units and digits
-    unit: str = "us"  # of INT96 times
-    beyond: tuple[int, ...] = ()  # columns of INT96 times that this unit cannot hold
+    types: dict[int, str]  # of columns that DuckDB would change: it lacks units and digits
+    beyond: Sequence[int]  # columns of INT96 that have nanoseconds, and years that nanoseconds lack
 
     @classmethod
     def of(
         cls, path: Location, duck: duckdb.DuckDBPyConnection, described: Sequence[tuple[str, str]]
     ) -> _ParquetByArrow:
         """Look at its schema, and at all INT96 times."""
-        import pyarrow.parquet as pq
-
         with opened_file(path, full=True) as file:
-            parquet = pq.ParquetFile(pa.PythonFile(file, mode="r"))
+            parquet = parquet_file(file)
             schema = parquet.schema_arrow
             other = replaced_types(duck, schema)
-            lossy = (at for at, kind in other.items() if kind == pa.string())
-            lossy = (at for at in lossy if not described[at][1].startswith("DECIMAL"))
-            types = {at: text_type(schema.field(at).type) for at in lossy}
+            texts = [at for at, kind in other.items() if kind == pa.string()]
+            types = {
+                at: text_type(schema.field(at).type)
+                for at in texts
+                if not described[at][1].startswith("DECIMAL")
+            }
             leaves = (parquet.schema.column(at) for at in range(len(parquet.schema)))
-            int96 = [
-                leaf.path for leaf in leaves if leaf.physical_type == "INT96" and leaf.path in schema.names
-            ]
-            if not int96:
-                return cls(schema, other, types)
-            fine, far = int96_times(file, int96)
-        if not fine:
-            return cls(schema, other, types)
-        types |= {schema.names.index(name): "TIMESTAMP_NS" for name in fine}
-        return cls(schema, other, types, "ns", tuple(schema.names.index(name) for name in far))
+            int96 = {leaf.path for leaf in leaves if leaf.physical_type == "INT96"}
+            fine, far = int96_times(file, [name for name in schema.names if name in int96])
+        for at in map(schema.names.index, fine):
+            types[at], other[at] = "TIMESTAMP_NS", pa.timestamp("ns")
+        return cls(schema, other, types, [schema.names.index(name) for name in fine if name in far])
 
     def kind(self, at: int) -> pa.DataType:
         """The type of a column on its way to DuckDB."""
@@ -145,15 +141,27 @@ class _ParquetByArrow:
         return name if at in self.types else f"CAST({name} AS {sql_type}) AS {name}"
 
     def pieces(self, file: BinaryIO, fields: Sequence[int], tally: Tally) -> Iterator[Piece]:
-        """The cells of some columns."""
-        import pyarrow.parquet as pq
-
-        names = [self.schema.names[at] for at in fields]
-        parquet = pq.ParquetFile(pa.PythonFile(file, mode="r"), coerce_int96_timestamp_unit=self.unit)
-        for batch in parquet.iter_batches(AT_ONCE, columns=names, use_threads=False):
-            found = validated(batch.select(names), tally.add_undecoded)
-            arrays = zip(names, fields, found.columns, strict=True)
-            yield found.num_rows, [replaced(one, self.kind(at), name) for name, at, one in arrays]
+        """The cells of some columns; those with nanoseconds in INT96 need a reader of their own."""
+        fine = [at for at in fields if self.types.get(at) == "TIMESTAMP_NS"]
+        others = [at for at in fields if at not in fine]
+        ways = [
+            (
+                some,
+                parquet_file(file, unit).iter_batches(
+                    AT_ONCE, columns=[self.schema.names[at] for at in some]
+                ),
+            )
+            for some, unit in ((others, "us"), (fine, "ns"))
+            if some or not fine
+        ]
+        for batches in zip(*(batches for _, batches in ways), strict=True):
+            found = {}
+            for (some, _), batch in zip(ways, batches, strict=True):
+                names = [self.schema.names[at] for at in some]
+                columns = validated(batch.select(names), tally.add_undecoded).columns
+                for at, name, column in zip(some, names, columns, strict=True):
+                    found[at] = replaced(column, self.kind(at), name)
+            yield batches[0].num_rows, [found[at] for at in fields]
 
 
 def full_database(path: Location, part: str, duck: duckdb.DuckDBPyConnection, limits: Limits) -> FullTable:
