@@ -33,6 +33,7 @@ from gentus.table import Limits, Table, evenly_spaced
 
 if TYPE_CHECKING:
     import duckdb
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
 ROW_NUMBER = "file_row_number"
@@ -128,13 +129,26 @@ def int96_times(file: BinaryIO, columns: Sequence[str]) -> tuple[set[str], set[s
     for column in columns:
         ways = (parquet_file(file, unit).iter_batches(columns=[column]) for unit in ("ns", "us"))
         for batches in zip(*ways, strict=True):
-            exact, cut = (pc.cast(batch.column(0), pa.int64()) for batch in batches)
-            fits = pc.less_equal(pc.abs(cut), (1 << 63) // 1000)
-            if pc.any(pc.invert(fits)).as_py():
-                far.add(column)
-            if pc.any(pc.and_(fits, pc.not_equal(exact, pc.multiply(cut, 1000)))).as_py():
-                fine.add(column)
+            for one, other in zip(*(_times(batch.column(0)) for batch in batches), strict=True):
+                exact, cut = one.cast(pa.int64()), other.cast(pa.int64())
+                fits = pc.less_equal(pc.abs(cut), (1 << 63) // 1000)
+                if pc.any(pc.invert(fits)).as_py():
+                    far.add(column)
+                if pc.any(pc.and_(fits, pc.not_equal(exact, pc.multiply(cut, 1000)))).as_py():
+                    fine.add(column)
     return fine, far
+
+
+def _times(array: pa.Array) -> Iterator[pa.Array]:
+    """The times in a column, of nested ones too."""
+    import pyarrow as pa
+
+    if pa.types.is_nested(array.type):
+        found = array.flatten()
+        for one in found if isinstance(found, list) else [found]:
+            yield from _times(one)
+    elif pa.types.is_timestamp(array.type):
+        yield array
 
 
 def _variants(duck: duckdb.DuckDBPyConnection, relation: str) -> list[str]:

@@ -67,11 +67,9 @@ def full_parquet(path: Location, duck: duckdb.DuckDBPyConnection, limits: Limits
     if variant and (found := unreadable_variants(path, limits)):
         left_out += found
         notes.append(left_out_note(found))
-    if arrow.beyond:
-        left_out += (described[at][0] for at in arrow.beyond)
-        notes.append(
-            f"left out, as their INT96 times fit no other type: {', '.join(left_out[-len(arrow.beyond) :])}"
-        )
+    if beyond := [described[at][0] for at, is_beyond in arrow.int96.items() if is_beyond]:
+        left_out += beyond
+        notes.append(f"left out, as their INT96 times fit no other type: {', '.join(beyond)}")
     fields = [at for at, one in enumerate(described) if one[0] not in left_out]
     columns = [(described[at][0], arrow.types.get(at, described[at][1])) for at in fields]
     check_depth(columns)
@@ -108,7 +106,7 @@ class _ParquetByArrow:
     schema: pa.Schema
     other: dict[int, pa.DataType]  # what columns become on their way to DuckDB
     types: dict[int, str]  # of columns that DuckDB would change: it lacks units and digits
-    beyond: Sequence[int]  # columns of INT96 that have nanoseconds, and years that nanoseconds lack
+    int96: dict[int, bool]  # columns of INT96 with nanoseconds, and whether they have years that those lack
 
     @classmethod
     def of(
@@ -126,11 +124,14 @@ class _ParquetByArrow:
                 if not described[at][1].startswith("DECIMAL")
             }
             leaves = (parquet.schema.column(at) for at in range(len(parquet.schema)))
-            int96 = {leaf.path for leaf in leaves if leaf.physical_type == "INT96"}
+            int96 = {leaf.path.split(".")[0] for leaf in leaves if leaf.physical_type == "INT96"}
             fine, far = int96_times(file, [name for name in schema.names if name in int96])
+            exact = parquet_file(file, "ns").schema_arrow if fine else schema
         for at in map(schema.names.index, fine):
-            types[at], other[at] = "TIMESTAMP_NS", pa.timestamp("ns")
-        return cls(schema, other, types, [schema.names.index(name) for name in fine if name in far])
+            types[at] = described[at][1].replace("TIMESTAMP", "TIMESTAMP_NS")
+            other[at] = exact.field(at).type
+        found = {schema.names.index(name): name in far for name in fine}
+        return cls(schema, other, types, found)
 
     def kind(self, at: int) -> pa.DataType:
         """The type of a column on its way to DuckDB."""
@@ -142,8 +143,7 @@ class _ParquetByArrow:
 
     def pieces(self, file: BinaryIO, fields: Sequence[int], tally: Tally) -> Iterator[Piece]:
         """The cells of some columns; those with nanoseconds in INT96 need a reader of their own."""
-        fine = [at for at in fields if self.types.get(at) == "TIMESTAMP_NS"]
-        others = [at for at in fields if at not in fine]
+        fine, others = ([at for at in fields if (at in self.int96) == is_fine] for is_fine in (True, False))
         ways = [
             (
                 some,
