@@ -117,15 +117,18 @@ def parquet_file(file: BinaryIO, int96: str = "us") -> pq.ParquetFile:
     return pq.ParquetFile(pa.PythonFile(file, mode="r"), coerce_int96_timestamp_unit=int96)
 
 
-def int96_times(file: BinaryIO, columns: Sequence[str]) -> tuple[set[str], set[str]]:
-    """Those of some columns of INT96 with nanoseconds, and those with years that 64 bits of them lack.
+def int96_times(file: BinaryIO) -> tuple[list[str], list[str]]:
+    """The columns of INT96 with nanoseconds, and those with years that 64 bits of nanoseconds lack.
 
     DuckDB keeps microseconds; the type itself tells neither.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    fine, far = set[str](), set[str]()
+    schema = parquet_file(file).schema
+    leaves = (schema.column(at) for at in range(len(schema)))
+    columns = dict.fromkeys(leaf.path.split(".")[0] for leaf in leaves if leaf.physical_type == "INT96")
+    fine, far = dict[str, None](), dict[str, None]()
     for column in columns:
         ways = (parquet_file(file, unit).iter_batches(columns=[column]) for unit in ("ns", "us"))
         for batches in zip(*ways, strict=True):
@@ -133,10 +136,10 @@ def int96_times(file: BinaryIO, columns: Sequence[str]) -> tuple[set[str], set[s
                 exact, cut = one.cast(pa.int64()), other.cast(pa.int64())
                 fits = pc.less_equal(pc.abs(cut), (1 << 63) // 1000)
                 if pc.any(pc.invert(fits)).as_py():
-                    far.add(column)
+                    far[column] = None
                 if pc.any(pc.and_(fits, pc.not_equal(exact, pc.multiply(cut, 1000)))).as_py():
-                    fine.add(column)
-    return fine, far
+                    fine[column] = None
+    return list(fine), list(far)
 
 
 def _times(array: pa.Array) -> Iterator[pa.Array]:

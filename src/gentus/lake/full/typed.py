@@ -67,9 +67,9 @@ def full_parquet(path: Location, duck: duckdb.DuckDBPyConnection, limits: Limits
     if variant and (found := unreadable_variants(path, limits)):
         left_out += found
         notes.append(left_out_note(found))
-    if beyond := [described[at][0] for at, is_beyond in arrow.int96.items() if is_beyond]:
-        left_out += beyond
-        notes.append(f"left out, as their INT96 times fit no other type: {', '.join(beyond)}")
+    if arrow.beyond:
+        left_out += arrow.beyond
+        notes.append(f"left out, as nanoseconds beside years beyond 2262: {', '.join(arrow.beyond)}")
     fields = [at for at, one in enumerate(described) if one[0] not in left_out]
     columns = [(described[at][0], arrow.types.get(at, described[at][1])) for at in fields]
     check_depth(columns)
@@ -88,9 +88,13 @@ def full_parquet(path: Location, duck: duckdb.DuckDBPyConnection, limits: Limits
         """The same by pyarrow, also where a byte is invalid UTF-8: DuckDB refuses the file."""
         with opened_file(path, full=True) as file:
             pieces = arrow.pieces(file, [fields[at] for at in positions], tally)
-            kinds = [(f"c{at}", arrow.kind(fields[at])) for at in positions]
+            kinds = [(f"c{at}", arrow.kinds[fields[at]]) for at in positions]
             with streamed(duck, pa.schema([*kinds, ("row", pa.int64())]), pieces, tally) as relation:
-                casts = [arrow.cast(f"c{at}", fields[at], columns[at][1]) for at in positions]
+                # As DuckDB itself reads the other columns.
+                casts = [
+                    f"c{at}" if fields[at] in arrow.types else f"CAST(c{at} AS {columns[at][1]}) AS c{at}"
+                    for at in positions
+                ]
                 yield f"(SELECT {', '.join([*casts, 'row'])} FROM {relation})"
 
     strict = _typed(columns, [name for name, _ in columns], scan, limits)
@@ -104,9 +108,10 @@ class _ParquetByArrow:
     """How pyarrow reads a Parquet file, and which columns it has to read, by their position."""
 
     schema: pa.Schema
-    other: dict[int, pa.DataType]  # what columns become on their way to DuckDB
+    kinds: list[pa.DataType]  # of columns on their way to DuckDB
     types: dict[int, str]  # of columns that DuckDB would change: it lacks units and digits
-    int96: dict[int, bool]  # columns of INT96 with nanoseconds, and whether they have years that those lack
+    int96: str = "us"  # the unit of INT96 times, ...
+    beyond: Sequence[str] = ()  # ... and columns with years that nanoseconds lack
 
     @classmethod
     def of(
@@ -114,54 +119,27 @@ class _ParquetByArrow:
     ) -> _ParquetByArrow:
         """Look at its schema, and at all INT96 times."""
         with opened_file(path, full=True) as file:
-            parquet = parquet_file(file)
-            schema = parquet.schema_arrow
-            other = replaced_types(duck, schema)
-            texts = [at for at, kind in other.items() if kind == pa.string()]
-            types = {
-                at: text_type(schema.field(at).type)
-                for at in texts
-                if not described[at][1].startswith("DECIMAL")
-            }
-            leaves = (parquet.schema.column(at) for at in range(len(parquet.schema)))
-            int96 = {leaf.path.split(".")[0] for leaf in leaves if leaf.physical_type == "INT96"}
-            fine, far = int96_times(file, [name for name in schema.names if name in int96])
-            exact = parquet_file(file, "ns").schema_arrow if fine else schema
-        for at in map(schema.names.index, fine):
-            types[at] = described[at][1].replace("TIMESTAMP", "TIMESTAMP_NS")
-            other[at] = exact.field(at).type
-        found = {schema.names.index(name): name in far for name in fine}
-        return cls(schema, other, types, found)
-
-    def kind(self, at: int) -> pa.DataType:
-        """The type of a column on its way to DuckDB."""
-        return self.other.get(at, self.schema.field(at).type)
-
-    def cast(self, name: str, at: int, sql_type: str) -> str:
-        """SQL of a column as DuckDB itself reads it from the file."""
-        return name if at in self.types else f"CAST({name} AS {sql_type}) AS {name}"
+            schema = parquet_file(file).schema_arrow
+            fine, far = int96_times(file)
+            if fine:
+                schema = parquet_file(file, "ns").schema_arrow
+        other = replaced_types(duck, schema)
+        types = {schema.names.index(name): "TIMESTAMP_NS" for name in fine}
+        for at, (_, sql_type) in enumerate(described):
+            if at in types:
+                types[at] = sql_type.replace("TIMESTAMP", "TIMESTAMP_NS")
+            elif other.get(at) == pa.string() and not sql_type.startswith("DECIMAL"):
+                types[at] = text_type(schema.field(at).type)
+        kinds = [other.get(at, field.type) for at, field in enumerate(schema)]
+        return cls(schema, kinds, types, "ns" if fine else "us", far if fine else ())
 
     def pieces(self, file: BinaryIO, fields: Sequence[int], tally: Tally) -> Iterator[Piece]:
-        """The cells of some columns; those with nanoseconds in INT96 need a reader of their own."""
-        fine, others = ([at for at in fields if (at in self.int96) == is_fine] for is_fine in (True, False))
-        ways = [
-            (
-                some,
-                parquet_file(file, unit).iter_batches(
-                    AT_ONCE, columns=[self.schema.names[at] for at in some]
-                ),
-            )
-            for some, unit in ((others, "us"), (fine, "ns"))
-            if some or not fine
-        ]
-        for batches in zip(*(batches for _, batches in ways), strict=True):
-            found = {}
-            for (some, _), batch in zip(ways, batches, strict=True):
-                names = [self.schema.names[at] for at in some]
-                columns = validated(batch.select(names), tally.add_undecoded).columns
-                for at, name, column in zip(some, names, columns, strict=True):
-                    found[at] = replaced(column, self.kind(at), name)
-            yield batches[0].num_rows, [found[at] for at in fields]
+        """The cells of some columns."""
+        names = [self.schema.names[at] for at in fields]
+        for batch in parquet_file(file, self.int96).iter_batches(AT_ONCE, columns=names, use_threads=False):
+            found = validated(batch.select(names), tally.add_undecoded)
+            cells = zip(found.columns, fields, names, strict=True)
+            yield found.num_rows, [replaced(one, self.kinds[at], name) for one, at, name in cells]
 
 
 def full_database(path: Location, part: str, duck: duckdb.DuckDBPyConnection, limits: Limits) -> FullTable:
