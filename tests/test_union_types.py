@@ -28,6 +28,7 @@ import pytest
 
 from gentus.lake import Limits, Source, read
 from gentus.union import OutputColumn, Placement, PlanError, PlannedTable, UnionPlan
+from gentus.union.decision import Choices
 from gentus.union.local import LocalUnion
 from gentus.union.output import Output
 from gentus.union.report import UnionReport
@@ -427,6 +428,18 @@ def test_bytes_of_sqlite_that_are_no_text(tmp_path: Path) -> None:
             Output(tmp_path / "o.csv", "csv")
         )
     assert not (tmp_path / "o.csv").exists()
+
+
+def test_bytes_that_are_no_text_are_counted(tmp_path: Path) -> None:
+    """Also beside texts that a person takes as null."""
+    pair = (text_column("abc"), arrow("binary", pa.array([b"\xff", b"x", b"-9", None])))
+    query, table = (write(tmp_path, name, [one]) for name, one in zip("qt", pair, strict=True))
+    plan = UnionPlan(query, (table,), (OutputColumn("c0"),), choices=Choices(null_values=("-9",)))
+    union = LocalUnion(plan, None, Limits(), MEMORY)
+    report = union.write(Output(tmp_path / "out.parquet", "parquet"))
+    (column,) = report.tables[1].columns
+    assert pq.read_table(tmp_path / "out.parquet")["c0"].to_pylist() == ["abc", None, "x", None, None]
+    assert (column.unconverted, column.examples, column.taken_as_null) == (1, ["\\xFF"], {"-9": 1})
 
 
 def test_csv_has_every_value(tmp_path: Path) -> None:

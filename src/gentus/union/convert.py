@@ -131,12 +131,14 @@ class _Steps:
         cast = None if self.null_values else plain_cast(cell.plain, raw, cell.target, cell.read.decimal)
         if cast is not None:
             self._take(cell, cast)
-        elif value is None and cell.target == "VARCHAR" and (own != "BLOB" or self.null_values):
+        elif value is None and cell.target == "VARCHAR":
             as_text = raw if own == "VARCHAR" else _text_of(raw, own)
             self._take(cell, f"nullif({as_text}, '')" if self.delimited else as_text)
-        elif value is None and cell.target == "VARCHAR":
-            self.cells.append(f"{raw} AS {text}")
-            self._check(cell, text_of(text, own), text)
+            if own == "BLOB":  # bytes may be no text
+                self.cells.append(
+                    f"CASE WHEN {as_text} IS NULL THEN CAST({raw} AS VARCHAR) END AS f{cell.at}"
+                )
+                self._count_lost(cell.at, f"f{cell.at}")
         elif value is None:
             self._parse(cell, raw)
         elif own == cell.target or (own, cell.target) == FLOATS:
@@ -186,8 +188,11 @@ class _Steps:
         """A value that is null where a cell is not of the type."""
         at = cell.at
         self.values.append(f"{value} AS d{at}")
+        self._count_lost(at, f"CASE WHEN d{at} IS NULL THEN CAST({text} AS VARCHAR) END AS f{at}")
+
+    def _count_lost(self, at: int, text: str) -> None:
         self.failing.append(at)
-        self.lost.append(f"CASE WHEN d{at} IS NULL THEN CAST({text} AS VARCHAR) END AS f{at}")
+        self.lost.append(text)
 
 
 def _text_of(value: str, own: str) -> str:
@@ -209,11 +214,9 @@ def _from_typed(value: str, own: str, target: str) -> str | None:
     if not any(both(own) and both(target) for both in (is_number, is_date, is_clock)):
         return None
     there = _cast(value, own, target)
-    return (
-        there
-        if (own, target) == FLOATS
-        else f"CASE WHEN {_cast(there, target, own)} = {value} THEN {there} END"
-    )
+    if (own, target) == FLOATS:
+        return there
+    return f"CASE WHEN {_cast(there, target, own)} = {value} THEN {there} END"
 
 
 def _cast(value: str, own: str, target: str) -> str:
@@ -254,12 +257,10 @@ def _from_text(text: str, parsed: str, target: str) -> str:
         return f"CASE WHEN {parsed} = date_trunc('day', {parsed}) THEN CAST({parsed} AS DATE) END"
     if is_date(target):
         value = f"TRY_CAST({parsed} AT TIME ZONE 'UTC' AS {target})"
+        if "_NS" not in target:
+            return value
         long = f"regexp_full_match({text}, {literal(_NANOSECONDS)})"
-        return (
-            f"CASE WHEN {long} THEN TRY_CAST({text} AS {target}) ELSE {value} END"
-            if "_NS" in target
-            else value
-        )
+        return f"CASE WHEN {long} THEN TRY_CAST({text} AS {target}) ELSE {value} END"
     if is_clock(target):  # a cast would drop a date, a zone and further digits
         clock = rf"\d{{1,2}}:\d{{2}}(?::\d{{2}}(?:\.\d{{1,{9 if target == 'TIME_NS' else 6}}})?)?"
         return f"CASE WHEN regexp_full_match({text}, {literal(clock)}) THEN TRY_CAST({text} AS {target}) END"
