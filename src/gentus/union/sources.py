@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
@@ -57,8 +57,11 @@ class SourceTable:
         if cells is not None:
             ways[0] = replace(ways[0], scan=lambda *given: cells.scan(shapes.sampled, *given))
 
-        def scan(*given: Any) -> AbstractContextManager[str]:
-            return ways[0].scan(*given)
+        @contextmanager
+        def scan(duck: duckdb.DuckDBPyConnection, positions: Sequence[int], tally: Tally) -> Iterator[str]:
+            with ways[0].scan(duck, positions, tally) as relation:
+                yield relation
+            shapes.binary = max(shapes.binary, tally.binary)
 
         def fall_back() -> bool:
             shapes.held = False

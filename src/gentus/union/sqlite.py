@@ -12,7 +12,7 @@ from gentus.errors import system_reason
 from gentus.lake.formats.typed import quoted
 from gentus.union.errors import OutputError
 from gentus.union.not_finite import not_finite_notes, null_not_finite
-from gentus.union.sql_types import FLOATS, INTEGERS, ZONED, is_decimal, is_number
+from gentus.union.sql_types import FLOATS, INTEGERS, is_decimal, is_number, is_zoned
 
 if TYPE_CHECKING:
     import duckdb
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 MOST_COLUMNS = 2000  # of a table, as SQLite is usually compiled
 SECONDS = 5.0  # that another program may keep the file
 _BATCH = 2048
-_BEYOND = ("HUGEINT", "UBIGINT", "UHUGEINT")  # integers that SQLite cannot hold
 
 
 def sqlite_tables(path: Path) -> dict[str, str]:
@@ -78,13 +77,13 @@ def write_sqlite(
 
 def _cast(value: str, kind: str) -> tuple[str, str]:
     """A value as SQLite can hold it without loss, and the type of the column there."""
-    if kind == "BOOLEAN" or (kind in INTEGERS and kind not in _BEYOND):
+    if kind == "BOOLEAN" or (kind in INTEGERS and kind != "UBIGINT"):
         return f"CAST({value} AS BIGINT)", "INTEGER"
     if kind in FLOATS or (is_decimal(kind) and int(kind[8:].split(",")[0]) <= 15):
         return f"CAST({value} AS DOUBLE)", "REAL"
     if kind == "BLOB":
         return value, "BLOB"
-    if kind == ZONED:  # in UTC; SQLite's functions want the minutes of the zone, too
+    if is_zoned(kind):  # in UTC; SQLite's functions want the minutes of the zone, too
         return f"CAST({value} AS VARCHAR) || ':00'", "TEXT"
     return f"CAST({value} AS VARCHAR)", "TEXT"
 

@@ -31,7 +31,19 @@ def check_encodings(plan: UnionPlan, sources: Iterable[SourceTable]) -> None:
     guessed = [f"  {one.planned.name}: {one.full.guess}" for one in sources if one.full.guess]
     if plan.strict and guessed:
         decide = "; decide with --encoding, or with a rule in gentus.toml:"
-        raise PlanError("\n".join([f"encodings are a guess, and --strict allows none{decide}", *guessed]))
+        raise PlanError(f"encodings are a guess, and --strict allows none{decide}", *guessed)
+
+
+def check_columns(plan: UnionPlan, sources: Iterable[SourceTable]) -> None:
+    """Raise `PlanError` if columns or cells of the tables of a strict plan cannot be read."""
+    lost = []
+    for source in sources:
+        if source.full.left_out:
+            lost.append(f"  {source.planned.name}: {source.full.reading}")
+        if source.shapes.binary:
+            lost.append(f"  {source.planned.name}: {source.shapes.binary:,} cells are not text")
+    if plan.strict and lost:
+        raise PlanError("not all can be read, and --strict allows no loss:", *lost)
 
 
 def _undecided(table: PlannedTable, column: Placement, found: Decision) -> str:
