@@ -51,7 +51,6 @@ def not_finite_notes(
         if count
     ]
     if strict and notes:
-        raise PlanError(
-            "\n  ".join([f"{format} cannot hold all values, and --strict allows no loss:", *notes])
-        )
+        lost = (f"  {note}" for note in notes)
+        raise PlanError(f"{format} cannot hold all values, and --strict allows no loss:", *lost)
     return notes
