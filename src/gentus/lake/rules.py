@@ -125,7 +125,7 @@ def _rule(rule: Any, where: str) -> FileRule:
         raise ValueError(f"{where} is no table of keys")
     for key in rule:
         if key not in _KEYS:
-            raise ValueError(f"{where} has an unknown key {key!r}; there are {' and '.join(_KEYS)}")
+            raise ValueError(f"{where} has an unknown key {key!r}; there are {', '.join(_KEYS)}")
     for key in ("path", *rule) if len(rule) > 1 else ("path", "header"):
         if not isinstance(rule.get(key), str) or not rule[key]:
             raise ValueError(f"{where} needs {key!r}, a text")
