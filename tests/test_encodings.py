@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -246,3 +247,14 @@ def test_a_mark_decides_before_an_encoding_that_is_said(tmp_path: Path) -> None:
     source = Source("a.csv", path, None, 0, 0, encoding="cp1251")
     assert read(source).columns[1].cells[0] == "Москва"
     assert [column.name for column in read(source).columns] == ["id", "город"]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"a" * 65_000 + b"\xa3", b"\xa4\xa4\xa4a" * 20_000, b"\xa3a" * 40_000, b"\xe0\xc0" * 40_000],
+    ids=["one sign", "no blanks", "money", "capitals"],
+)
+def test_no_text_takes_long(data: bytes) -> None:
+    started = time.perf_counter()
+    guess_note(guess_encoding(data), [data.decode("cp1252", "replace")])
+    assert time.perf_counter() - started < 1

@@ -223,8 +223,8 @@ def test_a_changed_rule_makes_sync_read_again(lake: Path, tmp_path: Path) -> Non
         rule(lake, "raw/*.csv", "no")
         rule(lake, "raw/films_2.csv", "yes")
         out, err = run("sync", tmp_path / "index")
-        assert out.splitlines() == [f"~ raw/films_{n}.csv (with another header)" for n in range(3)]
-        assert "3 read again with another header" in err
+        assert out.splitlines() == [f"~ raw/films_{n}.csv (read in another way)" for n in range(3)]
+        assert "3 read again in another way" in err
         expected = {"raw/films_0.csv": "no", "raw/films_1.csv": "no", "raw/films_2.csv": "yes"}
         assert headers(index) == expected
         assert run("sync", tmp_path / "index")[0] == ""
@@ -279,7 +279,7 @@ def test_a_pattern_of_many_stars_ends() -> None:
         ("[[files]]\npath = '*'\nheader = 'no'\n[[files]]\nheader = 'no'\n", "number 2 needs 'path', a text"),
         (
             "[[files]]\npath = '*'\nheader = 'none'\n",
-            "number 1: 'header' is one of auto, yes, no",
+            "number 1: header is one of auto, yes, no",
         ),
         ("[[files]]\npath = '*'\nheaders = 'no'\n", "number 1 has an unknown key 'headers'; there are path"),
     ],

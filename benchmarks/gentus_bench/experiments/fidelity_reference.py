@@ -65,7 +65,7 @@ def read_reference(source: Source, width: int, limits: Limits) -> Reference:
         return _sheet(path, str(source.part), width)
     if known is Format.DATABASE:
         return _sqlite(path, str(source.part))
-    if known in (None, Format.DELTA, Format.ICEBERG, Format.POSTGRES):
+    if known in (None, Format.DELTA, Format.ICEBERG, Format.POSTGRES, Format.ZIP):
         raise NoReferenceError("no other reader")
     return _text(path, sample_text(source.path, limits, known is Format.PROSE, source.header), width)
 

@@ -36,9 +36,11 @@ ONE_BYTE = frozenset([*(name for name, _ in _ALPHABETS), _THAI])  # that are gue
 _EAST_ASIAN = ("shift_jis", "euc_jp", "gb18030", "big5", "euc_kr")
 _WIDER = {"shift_jis": "cp932", "big5": "cp950", "euc_kr": "cp949"}  # with the signs that Windows adds
 _PLAUSIBLE = 0.9  # of the words of a text, from which on it is taken for one in an alphabet
+_MOSTLY, _BETTER = 0.4, 0.3  # or from which share on, if it is so much larger than as western text
 _SEVERAL = 3  # plausible words that tell an encoding, ...
 _LONG = 10  # ... or one less, of so many letters beyond ASCII
-_TOKEN = re.compile(rb'[^\s,;|"]*[\x80-\xff][^\s,;|"]*')
+_BETWEEN = re.compile(rb'[\s,;|"]+')  # words
+_LONGEST = 100  # bytes of a word that are looked at
 _LOOK = 64 << 10  # bytes
 _WORDS = 500
 _LETTER = r"[^\W\d_ªºµ½¼¾¹²³]"
@@ -68,27 +70,31 @@ _MIXED = re.compile("[a-z][^\x00-\x7f]|[^\x00-\x7f][a-z]")
 def guess_encoding(data: bytes) -> str:
     """The encoding of some text that is not UTF-8; a name that Python knows."""
     look = data[:_LOOK]
-    tokens = list(dict.fromkeys(_TOKEN.findall(look)))[:_WORDS]
-    best, highest = WESTERN, 0.0
+    found = (token[:_LONGEST] for token in _BETWEEN.split(look) if not token.isascii())
+    tokens = list(dict.fromkeys(found))[:_WORDS]
+    western = max(_plausibility([one.decode(WESTERN, "replace") for one in tokens], _USUAL.split()))[0]
+    if western >= _PLAUSIBLE:
+        return WESTERN
+    ranked = [(0.0, 0.0, WESTERN)]
     for encoding, alphabets in _ALPHABETS:
         texts = [token.decode(encoding, "replace") for token in tokens]
-        if alphabets == _USUAL and encoding == WESTERN and is_western(texts):
-            return WESTERN
-        for letters in alphabets.split():
-            share, several, common = _plausibility(texts, letters)
-            if several and share >= _PLAUSIBLE and share + common / 2 > highest:
-                best, highest = encoding, share + common / 2
-    if highest:
+        judged = _plausibility(texts, alphabets.split())
+        ranked += [(share + common / 2, share, encoding) for share, several, common in judged if several]
+    _, share, best = max(ranked, key=lambda one: one[0])  # of equally good ones, the first
+    if share >= _PLAUSIBLE:
         return best
-    words = b" ".join(tokens)
-    return _THAI if _is_thai(words) else _east_asian(look) or WESTERN
+    if _is_thai(b" ".join(tokens)):
+        return _THAI
+    return _east_asian(look) or (best if share >= max(_MOSTLY, western + _BETTER) else WESTERN)
 
 
 def guess_note(encoding: str, texts: Iterable[str]) -> str:
     """What is said of a guess, with an example; empty for UTF and plain western text."""
+    if encoding.startswith("utf"):
+        return ""
     found = chain.from_iterable(re.split(r'[ \t\r\n,;|"]+', text[:_LOOK]) for text in texts)
-    words = list(dict.fromkeys(word for word in found if not word.isascii()))[:_WORDS]
-    if not words or encoding.startswith("utf") or (encoding == WESTERN and is_western(words)):
+    words = list(dict.fromkeys(word[:_LONGEST] for word in found if not word.isascii()))[:_WORDS]
+    if not words or (encoding == WESTERN and is_western(words)):
         return ""
     shown = max(words[:20], key=lambda word: len(_FOREIGN.findall(word)))[:40]
     return f"encoding {encoding}, guessed by words such as {shown!r}"
@@ -96,29 +102,34 @@ def guess_note(encoding: str, texts: Iterable[str]) -> str:
 
 def is_western(words: list[str]) -> bool:
     """Whether words that were decoded as western text are plain in it."""
-    return any(_plausibility(words, letters)[0] >= _PLAUSIBLE for letters in _USUAL.split())
+    return max(_plausibility(words, _USUAL.split()))[0] >= _PLAUSIBLE
 
 
-def _plausibility(texts: list[str], letters: str) -> tuple[float, bool, float]:
-    """How plausible words are in one language: the share of them that are, and whether they are several.
+def _plausibility(texts: list[str], alphabets: list[str]) -> list[tuple[float, bool, float]]:
+    """How plausible words are, by language: the share of them that are, and whether these are several.
 
     Of a language in another script also the share of its ten most frequent letters.
     """
-    alphabet, usual = frozenset(letters), frozenset(letters[:10])
-    latin = letters[0] < "\u0370"
-    good = bad = known = frequent = 0
+    latin = alphabets[0][0] < "\u0370"
+    bad, usual = (
+        0,
+        list[str](),
+    )  # words; of those with signs and capitals in usual places, the foreign letters
     for text in texts:
         words = [word for word in _LETTERS.findall(text) if not word.isascii()]
-        foreign = [sign for word in words for sign in word.lower() if sign > "\x7f"]
-        plausible = alphabet.issuperset(foreign) and all(_is_usual(word, latin) for word in words)
-        if not plausible or _ODD.search(f" {text} "):
+        if _ODD.search(f" {text} ") or not all(_is_usual(word, latin) for word in words):
             bad += 1
         elif not _DASHED.search(text) and len(text) > 1:
-            good += 1
-            known += len(foreign)
-            frequent += sum(sign in usual for sign in foreign)
-    several = good >= _SEVERAL or (not latin and good == _SEVERAL - 1 and known >= _LONG)
-    return good / max(1, good + bad) if bad else 1.0, several, 0 if latin else frequent / max(1, known)
+            usual.append("".join(_FOREIGN.findall("".join(words).lower())))
+    judged = []
+    for letters in alphabets:
+        good = [word for word in usual if set(letters).issuperset(word)]
+        known = "".join(good)
+        several = len(good) >= _SEVERAL or (not latin and len(good) == _SEVERAL - 1 and len(known) >= _LONG)
+        share = len(good) / (len(usual) + bad) if usual or bad else 1.0
+        frequent = sum(map(known.count, letters[:10])) / max(1, len(known))
+        judged.append((share, several, 0.0 if latin else frequent))
+    return judged
 
 
 def _is_usual(word: str, latin: bool) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from gentus.lake.base import Excluded, Skipped, Source
@@ -134,6 +135,14 @@ def latest(before: Iterable[str], given: Iterable[str]) -> tuple[str, ...]:
     """Patterns with further ones behind them, where they decide; one that is given again moves there."""
     new = list(given)
     return tuple(dict.fromkeys([*(one for one in before if one not in new), *new]))
+
+
+@lru_cache(maxsize=4096)
+def whole_path(pattern: str) -> re.Pattern[str]:
+    """The expression of a pattern that stands for files, and not for what is in a folder; `!` is a sign."""
+    *before, last = pattern.split("/") if "/" in pattern else ("**", pattern)
+    folders = ["" if part == "**" else f"{_expression(part)}/" for part in before]
+    return re.compile(_folders(folders) + (".+" if last == "**" else _expression(last)), re.S)
 
 
 def _folders(parts: Sequence[str]) -> str:

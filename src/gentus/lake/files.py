@@ -97,13 +97,22 @@ def _opened_member(path: Member, full: bool) -> Iterator[BinaryIO]:
     if path.data is not None:
         yield io.BytesIO(path.data)
         return
+    with (
+        unpacking(),
+        opened(path.archive, full) as file,
+        zipfile.ZipFile(file) as archive,
+        archive.open(path.inside) as member,
+    ):
+        yield cast(BinaryIO, member)
+
+
+@contextmanager
+def unpacking() -> Iterator[None]:
+    """Make the errors of a damaged archive one that says so."""
+    import zipfile
+
     try:
-        with (
-            opened(path.archive, full) as file,
-            zipfile.ZipFile(file) as archive,
-            archive.open(path.inside) as member,
-        ):
-            yield cast(BinaryIO, member)
+        yield
     except (zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise Unreadable(f"the archive is damaged ({error}); copy it again") from error
 

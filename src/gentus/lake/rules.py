@@ -11,12 +11,11 @@ import os
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from gentus.lake.base import RULES, Skipped, Source
-from gentus.lake.exclude import NOTHING, Exclude, checked_length, parse_lines
+from gentus.lake.exclude import NOTHING, Exclude, checked_length, parse_lines, whole_path
 from gentus.lake.files import sample_bytes
 from gentus.lake.formats.detect import Format, format_of
 from gentus.lake.location import POSTGRES, Location, Remote, as_location
@@ -37,16 +36,7 @@ class FileRule:
 
     def matches(self, name: str) -> bool:
         """Whether a file is meant, by its name in the lake; without a slash, in whatever folder it is."""
-        parts, names = self.path.split("/"), name.split("/")
-        if len(parts) == 1:
-            parts = ["**", *parts]
-        ends = {0}  # how many folders of the name the parts so far can stand for
-        for part in parts:
-            if part == "**":  # any number of folders
-                ends = set(range(min(ends, default=len(names) + 1), len(names) + 1))
-            else:
-                ends = {at + 1 for at in ends if at < len(names) and fnmatchcase(names[at], part)}
-        return len(names) in ends
+        return whole_path(self.path).fullmatch(name) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,12 +115,14 @@ def _rule(rule: Any, where: str) -> FileRule:
         raise ValueError(f"{where} is no table of keys")
     for key in rule:
         if key not in _KEYS:
-            raise ValueError(f"{where} has an unknown key {key!r}; there are {' and '.join(_KEYS)}")
+            raise ValueError(f"{where} has an unknown key {key!r}; there are {', '.join(_KEYS)}")
     for key in ("path", *rule) if len(rule) > 1 else ("path", "header"):
         if not isinstance(rule.get(key), str) or not rule[key]:
             raise ValueError(f"{where} needs {key!r}, a text")
     try:
-        return FileRule(checked_length(rule["path"]).removeprefix("./"), text_choices(rule))
+        path = checked_length(rule["path"]).removeprefix("./")
+        whole_path(path)
+        return FileRule(path, text_choices(rule))
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from error
 

@@ -12,12 +12,13 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 
 from gentus.lake.base import Source, Unreadable
-from gentus.lake.files import opened
+from gentus.lake.files import opened, unpacking
 from gentus.lake.formats.detect import PLAIN, Format, ending_of, format_of
 from gentus.lake.location import Location, Member, State
 from gentus.table import Limits
 
-MOST = 10_000  # files in one archive
+MOST = 5_000  # files in one archive: its list is read for each of them
+_HELD = 1 << 20  # bytes; longer text is streamed
 _COPY_AGAIN = "copy the archive again"
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
@@ -34,7 +35,7 @@ class Members:
 def members_of(path: Location, limits: Limits) -> Members:
     """List an archive; of a workbook in it, the sheets. Hidden files are left out."""
     found = Members()
-    with opened(path) as file, zipfile.ZipFile(file) as archive:
+    with unpacking(), opened(path) as file, zipfile.ZipFile(file) as archive:
         infos = {info.filename: info for info in archive.infolist() if not info.is_dir()}
         if len(infos) > MOST:
             raise Unreadable(f"it holds {len(infos):,} files, and at most {MOST:,} are read; unpack it")
@@ -62,9 +63,9 @@ def members_of(path: Location, limits: Limits) -> Members:
 
 def member_source(source: Source, part: str, limits: Limits) -> Source:
     """One file in an archive, or a sheet of a workbook in it, as a source of its own."""
-    with opened(source.path) as file, zipfile.ZipFile(file) as archive:
-        name, sheet = part, None
-        while name not in archive.NameToInfo:
+    with unpacking(), opened(source.path) as file, zipfile.ZipFile(file) as archive:
+        names, name, sheet = set(archive.namelist()), part, None
+        while name not in names:
             name, _, last = name.rpartition("/")
             sheet = last if sheet is None else f"{last}/{sheet}"
             if not name:
@@ -77,9 +78,11 @@ def member_source(source: Source, part: str, limits: Limits) -> Source:
 
 
 def _member(path: Location, archive: zipfile.ZipFile, name: str) -> Member:
-    """A file in an archive: text is streamed, other files are held."""
-    size, streamed = archive.getinfo(name).file_size, format_of(name) in PLAIN
-    data = None if streamed else archive.read(name)
+    """A file in an archive: long text is streamed, other files are held."""
+    size = archive.getinfo(name).file_size
+    streamed = size > _HELD and format_of(name) in PLAIN
+    with unpacking():
+        data = None if streamed else archive.read(name)
     return Member(f"{path}/{name}", State(size), archive=path, inside=name, data=data)
 
 
