@@ -107,7 +107,12 @@ def _decimals(precision: int, scale: int) -> list[Any]:
 @cache
 def arrow_arrays() -> dict[str, pa.Array]:
     """Columns of every Arrow type, with the values at which types end."""
-    found: dict[str, pa.Array] = {"null": pa.nulls(3)}
+    found = {"null": pa.nulls(3), **_numbers(), **_dates(), **_texts()}
+    return {**found, **_nested(found)}
+
+
+def _numbers() -> dict[str, pa.Array]:
+    found: dict[str, pa.Array] = {}
     found["bool"] = pa.array([True, False, None])
     for bits in (8, 16, 32, 64):
         found[f"int{bits}"] = pa.array(_ints(bits, True), getattr(pa, f"int{bits}")())
@@ -131,6 +136,11 @@ def arrow_arrays() -> dict[str, pa.Array]:
         pa.decimal256(20, 5),
     ):
         found[str(kind)] = pa.array(_decimals(kind.precision, kind.scale), kind)
+    return found
+
+
+def _dates() -> dict[str, pa.Array]:
+    found: dict[str, pa.Array] = {}
     found["date32"] = counted(
         pa.date32(), [0, None, 1, -719_162, 2_932_896, 18_262, 2**31 - 2, -(2**30)], np.int32
     )
@@ -156,31 +166,27 @@ def arrow_arrays() -> dict[str, pa.Array]:
         )
     spans = [(1, 2, 3000), (0, 0, 1), None, (-1, 0, -1), (14, 0, 3_600_000_000_000)]
     found["month_day_nano"] = pa.array(spans, pa.month_day_nano_interval())
+    return found
+
+
+def _texts() -> dict[str, pa.Array]:
+    found: dict[str, pa.Array] = {}
     bytes_ = [b"", b"abc", None, b"\xff\x00", "é".encode(), b"\\x41", b"12"]
     for kind in (pa.binary(), pa.large_binary(), pa.binary_view()):
         found[str(kind)] = pa.array(bytes_, kind)
     found["fixed binary"] = pa.array([b"ab", None, b"\xff\x00", b"12"], pa.binary(2))
-    texts = [
-        "",
-        " ",
-        "abc",
-        None,
-        "12",
-        "1.5",
-        "2020-01-31",
-        "true",
-        "\\x41",
-        "é",
-        "9007199254740993",
-        "12:00:00",
-        "a\nb",
-        '"',
-    ]
+    texts = ["", " ", "abc", None, "12", "1.5", "2020-01-31", "true", "\\x41", "é", "9007199254740993"]
+    texts += ["12:00:00", "a\nb", '"']
     for kind in (pa.string(), pa.large_string(), pa.string_view()):
         found[str(kind)] = pa.array(texts, kind)
     found["number strings"] = pa.array(["1", "2.5", None, "9007199254740993", "0.1", "1e3", "-0"])
     found["dictionary"] = pa.array(["a", None, "1", "a"]).dictionary_encode()
     found["dictionary of ints"] = pa.array([2**53 + 1, None, 2]).dictionary_encode()
+    return found
+
+
+def _nested(plain: dict[str, pa.Array]) -> dict[str, pa.Array]:
+    found: dict[str, pa.Array] = {}
     found["list"] = pa.array([[1, None, 2**53 + 1], [], None])
     found["large list"] = pa.array([["a", '"'], None], pa.large_list(pa.string()))
     found["list view"] = pa.array([[1], None, [2, 3]], pa.list_view(pa.int64()))
@@ -198,7 +204,7 @@ def arrow_arrays() -> dict[str, pa.Array]:
         ("date", "date32"),
         ("month_day_nano", "month_day_nano"),
     ):
-        values = found[inner].slice(0, 6)
+        values = plain[inner].slice(0, 6)
         found[f"list of {name}"] = pa.ListArray.from_arrays(
             pa.array([0, len(values) - 1, len(values)], pa.int32()), values
         )
