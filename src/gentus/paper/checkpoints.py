@@ -7,8 +7,8 @@ install has, frozen.
 from __future__ import annotations
 
 import re
-from contextlib import contextmanager
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -74,7 +74,7 @@ def load_bert(checkpoint: str, *, download: bool = False) -> Bert:
 
 
 def load_t5(checkpoint: str, *, download: bool = False, dropout: float = 0.0) -> BaseT5:
-    """A T5 with its weights, `t5-base` for one. Its output layer has to be tied to its embedding, as T5's is."""
+    """A T5 with its weights, such as `t5-base`, whose output layer is tied to its embedding."""
     model, tokenizer, missing = _load("T5Model", checkpoint, checkpoint, download)
     config = model.config
     if config.model_type != "t5" or missing or not getattr(config, "tie_word_embeddings", True):
@@ -99,16 +99,21 @@ def load_t5(checkpoint: str, *, download: bool = False, dropout: float = 0.0) ->
 
 def create_t5(settings: T5Settings) -> BaseT5:
     """A T5 from scratch, whose token embeddings are wordllama's, centred and of unit variance."""
-    vectors = np.asarray(load_vectors(), np.float32)
-    vectors = vectors - vectors.mean(0)
-    vectors /= vectors.std(0)
+    vectors = wordllama_vectors()
     shape = Shape(
         vectors.shape[1], settings.d_kv, settings.heads, settings.d_ff, settings.layers, settings.layers,
         settings.dropout,
     )  # fmt: skip
     pieces = load_tokenizer()
-    start, eos = (pieces.token_to_id(token) for token in ("<unk>", "</s>"))
-    return BaseT5(T5(shape), torch.from_numpy(vectors), pieces, start, eos, frozen=True)
+    start, eos = (int(pieces.token_to_id(token) or 0) for token in ("<unk>", "</s>"))
+    return BaseT5(T5(shape), vectors, pieces, start, eos, frozen=True)
+
+
+def wordllama_vectors() -> Tensor:
+    """(V, d) token vectors, centred and of unit variance."""
+    vectors = np.asarray(load_vectors(), np.float32)
+    vectors = vectors - vectors.mean(0)
+    return torch.from_numpy(vectors / vectors.std(0))
 
 
 # --- loading -----------------------------------------------------------------------------------------

@@ -123,13 +123,11 @@ def generate_freely(
 
 
 class Beams:
-    """Prefixes that grow by one symbol a step, with cached keys and values, which are reordered by `parent`."""
+    """Prefixes that grow by a token a step; their cached keys and values are reordered by `parent`."""
 
     def __init__(self, model: Generator, memory: Memory) -> None:
         self.model, self._memory = model, memory
-        self.owner = torch.arange(
-            len(memory.mask), device=model.device
-        )  # (n,) the query of each beam, rising
+        self.owner = torch.arange(len(memory.mask), device=model.device)  # (n,) the query of each beam
         self._past: list[tuple[Tensor, Tensor]] | None = None
         self._states = torch.zeros(0)
 
@@ -139,7 +137,7 @@ class Beams:
         return self._advance(start.expand(len(self.owner), 1, -1))
 
     def step(self, parent: I64, tokens: I64) -> F32:
-        """(n, K + S + 1) logits after `tokens` (n,), which extend the beams `parent` (n,), rising by query."""
+        """(n, K + S + 1) logits after `tokens` (n,), of the beams `parent` (n,), rising by query."""
         rows, written = (torch.from_numpy(array).to(self.model.device) for array in (parent, tokens))
         assert self._past is not None
         self._past = [(keys[rows], values[rows]) for keys, values in self._past]

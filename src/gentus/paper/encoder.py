@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -99,3 +100,15 @@ class Pooling(nn.Module):
         """(N, W) e_T of tables, each computed alone."""
         rows = [self.e_t([one])[0].numpy() for one in h_col]
         return np.array(rows, np.float32).reshape(len(rows), -1)
+
+
+@dataclass(frozen=True, slots=True)
+class Encoder:
+    """F_η: the language model's column states and their pooling."""
+
+    states: ColumnStates
+    eta: Pooling
+
+    def vectors(self, tables: Sequence[Table]) -> F32:
+        """(N, D) e_T."""
+        return self.eta.vectors(self.states.h_cols(tables))

@@ -18,7 +18,7 @@ from gentus.metrics import score
 from gentus.paper.ablation import Identifiers, semantic
 from gentus.paper.checkpoints import SCRATCH, create_t5, load_bert, load_t5
 from gentus.paper.decode import beam_width, generate
-from gentus.paper.encoder import ColumnStates, Pooling
+from gentus.paper.encoder import ColumnStates, Encoder, Pooling
 from gentus.paper.generator import Generator, extend_tokenizer
 from gentus.paper.quantizer import Quantizer, train_quantizer
 from gentus.paper.records import mine_hard_negatives, profile, symmetrize
@@ -30,18 +30,6 @@ from gentus.table import Table
 
 K_HELD_OUT = 20  # of MAP@k on held-out queries
 Assign = Callable[[NDArray[np.uint8], F32, int, np.random.Generator], Identifiers]
-
-
-@dataclass(frozen=True, slots=True)
-class Encoder:
-    """F_η: the language model's column states and their pooling."""
-
-    states: ColumnStates
-    eta: Pooling
-
-    def vectors(self, tables: Sequence[Table]) -> F32:
-        """(N, D) e_T."""
-        return self.eta.vectors(self.states.h_cols(tables))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +126,7 @@ def create_generator(
     suffixes = 2 * int(identifiers.suffixes.max(initial=0)) + 8  # with room for tables that are added later
     vocabulary = extend_tokenizer(len(base.text), base.eos, base.start, identifiers.K, suffixes)
     model = Generator(base.t5, base.text, vocabulary, frozen=base.frozen).to(best_device())
-    model.bfloat16 = fast_bfloat16(model.device)
+    model.mixed = fast_bfloat16(model.device)
     last = (base.eos,)
     return model, Serializer(base.pieces, vocabulary.col, vocabulary.val, (), last, settings.text)
 
@@ -156,7 +144,7 @@ def latents(q_omega: Quantizer, e: F32) -> F32:
 
 
 def training_key(settings: PaperSettings, *data: Any) -> str:
-    """What a training depends on: settings, data and the code of this package. Whether it is by time does not count."""
+    """What a training depends on: settings, data, and the code of this package."""
     kind = replace(settings, train=replace(settings.train, save_seconds=0.0))
     digest = hashlib.sha256(repr(kind).encode())
     pairs, identifiers, tables = data

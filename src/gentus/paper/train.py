@@ -96,14 +96,14 @@ class Progress(NamedTuple):
 def generator_losses(
     model: Generator, views: Sequence[View], records: Records, settings: TrainSettings
 ) -> Losses:
-    """L_gen of a batch: cross-entropy of all positive and indexing targets, and the ranking of hard negatives."""
+    """L_gen of a batch: cross-entropy of positive and indexing targets, ranking of hard negatives."""
     sentences = [
         records.serializer.ser(aug(records.tables[view.table], view.number, records.settings))
         for view in views
     ]
     rows = [(at, table, 0) for at, view in enumerate(views) for table in view.targets]
     rows += [(at, view.negative, 1) for at, view in enumerate(views) if view.negative >= 0]
-    owner, table, negative = torch.tensor(sorted(rows, key=lambda row: row[0])).T  # (n,) each
+    owner, table, negative = torch.tensor(sorted(rows, key=lambda row: row[0])).T.contiguous()  # (n,) each
     lengths = records.lengths[table]
     y = records.y[table][:, : int(lengths.max())]
     on = model.device
@@ -129,7 +129,7 @@ def train_generator(
     *,
     key: str = "",
 ) -> float:
-    """Train G_θ, and leave it as it was after the epoch with the best MAP on held-out queries, which is returned.
+    """Train G_θ, and leave it as it was after the epoch with the best MAP on held-out queries; returns that.
 
     What a stopped training of the same `key` left in the folder is continued.
     """
@@ -181,7 +181,7 @@ def train_generator(
                 batch = views[at * settings.views : (at + 1) * settings.views]
                 batch = (batch + records.indexing(step, settings.indexing))[rank::world]
                 loss, *parts = generator_losses(model, batch, records, settings)
-                ce, pairwise = (0.98 * old + 0.02 * float(new) for old, new in zip((ce, pairwise), parts))
+                ce, pairwise = (float(part.detach()) for part in parts)
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         if world > 1:
@@ -197,7 +197,7 @@ def train_generator(
 
 
 def _regression(model: Generator, head: nn.Linear, views: Sequence[View], records: Records) -> Tensor:
-    """1 - cosine of the latents of tables and what the encoder says of views of them: no labels are needed."""
+    """1 - cosine of latents of tables and what the encoder says of views of them; no labels are needed."""
     tables = [aug(records.tables[view.table], view.number, records.settings) for view in views]
     states, mask = model.states([records.serializer.ser(table) for table in tables])
     mean = (states * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)  # (B, d)
@@ -216,7 +216,7 @@ def _rate(step: int, share: float, settings: TrainSettings) -> float:
 
 
 def _join() -> tuple[int, int]:
-    """Rank and number of the processes that were launched together (`torchrun`); each has a part of every batch."""
+    """Rank and number of processes launched together (`torchrun`); each has a part of every batch."""
     world = int(os.environ.get("WORLD_SIZE", "1"))
     if world > 1 and not dist.is_initialized():
         dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
