@@ -25,10 +25,12 @@ SMALL = PaperSettings(
 )
 
 
-def small_generator(codes: int = 4, suffixes: int = 3, *, frozen: bool = False, seed: int = 0) -> Generator:
+def small_generator(
+    codes: int = 4, suffixes: int = 3, *, frozen: bool = False, seed: int = 0, dropout: float = 0.0
+) -> Generator:
     """A T5 of two layers over letters, in float32."""
     torch.manual_seed(seed)
-    shape = Shape(WIDTH, 8, 2, 24, 2, 2)
+    shape = Shape(WIDTH, 8, 2, 24, 2, 2, dropout)
     vocabulary = extend_tokenizer(TEXT, 1, 0, codes, suffixes)
     return Generator(T5(shape), torch.randn(TEXT, WIDTH), vocabulary, frozen=frozen)
 

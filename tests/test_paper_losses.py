@@ -22,7 +22,7 @@ def drawn(*shape: int, seed: int = 0) -> tuple[Tensor, Array]:
 
 
 def squared(a: Array, b: Array) -> float:
-    return sum((x - y) ** 2 for x, y in zip(a.tolist(), b.tolist(), strict=True))
+    return float(((a - b) ** 2).sum())
 
 
 def test_reconstruction() -> None:
@@ -41,7 +41,7 @@ def test_residual_quantization_has_both_terms_at_every_level(beta: float) -> Non
             slow += codebook + beta * commit
     loss = l_rq(r, b, beta)
     assert loss.item() == pytest.approx(slow / 5)
-    loss.backward()
+    torch.autograd.backward(loss)
     assert r.grad is not None
     assert b.grad is not None
     # The codebook term moves codewords only, the commitment term residuals only.
@@ -70,7 +70,7 @@ def test_union(tau: float, share: float) -> None:
     positives[0, 0] = True  # nothing is its own positive
     loss = l_union(z, torch.from_numpy(positives), tau)
     assert loss.item() == pytest.approx(slow_union(slow_z, positives, tau))
-    loss.backward()
+    torch.autograd.backward(loss)
     assert z.grad is not None
     assert bool(torch.isfinite(z.grad).all())
 
@@ -96,4 +96,5 @@ def test_a_batch_without_ranking_records() -> None:
 
 def test_the_objective_of_identifiers() -> None:
     parts = [torch.tensor(value) for value in (2.0, 3.0, 5.0)]
-    assert l_sid(*parts, lambda_u=0.5).item() == 7.5
+    rec, rq, union = parts
+    assert l_sid(rec, rq, union, 0.5).item() == 7.5

@@ -10,7 +10,7 @@ import json
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,20 +19,14 @@ import numpy as np
 from gentus.arrays import F32, I64
 from gentus.lake import Source, read, scan
 from gentus.metrics import load_groundtruth, score
-from gentus.paper import ablation, train
+from gentus.paper import train
 from gentus.paper.decode import Masked, beam_width, generate, generate_freely
 from gentus.paper.offline import Offline, encode_tables, latents, offline
 from gentus.paper.settings import PaperSettings
 from gentus.paper.train import Progress
 from gentus.table import Table
 
-IDENTIFIERS = {
-    "semantic": ablation.semantic,
-    "ordinary": ablation.semantic,
-    "no-suffix": ablation.no_suffix,
-    "random": ablation.random_codes,
-    "atomic": ablation.atomic,
-}
+IDENTIFIERS = ("semantic", "ordinary", "no-suffix", "random", "atomic")
 
 
 def main() -> None:
@@ -42,12 +36,12 @@ def main() -> None:
     parser.add_argument("--labels", default="groundtruth_train_unseen.csv")
     parser.add_argument("--minutes", type=float)
     parser.add_argument("--identifiers", choices=IDENTIFIERS, default="semantic")
-    parser.add_argument(
-        "--vectors", type=Path, help="table vectors (.npy); made and kept there if it is missing"
-    )
+    parser.add_argument("--vectors", type=Path, help="table vectors (.npy); made there if missing")
     parser.add_argument("--folder", type=Path, help="for the checkpoint; a training there goes on")
     parser.add_argument("--dev-queries", type=int, default=60)
-    parser.add_argument("--cpu", action="store_true", help="count processor time, on a machine that others use")
+    parser.add_argument(
+        "--cpu", action="store_true", help="count processor time, on a machine that others use"
+    )
     parser.add_argument("--set", nargs="*", default=[], metavar="PART.NAME=VALUE")
     asked = parser.parse_args()
     if asked.cpu:
@@ -55,6 +49,8 @@ def main() -> None:
     settings = changed(PaperSettings(), [*asked.set, f"train.minutes={asked.minutes}"])
     if asked.identifiers == "ordinary":
         settings = replace(settings, sid=replace(settings.sid, lambda_u=0.0))
+    else:
+        settings = replace(settings, identifiers=asked.identifiers)
     tables = [read(source) for source in scan(asked.lake / "datalake") if isinstance(source, Source)]
     at = {table.name: number for number, table in enumerate(tables)}
     began = time.monotonic()
@@ -73,8 +69,7 @@ def main() -> None:
     truth = dict(list(truth.items())[: asked.dev_queries])
     folder = asked.folder or Path(tempfile.mkdtemp())
     folder.mkdir(parents=True, exist_ok=True)
-    assign = IDENTIFIERS[asked.identifiers]
-    made = offline(tables, pairs, settings, folder, e=vectors, assign=assign, report=told)
+    made = offline(tables, pairs, settings, folder, vectors, told)
     say(latents=of_latents(made, vectors, truth), **measured(made, tables, truth))
 
 
@@ -104,7 +99,7 @@ def of_latents(made: Offline, vectors: F32, truth: dict[int, list[int]], k: int 
 def measured(
     made: Offline, tables: Sequence[Table], truth: dict[int, list[int]], k: int = 20
 ) -> dict[str, float]:
-    """MAP with the tree, logits masked before and after the softmax, and without it; share of invalid ones."""
+    """MAP with the tree, logits masked before and after the softmax, and without it; share of invalid."""
     sentences = [made.serializer.ser(tables[query]) for query in truth]
     results: dict[str, float] = {}
     masks: tuple[Masked, ...] = ("before", "after")
@@ -143,7 +138,6 @@ def changed(settings: Any, assignments: Sequence[str]) -> Any:
 
 
 def _set(settings: Any, path: Sequence[str], value: str) -> Any:
-    assert is_dataclass(settings)
     if path[0] not in {field.name for field in fields(settings)}:
         raise SystemExit(f"there is no setting {path[0]!r}")
     if len(path) > 1:

@@ -51,6 +51,8 @@ def generate(
 ) -> list[Generated]:
     """PrefixConstrainedBeamSearch for serialised queries; identifiers are rows of the tree."""
     results: list[Generated] = []
+    if not len(trie):
+        return [Generated(np.zeros(0, np.int64), np.zeros(0, np.float32))] * len(sentences)
     model.eval()
     for at in range(0, len(sentences), QUERIES):
         with model.precision():
@@ -68,7 +70,7 @@ def _generate(beams: Beams, trie: Tree, beam: int, masked: Masked) -> list[Gener
     counts, scores = np.full(queries, len(trie)), np.zeros(queries, np.float32)
     slot = np.arange(queries)  # (n,) the row of its logits; -1 once its score is final
     logits = beams.begin()  # (Q, K + S + 1)
-    for level in range(trie.levels + 2 if len(trie) else 0):
+    for level in range(trie.levels + 2):
         parent, nodes, counts, symbols = allowed_next(trie, nodes, counts, level, vocabulary)
         owner, slot, scores = owner[parent], slot[parent], scores[parent]
         open_ = slot >= 0
@@ -106,7 +108,7 @@ def generate_freely(
             beams.begin()
             for position in range(levels + 2):
                 totals = torch.tensor([score for score, _ in found])[:, None] + beams.log_p()  # (n, V)
-                best, at = totals.flatten().topk(2 * beam)
+                best, at = totals.flatten().topk(min(2 * beam, totals.numel()))
                 parents, tokens = at // totals.shape[1], at % totals.shape[1]
                 ended = tokens == model.vocabulary.eos
                 done += [

@@ -81,7 +81,8 @@ class Generator(nn.Module):
         spread, mean = torch.std_mean(text, 0)
         # What is common to all identifier tokens lets the softmax leave the text tokens at once.
         common, own = torch.randn(text.shape[1]), torch.randn(vocabulary.end + 2, text.shape[1])
-        self.added = nn.Parameter(mean + spread * (common + own))  # (K + S + 2, d)
+        own[: vocabulary.end] += common
+        self.added = nn.Parameter(mean + spread * own)  # (K + S + 2, d)
         self.mixed = False
 
     @property
@@ -139,7 +140,8 @@ class Generator(nn.Module):
 
     def all_logits(self, states: Tensor) -> Tensor:
         """(n, V + K + S + 2) logits of all tokens, of decoder states (n, d)."""
-        return (self._scaled(states) @ torch.cat([self.text, self.added]).T).float()
+        logits: Tensor = (self._scaled(states) @ torch.cat([self.text, self.added]).T).float()
+        return logits
 
     def log_normalizer(self, states: Tensor) -> Tensor:
         """(n,) log of the sum of exp(logit) over the whole extended vocabulary."""
@@ -150,7 +152,7 @@ class Generator(nn.Module):
 
     def _scaled(self, states: Tensor) -> Tensor:
         """As T5 scales states before its tied output layer."""
-        return states * self.t5.shape.d_model**-0.5
+        return states * float(self.t5.shape.d_model) ** -0.5
 
 
 class _LogSumExp(torch.autograd.Function):
@@ -166,7 +168,7 @@ class _LogSumExp(torch.autograd.Function):
         kind = torch.bfloat16 if bfloat16 else rows.dtype
         with torch.autocast(states.device.type, enabled=False):
             weights, total, expected = rows.to(kind), [], []
-            for some in states.to(kind).split(BLOCK):
+            for some in torch.split(states.to(kind), BLOCK):
                 logits = some @ weights.T  # (b, V)
                 most = logits.amax(1, keepdim=True)
                 p = logits.sub_(most).exp_()
@@ -185,11 +187,10 @@ class _LogSumExp(torch.autograd.Function):
         to_rows = None
         if ctx.needs_input_grad[1]:
             to_rows = torch.zeros_like(rows)
-            for some, of, by in zip(
-                states.split(BLOCK), result.split(BLOCK), gradient.split(BLOCK), strict=True
-            ):
-                p = (some.to(rows.dtype) @ rows.T - of[:, None]).exp()
-                to_rows += (p * by[:, None]).T @ some.to(rows.dtype)
+            for block in torch.split(torch.arange(len(states), device=states.device), BLOCK):
+                some = states[block].to(rows.dtype)
+                p = (some @ rows.T - result[block, None]).exp()
+                to_rows += (p * gradient[block, None]).T @ some
         return (expected * gradient[:, None]).to(states.dtype), to_rows, None
 
 

@@ -38,7 +38,7 @@ def symmetrize(pairs: I64) -> I64:
 
 
 def aug(table: Table, number: int, settings: RecordSettings) -> Table:
-    """A view: some rows, in another order, and all columns, in another order. Number 0 is the table itself."""
+    """A view: some rows and all columns, both in another order. Number 0 is the table itself."""
     if number == 0:
         return table
     random = np.random.default_rng((zlib.crc32(table.name.encode()), number))
@@ -84,7 +84,7 @@ def _number(settings: RecordSettings, random: np.random.Generator) -> int:
 
 
 def profile(table: Table, tokens: int) -> set[int]:
-    """Sampled tokens of the non-empty cells: the smallest hashes, so that tables share those they both have."""
+    """Sampled tokens of the non-empty cells: the smallest hashes, so that samples of equal tables agree."""
     found = set()
     for column in table.columns:
         for at in evenly_spaced(len(column.cells), PROFILED):

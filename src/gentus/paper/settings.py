@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Indexed = Literal["positives", "all"]
+Kind = Literal["semantic", "no-suffix", "random", "atomic"]  # of identifiers (Table 5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,8 @@ class PaperSettings:
 
     bert: str = "minilm"
     t5: str = "scratch"
+    download: bool = False  # of models that are not on this machine
+    identifiers: Kind = "semantic"
     encoder: SerialSettings = field(default_factory=SerialSettings)
     text: SerialSettings = field(default_factory=lambda: SerialSettings(tokens=64))  # of the generator
     sid: SidSettings = field(default_factory=SidSettings)

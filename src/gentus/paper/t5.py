@@ -40,6 +40,7 @@ class Memory(NamedTuple):
     values: list[Tensor]
     mask: Tensor  # (B, 1, 1, S) 0 at tokens, minus infinity at padding
 
+
 class Attention(nn.Module):
     """Multi-head attention without biases; with a relative position bias where it has one."""
 
