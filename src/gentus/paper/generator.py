@@ -152,7 +152,8 @@ class Generator(nn.Module):
 
     def _scaled(self, states: Tensor) -> Tensor:
         """As T5 scales states before its tied output layer."""
-        return states * float(self.t5.shape.d_model) ** -0.5
+        scaled: Tensor = states * self.t5.shape.d_model**-0.5
+        return scaled
 
 
 class _LogSumExp(torch.autograd.Function):
