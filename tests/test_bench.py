@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,14 +18,12 @@ from test_cli import Run, run
 
 import gentus
 from gentus.features import weights
-from gentus.index import build as building
 from gentus.metrics import load_groundtruth
-from gentus.settings import BuildSettings, Preset, preset_settings
 from gentus.table import Column, Table
 from gentus_bench import machine, ours
 from gentus_bench.baselines import MiniLMColumns, Retriever, TfidfChars, TfidfWords, best, distinct
 from gentus_bench.experiment import Request
-from gentus_bench.experiments import identifiers, updates
+from gentus_bench.experiments import updates
 from gentus_bench.experiments.cold import cold_search
 from gentus_bench.experiments.incremental import labels_within
 from gentus_bench.experiments.quality import compare, part_name, tables
@@ -281,7 +278,7 @@ def test_a_build_runs_in_a_process_of_its_own(tmp_path: Path, monkeypatch: pytes
         "from gentus_bench import ours\n"
         "def build(lake, index, **options):\n"
         "    print('chatter'); block = bytearray(300 << 20); time.sleep(0.01)\n"
-        "    assert (lake, index, options) == ('L', 'I', {'preset': 'fast'})\n"
+        "    assert (lake, index, options) == ('L', 'I', {'names': False})\n"
         "gentus.build = build\n"
         "ours.main()\n"
     )
@@ -292,7 +289,7 @@ def test_a_build_runs_in_a_process_of_its_own(tmp_path: Path, monkeypatch: pytes
         return popen([sys.executable, "-c", code, command[3]], **kwargs)
 
     monkeypatch.setattr(subprocess, "Popen", stub)
-    seconds, peak = ours.build(Path("L"), Path("I"), {"preset": "fast"})
+    seconds, peak = ours.build(Path("L"), Path("I"), {"names": False})
     assert 0.01 <= seconds < 30
     assert 300 << 20 < peak < 1 << 30
     with pytest.raises(RuntimeError, match="exit code 1"):
@@ -382,48 +379,6 @@ def test_updates_are_timed_and_watched(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_generator_is_learnt_from_other_lakes_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The lake that is left out gives no table and no label to what is applied to it."""
-    data = small_benchmark(tmp_path / "data")
-    for kind in ("birds", "metals"):
-        for number in range(4):
-            write_table(data / "other" / "datalake" / f"{kind}_{number}.csv", rows_of(kind, number))
-    for name in ("groundtruth_dev.csv", "groundtruth_train.csv"):
-        pairs = [("birds_0.csv", "birds_1.csv"), ("metals_0.csv", "metals_1.csv")]
-        if "train" in name:
-            pairs = [("birds_2.csv", "birds_3.csv"), ("metals_2.csv", "metals_3.csv")]
-        write_pairs(data / "other" / name, pairs)
-    seen = []
-
-    def build(lake: Path, index: Path, labels: Path | None = None, **options: Any) -> gentus.Index:
-        if labels is not None:
-            tables = sorted(path.relative_to(lake).as_posix() for path in lake.rglob("*.csv"))
-            seen.append((tables, load_groundtruth(labels)))
-            generation = options["settings"].generation
-            generation = replace(generation, training=replace(generation.training, epochs=1))
-            options["settings"] = replace(
-                options["settings"], latent=QUICK.latent, quantizer=QUICK.quantizer, generation=generation
-            )
-        return usual(lake, index, labels, **options)
-
-    usual = gentus.build
-    monkeypatch.setattr(gentus, "build", build)
-    request = Request(Results(tmp_path / "out"), data, lakes=["small"], k=3)
-    with pytest.raises(ValueError, match="no lake but small has labels"):
-        experiment("shared", request)
-    request = replace(request, lakes=["small", "other"])
-    (document,) = experiment("shared", request, "tables=6", "minutes=0.05")
-    small, other = document["lakes"]
-    assert {*seen[0][0]} == {f"other/{kind}_{at}.csv" for kind in ("birds", "metals") for at in (2, 3)}
-    assert {query.split("/")[0] for query in seen[1][1]} == {"small"}
-    assert small["what"]["learnt from"] == ["other"]
-    assert len(small["map"]) == len(other["map"]) == 5
-    assert small["map"]["closed form of the lake itself"] == 1
-    assert all(0 <= figure <= 1 for one in (small, other) for figure in one["map"].values())
-    assert "| small, k = 3 | 1.0000 | 1.0000 |" in (tmp_path / "out" / "shared.md").read_text()
-
-
-@pytest.mark.slow
 def test_experiments_one_after_the_other_make_one_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
 ) -> None:
@@ -431,18 +386,7 @@ def test_experiments_one_after_the_other_make_one_report(
         gentus.build(lake, index, settings=QUICK).close()
         return 1.0, 1 << 20
 
-    usual = preset_settings
-
-    def small(preset: Preset, seed: int = 0, t5: str | None = None) -> BuildSettings:
-        settings = usual(preset, seed, t5)
-        generation = settings.generation
-        if generation is not None:
-            generation = replace(generation, training=replace(generation.training, epochs=1))
-        return replace(settings, latent=QUICK.latent, quantizer=QUICK.quantizer, generation=generation)
-
     monkeypatch.setattr(ours, "build", quick)
-    monkeypatch.setattr(identifiers, "preset_settings", small)
-    monkeypatch.setattr(building, "preset_settings", small)
     out, data = tmp_path / "out", small_benchmark(tmp_path / "data")
     results = Results(out)
     request = Request(results, data, methods=["tfidf-words", "gentus", "gentus-generated"], k=3)
@@ -450,9 +394,6 @@ def test_experiments_one_after_the_other_make_one_report(
     def run_all() -> None:
         for name in ("quality", "timing", "pool", "beam"):
             assert len(experiment(name, request)) == 1
-        settings = (f"variants={identifiers.OURS},atomic", "minutes=0.02")
-        experiment("identifiers", request, *settings)
-        experiment("parts", request)
 
     run_all()
     assert run("bench", "report", "--results", out).code == 0
@@ -464,13 +405,11 @@ def test_experiments_one_after_the_other_make_one_report(
         "signature bytes per column",
         "of it reading, p50",
         "MAP by the size of the candidate pool",
-        "| atomic | ",
-        "relevant tables per query to the generator's first 3",
         "| beam | MAP@3 |",
     ):
         assert words in text
     made = {path.name for path in out.iterdir()}
-    for name in ("quality-small", "timing-small", "pool-small", "identifiers-small", "beam-small-gentus"):
+    for name in ("quality-small", "timing-small", "pool-small", "beam-small-gentus"):
         assert {f"{name}.md", f"{name}.json", f"{name}.png", f"{name}.svg"} <= made
     parts = [path for path in out.rglob("*.json") if path.parent != out and "indexes" not in path.parts]
     stamps = {path: path.stat().st_mtime_ns for path in parts}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import SUBJECTS, dense, rows_of, subject_of, write_pairs, write_table
+from conftest import SUBJECTS, closed_form, dense, rows_of, subject_of, write_pairs, write_table
 from typer.testing import CliRunner
 
 import gentus
@@ -16,7 +16,6 @@ from gentus.align.second_look import QueryColumns
 from gentus.align.signatures import Signatures, hash_values, sign_tables
 from gentus.align.verdict import look_weights
 from gentus.app.cli import main as cli
-from gentus.embed.closed_form import ClosedForm
 from gentus.features.evidence import Blocks, Evidence, learn_blocks
 from gentus.features.extract import featurize, featurize_all
 from gentus.index import fit_ranker
@@ -206,7 +205,6 @@ def test_annotations_rank_where_similarity_cannot(ranked: Path, grouped: Path) -
         figures, chosen = facts["labels"]["validation_map"], facts["labels"]["ranking"]["chosen"]
         assert "walk" in chosen
         assert figures[chosen] > figures["prior"] + 0.3
-        assert (facts["encoder"], facts["generator"]) == ("closed form", None)
         for name in facts["labels"]["validation_queries"]:
             hits = index.search(grouped / name, k=EACH - 1)
             assert [group_of(hit.table) for hit in hits].count(group_of(name)) >= EACH - 2
@@ -245,7 +243,9 @@ def validation_features(index: Index, shift: int) -> np.ndarray:
     graph = AnnotatedGraph.of(np.array(training + held))
     rows = rows_in_tree(index.decoder.trie, graph.tables)
     finder = CandidateFinder(index.decoder, index.catalogue, graph, rows, False, columns=False)
-    contents = encoded([index.read(f"fish_{number}.csv") for number in range(half)], index.encoder)
+    contents = encoded(
+        [index.read(f"fish_{number}.csv") for number in range(half)], closed_form(index).encode
+    )
     queries = {table: Query(one, None, {table}) for table, one in zip(at, contents, strict=False)}
     seen: list[list[RankedQuery]] = []
 
@@ -303,7 +303,9 @@ def test_few_validation_queries_choose_together_with_training_queries(
         graph = AnnotatedGraph.of(np.concatenate([labels.pairs, labels.validation]))
         rows = rows_in_tree(index.decoder.trie, graph.tables)
         finder = CandidateFinder(index.decoder, index.catalogue, graph, rows, False, columns=False)
-        contents = encoded([index.read(f"fish_{number}.csv") for number in range(4)], index.encoder)
+        contents = encoded(
+            [index.read(f"fish_{number}.csv") for number in range(4)], closed_form(index).encode
+        )
         queries = {table: Query(one, None, {table}) for table, one in zip(at, contents, strict=False)}
         fitted = fit_ranking(finder, queries, labels, 0, Progress())
     assert learnt == [3, 2, 2, 2] * 3  # all training queries, then each of three parts left out
@@ -327,18 +329,16 @@ def test_labels_say_how_much_positions_count(tmp_path: Path) -> None:
         tmp_path / "lake", tmp_path / "index", write_pairs(tmp_path / "pairs.csv", pairs), names=False
     )
     with plain, labelled:
-        assert isinstance(plain.encoder, ClosedForm)
-        assert isinstance(labelled.encoder, ClosedForm)
-        weights = [round(factor * plain.encoder.order, 3) for factor, _ in POSITION_WEIGHTS]
-        assert (labelled.encoder.order, labelled.encoder.width) in zip(
-            weights, (width for _, width in POSITION_WEIGHTS), strict=True
-        )
-        assert labelled.encoder.order > plain.encoder.order > 0
+        before, after = closed_form(plain).encoder, closed_form(labelled).encoder
+        weights = [round(factor * before.order, 3) for factor, _ in POSITION_WEIGHTS]
+        widths = (width for _, width in POSITION_WEIGHTS)
+        assert (after.order, after.width) in zip(weights, widths, strict=True)
+        assert after.order > before.order > 0
         query = tmp_path / "lake" / names[0]
         assert all(hit.table[0] == "0" for hit in labelled.search(query, k=10))
     with gentus.open(tmp_path / "index") as again:  # the weights are saved
-        assert isinstance(again.encoder, ClosedForm)
-        assert (again.encoder.order, again.encoder.width) == (labelled.encoder.order, labelled.encoder.width)
+        saved = closed_form(again).encoder
+        assert (saved.order, saved.width) == (after.order, after.width)
 
 
 def test_a_validation_query_is_not_ranked_by_its_own_annotations(

@@ -25,8 +25,6 @@ from gentus_bench.baselines import (
 )
 from gentus_bench.ours import GenTUS
 
-PAPER_MINUTES = 10  # of training its generator
-
 
 @dataclass(frozen=True, slots=True)
 class Lake:
@@ -53,15 +51,6 @@ def _labelled(lake: Lake) -> GenTUS | None:
     return GenTUS(lake.tables, lake.index, lake.labels, title, lake.reuse, seed=lake.seed, names=False)
 
 
-def _paper(lake: Lake) -> GenTUS | None:
-    """The paper's system at a size for a CPU; its generator has ten minutes."""
-    if lake.labels is None:
-        return None
-    title, budget = f"GenTUS, paper's, small, {PAPER_MINUTES} min", 60 * PAPER_MINUTES
-    given = lake.tables, lake.index, lake.labels, title, lake.reuse
-    return GenTUS(*given, seed=lake.seed, paper=True, time_budget=budget)
-
-
 METHODS: dict[str, Callable[[Lake], Retriever | None]] = {  # None: it cannot be had on that lake
     "tfidf-words": lambda lake: TfidfWords(),
     "tfidf-chars": lambda lake: TfidfChars(),
@@ -78,7 +67,6 @@ METHODS: dict[str, Callable[[Lake], Retriever | None]] = {  # None: it cannot be
     "gentus": lambda lake: _gentus(lake),
     "gentus-generated": lambda lake: _gentus(lake, "generated"),
     "gentus-labels": _labelled,
-    "gentus-paper": _paper,
     "tfidf-names": lambda lake: TfidfNames() if lake.named else None,
     "gentus-names": lambda lake: _gentus(lake, names=True) if lake.named else None,
 }

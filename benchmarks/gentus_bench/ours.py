@@ -17,10 +17,7 @@ from gentus_bench.processes import peak_bytes, watched
 
 
 class GenTUS:
-    """An index over a lake folder. `order` is that of its answers; `options` go to `gentus.build`.
-
-    `paper` among them stands for the settings of `gentus_bench.ablation.small_paper`.
-    """
+    """An index over a lake folder. `order` is that of its answers; `options` go to `gentus.build`."""
 
     def __init__(
         self,
@@ -74,11 +71,8 @@ class GenTUS:
         from gentus.features.weights import load_tokenizer, load_vectors
         from gentus_bench.baselines import serving_mb
 
-        outside: tuple[object, ...] = (load_tokenizer(),)
-        if self._index.encoder.states is None:  # else a language model reads columns, and the walk finds it
-            outside = (*outside, load_vectors())
         catalogue = self._index.layout.catalogue.stat().st_size / 2**20
-        return serving_mb(self._index, *outside) + catalogue
+        return serving_mb(self._index, load_tokenizer(), load_vectors()) + catalogue
 
 
 def build(lake: Path, index: Path, options: dict[str, Any]) -> tuple[float, int]:
@@ -95,14 +89,9 @@ def build(lake: Path, index: Path, options: dict[str, Any]) -> tuple[float, int]
 def main() -> None:
     """Build what the first argument says, as JSON, and print what it took."""
     task = json.loads(sys.argv[1])
-    options = task["options"]
-    if options.pop("paper", False):
-        from gentus_bench.ablation import small_paper
-
-        options["settings"] = small_paper(options.pop("seed", 0))
     started = time.perf_counter()
     with contextlib.redirect_stdout(sys.stderr):  # ours is for the answer
-        gentus.build(task["lake"], task["index"], **options)
+        gentus.build(task["lake"], task["index"], **task["options"])
     seconds = time.perf_counter() - started
     print(json.dumps({"seconds": seconds, "peak": peak_bytes()}))
 

@@ -37,7 +37,6 @@ class Options:
     """Options of the protocol."""
 
     labels: bool = False  # train on the labels there are, at first on D0's own pairs
-    minutes: float | None = None  # that training a generator may take
     seed: int = 0  # which tables come first, and the seed of all learning
 
 
@@ -69,7 +68,6 @@ def _measured(benchmark: Benchmark, options: Options, request: Request) -> Docum
                 labels,
                 seed=options.seed,
                 names=False,
-                time_budget=None if options.minutes is None else 60 * options.minutes,
                 progress=request.progress,
             )
 
