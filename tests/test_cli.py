@@ -145,7 +145,7 @@ def test_index_prints_one_document(run: Run, small: Path, tmp_path: Path) -> Non
     assert "1 labelled pairs name tables that are not in the lake" in ran.err
     told = run("info", tmp_path / "index").out
     assert "1 pairs" in told
-    assert "prior (too few labelled queries to learn and validate another)" in told
+    assert "none (too few labelled queries to learn and validate another)" in told
     config = json.loads((tmp_path / "index" / "config.json").read_text())
     assert config["settings"]["seed"] == 5
 

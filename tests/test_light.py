@@ -127,7 +127,7 @@ def test_a_ranking_is_learnt_from_labels_without_torch(lake: Path, tmp_path: Pat
     with gentus.open(tmp_path / "index") as index:
         facts = index.info()
         assert facts["labels"]["pairs"] == 1
-        assert facts["labels"]["ranking"]["chosen"] == "prior"  # one query cannot validate anything
+        assert facts["labels"]["ranking"]["chosen"] == "none"  # one query cannot validate anything
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -29,7 +29,7 @@ from gentus.index.stages import (
     embed,
     join_blocks,
 )
-from gentus.lake import Skipped
+from gentus.lake import Skipped, Source
 from gentus.neighbours.graph import Neighbours, largest
 from gentus.neighbours.labels import Labels, Ranker
 from gentus.retrieval.beam import Decoder
@@ -52,8 +52,9 @@ def weigh_positions(
     """
     if graph is None or not graph.order:
         return graph
-    ids = sample.tables[sample.chosen, 0]
-    labels = _split(given, run, {int(table): at for at, table in enumerate(ids)})
+    position = {int(table): at for at, table in enumerate(sample.tables[sample.chosen, 0])}
+    ids = {name: position[table] for name, table in _ids(given, run).items() if table in position}
+    labels = Labels.split(given.truth, ids, np.random.default_rng(run.settings.seed))
     queries = np.unique(labels.pairs[:, 0])
     some = queries[list(evenly_spaced(len(queries), MOST_JUDGED))]
     judged = replace(labels, validation=labels.pairs[np.isin(labels.pairs[:, 0], some)])
@@ -79,21 +80,17 @@ def _nearest_by(embedding: Embedding, k: int) -> Ranker:
     return rank
 
 
-def _split(given: LabelFile, run: Run, position: Mapping[int, int] | None = None) -> Labels:
-    """Labels by catalogue id, or by the position of an id; the same validation queries every time."""
-    ids = run.catalogue.tables.ids(dict.fromkeys(chain(given.truth, *given.truth.values())))
-    if position is not None:
-        ids = {name: position[table] for name, table in ids.items() if table in position}
-    return Labels.split(given.truth, ids, np.random.default_rng(run.settings.seed))
+def _ids(given: LabelFile, run: Run) -> dict[str, int]:
+    """The catalogue ids of tables that labels name."""
+    return run.catalogue.tables.ids(dict.fromkeys(chain(given.truth, *given.truth.values())))
 
 
 @one_blas_thread()
 def learn_ranking(given: LabelFile, model: Model, assigned: Assigned, run: Run) -> Supervised:
     """A ranking of candidates, if one is better than the prior's; and what was found out."""
-    labels = _split(given, run)
-    pairs = np.concatenate([labels.pairs, labels.validation])
-    graph = AnnotatedGraph.of(pairs)
-    settings = run.settings
+    settings, ids, outside = run.settings, _ids(given, run), given.outside
+    labels = Labels.split(given.truth, ids, np.random.default_rng(settings.seed), outside)
+    graph = AnnotatedGraph.of(labels.every)
     finder = CandidateFinder(
         Decoder(assigned.trie, model.codebooks),
         run.catalogue,
@@ -102,19 +99,22 @@ def learn_ranking(given: LabelFile, model: Model, assigned: Assigned, run: Run) 
         settings.names,
         settings.feedback,
     )
-    wanted = np.unique(pairs[:, 0])
+    named = {table: name for name, table in (outside | ids).items()}
+    sources = run.catalogue.tables.sources_of(ids.values())
+    sources |= {outside[name]: source for name, source in given.queries.items()}
+    wanted = {table: sources[table] for table in np.unique(labels.every[:, 0]).tolist()}
     with run.progress.stage("Reading labelled queries", len(wanted)) as tick:
         queries, unreadable = dict[int, Query](), list[str]()
         for table, query in _read(wanted, model, run, unreadable):
             queries[table] = query
             tick(1)
     fitted = fit_ranking(finder, queries, labels, settings.seed, run.progress)
-    held = run.catalogue.tables.names(labels.queries().tolist())
     report = LabelReport(
         given.file,
-        len(pairs),
+        len(labels.every),
         labels.unknown,
-        sorted(named.name for named in held.values()),
+        given.folder,
+        sorted(named[table] for table in labels.queries().tolist()),
         fitted.validation_map,
         RankingReport(" + ".join(fitted.parts), fitted.standard_error, fitted.training_queries, unreadable),
     )
@@ -122,17 +122,17 @@ def learn_ranking(given: LabelFile, model: Model, assigned: Assigned, run: Run) 
     return Supervised(given.truth, report, ranking)
 
 
-def _read(wanted: I64, model: Model, run: Run, unreadable: list[str]) -> Iterator[tuple[int, Query]]:
-    """Queries as a search reads them, by catalogue id; a file that is gone by now becomes `unreadable`.
+def _read(
+    wanted: Mapping[int, Source], model: Model, run: Run, unreadable: list[str]
+) -> Iterator[tuple[int, Query]]:
+    """Queries as a search reads them, by id; a file that is gone by now becomes `unreadable`.
 
     They are read where the lake was: a file that crashes its parser costs itself.
     """
-    ids = wanted.tolist()
-    sources = run.catalogue.tables.sources_of(ids)
     work = ReadContents(SentEncoder(model.encoder.arrays()))
-    found = run.engine.each((sources[one] for one in ids), work, run.settings.limits)
-    for one, (source, content) in zip(ids, found, strict=True):
+    found = run.engine.each(wanted.values(), work, run.settings.limits)
+    for one, (source, content) in zip(wanted, found, strict=True):
         if isinstance(content, Skipped):
             unreadable.append(f"{source.name}: {content.reason}")
         else:
-            yield one, Query(content, None, {one})
+            yield one, Query(content, None, {one} if one >= 0 else set())
