@@ -53,11 +53,12 @@ def weigh_positions(
     if graph is None or not graph.order:
         return graph
     position = {int(table): at for at, table in enumerate(sample.tables[sample.chosen, 0])}
-    ids = {name: position[table] for name, table in _ids(given, run).items() if table in position}
-    labels = Labels.split(given.truth, ids, np.random.default_rng(run.settings.seed))
-    queries = np.unique(labels.pairs[:, 0])
+    training = _split(given, _ids(given, run), run).pairs.tolist()
+    inside = [(position[q], position[t]) for q, t in training if q in position and t in position]
+    pairs = np.array(inside, np.int64).reshape(-1, 2)
+    queries = np.unique(pairs[:, 0])
     some = queries[list(evenly_spaced(len(queries), MOST_JUDGED))]
-    judged = replace(labels, validation=labels.pairs[np.isin(labels.pairs[:, 0], some)])
+    judged = Labels(pairs, pairs[np.isin(pairs[:, 0], some)])
     found: list[tuple[Neighbours, F64]] = []
     for factor, width in POSITION_WEIGHTS:
         weighed = replace(graph, order=round(factor * graph.order, 3), width=width)
@@ -85,11 +86,16 @@ def _ids(given: LabelFile, run: Run) -> dict[str, int]:
     return run.catalogue.tables.ids(dict.fromkeys(chain(given.truth, *given.truth.values())))
 
 
+def _split(given: LabelFile, ids: Mapping[str, int], run: Run) -> Labels:
+    """Labels by id, with the same validation queries every time."""
+    return Labels.split(given.truth, ids, np.random.default_rng(run.settings.seed), given.outside)
+
+
 @one_blas_thread()
 def learn_ranking(given: LabelFile, model: Model, assigned: Assigned, run: Run) -> Supervised:
     """A ranking of candidates, if one is better than the prior's; and what was found out."""
     settings, ids, outside = run.settings, _ids(given, run), given.outside
-    labels = Labels.split(given.truth, ids, np.random.default_rng(settings.seed), outside)
+    labels = _split(given, ids, run)
     graph = AnnotatedGraph.of(labels.every)
     finder = CandidateFinder(
         Decoder(assigned.trie, model.codebooks),
