@@ -26,7 +26,7 @@ from gentus_bench.experiment import Request
 from gentus_bench.experiments import updates
 from gentus_bench.experiments.cold import cold_search
 from gentus_bench.experiments.incremental import labels_within
-from gentus_bench.experiments.quality import compare, part_name, tables
+from gentus_bench.experiments.quality import Systems, compare, part_name, tables
 from gentus_bench.lakes.benchmarks import recognise
 from gentus_bench.methods import METHODS
 from gentus_bench.registry import EXPERIMENTS, chosen
@@ -155,7 +155,7 @@ def test_methods_are_scored_and_timed_and_a_failure_stops_nothing(
     monkeypatch.setitem(METHODS, "perfect", lambda lake: Fixed("perfect"))
     benchmark = recognise(data / "tus_tidy", 1)
     results = Results(tmp_path / "out")
-    document = compare(benchmark, ["broken", "perfect"], results, seeds=2)
+    document = compare(benchmark, Systems(["broken", "perfect"], 2), results)
     assert (document["lake"]["tables"], [row["seeds"] for row in document["rows"]]) == (4, [0, 2])
     assert document["rows"][0]["error"] == "RuntimeError: no | luck"
     perfect = results.read(part_name("tus_tidy", "perfect"))
@@ -169,16 +169,18 @@ def test_methods_are_scored_and_timed_and_a_failure_stops_nothing(
     assert perfect["rankings"] == {"cities.csv": ["cities_2.csv"], "fish.csv": ["fish_2.csv"]}
     text = tables(document)[0].markdown()
     assert "| perfect | **1.000 ± 0.000** |" in text
-    assert "| broken (failed: RuntimeError: no / luck) |" in text
+    assert "| broken (failed, see below) |" in text
+    assert "broken failed:\n\n```\nRuntimeError: no | luck\n```" in text  # whole
+    assert results.read(part_name("tus_tidy", "broken")) is None  # a failure is not kept
     assert document["curves"]["perfect"]["recall"] == [1.0] * len(document["ks"])
     monkeypatch.setitem(METHODS, "perfect", lambda lake: Fixed("perfect", works=False))
-    (again,) = compare(benchmark, ["perfect"], results, seeds=2)["rows"]
+    (again,) = compare(benchmark, Systems(["perfect"], 2), results)["rows"]
     assert again == document["rows"][1]  # measured once, and kept
 
 
 def test_what_the_lake_lacks_is_said_and_published_figures_stand_beside(data: Path, tmp_path: Path) -> None:
     (data / "ugen_v1" / "groundtruth_dev.csv").write_text(TRUTH + "cities.csv,gone.csv\n")
-    document = compare(recognise(data / "ugen_v1"), ["tfidf-words"], Results(tmp_path / "out"))
+    document = compare(recognise(data / "ugen_v1"), Systems(["tfidf-words"]), Results(tmp_path / "out"))
     assert document["rows"][0]["map"] == 0.75
     text = tables(document)[0].markdown()
     assert "candidate tables not in the lake: 1 (gone.csv)" in text
@@ -235,7 +237,7 @@ def test_gentus_as_a_retriever_reports_its_cost(
             return [[SimpleNamespace(table=tables[0].name.replace(".csv", "_2.csv"), score=1.0)][:k]]
 
         def info(self) -> dict[str, Any]:
-            return {"tables": 2, "signature_bytes_per_column": 191.5}
+            return {"tables": 2, "bytes": {"trie": 48, "signatures": 4600}}
 
     def build(lake: Path, index: Path, options: dict[str, Any]) -> tuple[float, int]:
         write(index, "config.json", [["1"], ["2"]])
@@ -250,23 +252,22 @@ def test_gentus_as_a_retriever_reports_its_cost(
     )
     results = Results(tmp_path / "out")
     methods = ["gentus", "gentus-generated", "gentus-labels"]
-    assert len(compare(recognise(data / "tus_tidy"), methods, results)["rows"]) == 2
+    assert len(compare(recognise(data / "tus_tidy"), Systems(methods), results)["rows"]) == 2
     orders.clear()
-    document = compare(recognise(data / "ugen_v1"), methods, results)
+    document = compare(recognise(data / "ugen_v1"), Systems(methods), results)
     plain, generated, _ = document["rows"]
     assert [row["title"] for row in document["rows"]] == [
         *("GenTUS (aligned)", "GenTUS (generated)", "GenTUS, labels")
     ]
     assert list(dict.fromkeys(orders)) == ["aligned", "generated", None]
     assert (generated["build_seconds"], generated["fit_seconds"]) == (None, None)  # the index was there
-    assert "| signature bytes per column |" in (text := tables(document)[0].markdown())
-    assert "| 192 |" in text
     assert (plain["map"], plain["build_seconds"], plain["peak_mb"]) == (1.0, 1.5, 3.0)
-    assert plain["bytes_per_table"] == 7.5
+    assert (plain["bytes_per_table"], generated["bytes_per_table"]) == (2324, 24)  # with signatures, without
     assert ("cities of the lake", "cities.csv") in seen  # so that it is not its own answer
     assert ("fish.csv", "fish.csv") in seen
     assert {
         "labels": str(tmp_path / "out" / "truth" / "ugen_v1-train.csv"),
+        "queries": str(data / "ugen_v1" / "query"),
         "seed": 0,
         "names": False,
     } in seen
@@ -402,7 +403,7 @@ def test_experiments_one_after_the_other_make_one_report(
         "## Quality and costs of every system on every lake",
         "| GenTUS (aligned) | ",
         "| GenTUS (generated) | ",
-        "signature bytes per column",
+        "bytes per table",
         "of it reading, p50",
         "MAP by the size of the candidate pool",
         "| beam | MAP@3 |",
@@ -413,7 +414,7 @@ def test_experiments_one_after_the_other_make_one_report(
         assert {f"{name}.md", f"{name}.json", f"{name}.png", f"{name}.svg"} <= made
     parts = [path for path in out.rglob("*.json") if path.parent != out and "indexes" not in path.parts]
     stamps = {path: path.stat().st_mtime_ns for path in parts}
-    assert len(stamps) > 4
+    assert len(stamps) == 4  # the lake, and three systems
     run_all()
     assert {path: path.stat().st_mtime_ns for path in stamps} == stamps  # nothing was measured twice
 

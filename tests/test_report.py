@@ -17,7 +17,7 @@ import gentus
 from gentus.lake import Source, scan
 from gentus.table import Table as LakeTable
 from gentus_bench.experiments import timing
-from gentus_bench.experiments.quality import index_folder, time_searches
+from gentus_bench.experiments.quality import kept_index, time_searches
 from gentus_bench.experiments.quality_tables import average_ranks, overview
 from gentus_bench.lakes.benchmarks import recognise
 from gentus_bench.methods import METHODS
@@ -142,9 +142,10 @@ def test_side_by_side_opens_an_index_that_is_there(
     monkeypatch.setitem(METHODS, "starmie", lambda place: rival)
     results = Results(tmp_path / "out")
     benchmark = recognise(lake, 1)
-    folder = index_folder(results, "small", "gentus")
-    folder.mkdir(parents=True)
-    (folder / "config.json").write_text("{}")
+    kept = kept_index(results, benchmark, "gentus")
+    kept.path.mkdir(parents=True)
+    (kept.path / "config.json").write_text("{}")
+    kept.note()
 
     def search_as(
         queries: list[Any], tables: list[LakeTable], k: int, order: str | None

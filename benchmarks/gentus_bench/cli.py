@@ -43,6 +43,14 @@ def run(
     seeds: Annotated[int, typer.Option(min=1, help="How many times to learn, with other seeds.")] = 1,
     index: Annotated[list[Path] | None, typer.Option(help="Index folders.")] = None,
     queries: Annotated[Path | None, typer.Option(help="A folder of tables to search for, or a file.")] = None,
+    runs: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--run",
+            metavar="NAME=FILE",
+            help="Rankings of another system, a TREC run or CSV; {lake} in FILE stands for the lake's name.",
+        ),
+    ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="An option of the experiment itself, as count=100.")
     ] = None,
@@ -57,8 +65,9 @@ def run(
     from gentus_bench.results import Results
 
     progress = terminal_progress()
+    files = dict(_named_file(one) for one in runs or ())
     request = Request(
-        Results(out, fresh), data, lake or (), method or (), k, seeds, index or (), queries, progress
+        Results(out, fresh), data, lake or (), method or (), k, seeds, index or (), queries, files, progress
     )
     documents = []
     for experiment in chosen(name):
@@ -68,6 +77,13 @@ def run(
                 print(text, end="\n\n")
     if as_json:
         emit(documents)
+
+
+def _named_file(given: str) -> tuple[str, str]:
+    name, _, file = given.partition("=")
+    if not name or not file:
+        raise typer.BadParameter(f"give NAME=FILE, not {given}", param_hint="--run")
+    return name, file
 
 
 @bench_app.command("list", cls=Command)

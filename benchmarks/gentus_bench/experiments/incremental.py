@@ -46,7 +46,7 @@ def run(request: Request, options: Options) -> Iterator[Document]:
         if options.labels and not benchmark.labels:
             raise ValueError(f"{benchmark.name} has no labels")
         name = f"incremental-{benchmark.name}" + ("-labels" if options.labels else "")
-        what = {"lake": benchmark.name, "k": benchmark.k, **asdict(options)}
+        what = {"lake": benchmark.name, "data": benchmark.digest, "k": benchmark.k, **asdict(options)}
         measure = partial(_measured, benchmark, options, request)
         yield request.results.measured(name, what, measure)
 
