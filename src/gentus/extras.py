@@ -21,7 +21,7 @@ def install_extra(extra: str) -> str:
 
 def require_training(what: str = "Learning from labels") -> None:
     """Refuse what needs the extra `train` where that is not installed."""
-    missing = [package for package in ("scipy", "torch", "transformers") if find_spec(package) is None]
+    missing = [package for package in ("torch", "transformers") if find_spec(package) is None]
     if missing:
         raise ModuleNotFoundError(f"{what} needs {' and '.join(missing)}: {install_extra('train')}")
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypedDict, Unpack
 
+from gentus.extras import require_training
 from gentus.index.engine import EngineName, LocalEngine, open_engine
 from gentus.index.folder import IndexFolderError, Layout, indexed_lake, is_ours, new_folder
 from gentus.index.index import Index
@@ -33,6 +34,7 @@ from gentus.index.writer import writer
 from gentus.lake import LakeNotFoundError, Location, Remote, Source, as_location, exists, scan
 from gentus.lake.rules import load_rules
 from gentus.metrics import load_groundtruth
+from gentus.paper.settings import PaperSettings
 from gentus.progress import Progress
 from gentus.settings import BuildSettings, Preset, refuse_unknown
 from gentus.shell import command
@@ -42,7 +44,7 @@ from gentus.table import Header, checked_header
 class RefitOptions(TypedDict, total=False):
     """Options of `refit`."""
 
-    time_budget: float | None  # seconds to train a generator, where there are labels
+    time_budget: float | None  # seconds to train the paper's generator
     workers: int | None  # processes; by default one per core
     progress: Progress | None
 
@@ -50,8 +52,9 @@ class RefitOptions(TypedDict, total=False):
 class BuildOptions(RefitOptions, total=False):
     """Options of `build`."""
 
-    preset: Preset | None  # by default `fast`
-    settings: BuildSettings | None  # instead of a preset
+    preset: Preset | None  # by default `fast`; `paper` needs labels
+    paper: PaperSettings | None  # of the paper's generator, which ranks then
+    settings: BuildSettings | None
     exclude: Sequence[str]  # patterns of files that are left out, besides those of the lake's .gentusignore
     header: Header | None  # of delimited text that no rule of the lake names; default: auto
     names: bool | None  # whether names of columns count, as far as they agree with cells
@@ -73,7 +76,13 @@ def build(
     Interrupted, it goes on where it stopped when called again; files that did not change are not read again.
     """
     refuse_unknown(options, BuildOptions)
-    settings = _settings(options)
+    settings, paper = _settings(options), options.get("paper")
+    if options.get("preset") == "paper" and paper is None:
+        paper = PaperSettings()
+    if paper is not None:
+        if labels is None:
+            raise ValueError("The preset paper learns from labels: give labels.")
+        paper = _paper(paper, options.get("time_budget"))
     location, layout = _checked(lake, index, options.get("force", False))
     rules, given = load_rules(location, settings.header, settings.exclude), None
     if labels is not None:
@@ -87,16 +96,16 @@ def build(
         open_engine(options.get("engine", "local"), options.get("address"), options.get("workers")) as engine,
     ):
         Ingest(layout, catalogue, settings.limits, engine, progress).read_lake(location, rules)
-        fit(Run(location, layout, catalogue, settings, engine, progress), given)
+        fit(Run(location, layout, catalogue, settings, engine, progress), given, paper)
     return Index(layout.root)
 
 
-def fit(run: Run, labels: LabelFile | None) -> None:
+def fit(run: Run, labels: LabelFile | None, paper: PaperSettings | None) -> None:
     """The stages of a build once the tables are read; each takes what those before it returned."""
     sample = draw_sample(run)
     tables = vectorise(sample, run)
     graph = link_neighbours(tables, run)
-    if labels is not None:
+    if labels is not None and paper is None:
         graph = weigh_positions(labels, tables, graph, sample, run)
     vectors = join_blocks(tables, graph)
     del tables  # columns and blocks are most of the memory
@@ -104,8 +113,15 @@ def fit(run: Run, labels: LabelFile | None) -> None:
     del vectors
     model = quantise(embedding, sample, run)
     assigned = assign_identifiers(model, sample, run)
-    supervised = None if labels is None else learn_ranking(labels, model, assigned, run)
-    publish_index(run, sample, model, assigned, supervised)
+    if labels is None:
+        publish_index(run, sample, model, assigned, None)
+    elif paper is None:
+        publish_index(run, sample, model, assigned, learn_ranking(labels, model, assigned, run))
+    else:
+        from gentus.index.stages_paper import learn_generator
+
+        learnt, written, supervised = learn_generator(labels, model, assigned, sample, run, paper)
+        publish_index(run, sample, model, written, supervised, learnt)
 
 
 def refit(
@@ -129,9 +145,10 @@ def refit(
         elif config.report.labels:
             of, truth = config.report.labels, catalogue.labels()
             given = LabelFile(of.file, truth, of.queries, _outside(of.queries, truth))
+        paper = None if config.paper is None else _paper(config.paper, options.get("time_budget"))
         engine = LocalEngine() if workers is None else LocalEngine(workers)
         Ingest(layout, catalogue, settings.limits, engine, progress).restore_features()
-        fit(Run(location, layout, catalogue, settings, engine, progress), given)
+        fit(Run(location, layout, catalogue, settings, engine, progress), given, paper)
     return Index(layout.root)
 
 
@@ -146,6 +163,14 @@ def _settings(options: BuildOptions) -> BuildSettings:
         header=checked_header(options.get("header") or settings.header),
         exclude=tuple(options.get("exclude") or settings.exclude),
     )
+
+
+def _paper(settings: PaperSettings, time_budget: float | None) -> PaperSettings:
+    """The settings of the paper's generator, if it can be trained here."""
+    require_training("The paper's generator")
+    if time_budget is None:
+        return settings
+    return replace(settings, train=replace(settings.train, minutes=time_budget / 60))
 
 
 def _checked(

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from gentus.identifiers.codebooks import CodebookStatistics
+from gentus.paper.settings import PaperSettings
 from gentus.settings import BuildSettings
 
 FORMAT = 14
@@ -43,10 +44,24 @@ class LabelReport:
     file: str
     pairs: int  # of two tables that the fit saw
     pairs_outside_the_lake: int
-    queries: str | None  # the folder of queries that are not in the lake
     validation_queries: list[str]  # left out of training, to choose by
     validation_map: dict[str, float]  # MAP on them of each alternative
     ranking: RankingReport | None = None  # where a ranking was learnt
+    queries: str | None = None  # the folder of queries that are not in the lake
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratorReport:
+    """How the paper's generator was trained."""
+
+    vectors: str  # what table embeddings came from
+    bert: str | None  # the language model that read the cells
+    t5: str
+    parameters: int  # that learnt
+    steps: int
+    seconds: float
+    losses: dict[str, float]  # in the end
+    validation_map: dict[str, float]  # MAP on held-out queries, of the generator alone and of the closed form
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +76,7 @@ class FitReport:
     held_out_error: float | None  # mean quantization error to expect of tables that are added later
     held_out_error_p95: float | None  # and what 95 of 100 of them stay below
     labels: LabelReport | None = None
+    generator: GeneratorReport | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +98,12 @@ class IndexConfig:
     files: dict[str, FileChecksum]
     report: FitReport
     ranking: tuple[str, ...] | None = None  # parts of the features of a ranking learnt from labels
+    paper: PaperSettings | None = None  # of the paper's generator, where it ranks
 
     @property
     def ordered_by_labels(self) -> bool:
         """Whether the order of tables was learnt from labels."""
-        return self.ranking is not None
+        return self.ranking is not None or self.paper is not None
 
 
 def to_document(config: IndexConfig) -> dict[str, Any]:

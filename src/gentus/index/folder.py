@@ -91,10 +91,6 @@ class Layout:
         """Folder of the prefix tree's arrays."""
         return self.root / f"trie-{number}"
 
-    def generator(self, generation: int) -> Path:
-        """Folder of the generator, where one is shipped."""
-        return self.root / f"generator-{generation}"
-
     @property
     def cache(self) -> Path:
         """Features of all tables. It may be deleted; a build makes it anew."""
@@ -133,7 +129,7 @@ def _foreign(path: Path) -> str | None:
 
 def refuse_foreign(layout: Layout) -> None:
     """No part of an index is a link, a pipe or a device: these would lead out of it, or have no end."""
-    for folder in (layout.root, layout.cache, *layout.root.glob("trie-*"), *layout.root.glob("generator-*")):
+    for folder in (layout.root, layout.cache, *layout.root.glob("trie-*")):
         with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
             for entry in entries:
                 if not (entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)):
@@ -174,8 +170,7 @@ def _checksum(document: dict[str, Any]) -> str:
 def digests(layout: Layout, generation: int, tree: int) -> dict[str, FileChecksum]:
     """Size and SHA-256 of every file that the catalogue's current configuration stands on."""
     files = [layout.model(generation)]
-    for folder in (layout.generator(generation), layout.trie(tree)):
-        files += sorted(path for path in folder.glob("*") if path.is_file())
+    files += sorted(path for path in layout.trie(tree).glob("*") if path.is_file())
     return {
         path.relative_to(layout.root).as_posix(): FileChecksum(path.stat().st_size, digest(path))
         for path in files
@@ -333,8 +328,8 @@ def next_generation(layout: Layout) -> int:
 
 def superseded(layout: Layout, generation: int, tree: int) -> list[Path]:
     """Files and folders that no reader will open any more, or that a stopped writer left half done."""
-    current = (layout.model(generation), layout.generator(generation), layout.trie(tree))
-    numbered = (path for kind in ("model-*", "trie-*", "generator-*") for path in layout.root.glob(kind))
+    current = (layout.model(generation), layout.trie(tree))
+    numbered = (path for kind in ("model-*", "trie-*") for path in layout.root.glob(kind))
     return [path for path in (*numbered, *layout.root.glob("*.part")) if path not in current]
 
 

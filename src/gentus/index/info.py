@@ -30,7 +30,7 @@ def index_facts(layout: Layout, config: IndexConfig, catalogue: Catalogue) -> di
     sizes = Counter[str]()  # as they were written: a writer may replace the files meanwhile
     for name, file in config.files.items():
         sizes[name.partition("-")[0]] += file.bytes
-    trie, model, generator = sizes["trie"], sizes["model"], sizes["generator"]
+    trie, model = sizes["trie"], sizes["model"]
     columns, signatures = catalogue.signatures.bytes()
     return {
         "index": str(layout.root),
@@ -46,10 +46,9 @@ def index_facts(layout: Layout, config: IndexConfig, catalogue: Catalogue) -> di
         "codebook_size": config.codebook_size,
         "labels": None if report.labels is None else asdict(report.labels),
         "generator": None if report.generator is None else asdict(report.generator),
-        "encoder": config.settings.bert or ("hybrid" if config.network else "closed form"),
+        "encoder": _encoder(config),
         "names": report.names,
         "order": report.order,
-        "identifiers": config.settings.identifiers,
         "vocabularies": report.vocabularies,
         "codebook_statistics": {
             **asdict(report.codebook_statistics),
@@ -61,17 +60,22 @@ def index_facts(layout: Layout, config: IndexConfig, catalogue: Catalogue) -> di
             "total": _size(layout.root),
             "trie": trie,
             "model": model,
-            "generator": generator,
             "signatures": signatures,
             "catalogue": layout.catalogue.stat().st_size,
             "cache": _size(layout.cache),
         },
         "bytes_per_table": round(trie / max(tables, 1), 1),
         "signature_bytes_per_column": round(signatures / max(columns, 1), 1),
-        "bytes_per_table_with_model": round((trie + model + generator) / max(tables, 1), 1),
+        "bytes_per_table_with_model": round((trie + model) / max(tables, 1), 1),
         "format": config.format,
         "version": config.version,
     }
+
+
+def _encoder(config: IndexConfig) -> str:
+    """What table vectors come from."""
+    paper = config.paper
+    return "closed form" if paper is None or paper.vectors == "closed-form" else paper.bert
 
 
 def _size(folder: Path) -> int:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from gentus.arrays import I64
+from gentus.extras import require_training
 from gentus.index.candidates import FEATURES, rows_of
 from gentus.index.catalogue import Catalogue, Identified
 from gentus.index.config import IndexConfig
@@ -116,6 +118,16 @@ def _load_ranking(layout: Layout, config: IndexConfig, tree: Tree, known: Snapsh
     return Ranking(graph, listwise, rows_of(tree, graph.tables))
 
 
+def _load_retriever(path: Path, tree: Tree, config: IndexConfig) -> Retriever:
+    """What the index is searched by."""
+    if config.paper is None:
+        return load_model(path, tree, config.feedback)
+    require_training("An index whose generator ranks")
+    from gentus.paper.retriever import load_model as load_paper
+
+    return load_paper(path, tree)
+
+
 def _load_files(layout: Layout, config: IndexConfig, known: Snapshot | None) -> tuple[Retriever, Trie]:
     """Model and prefix tree, verified; those that `known` has are not loaded again."""
     model, tree = layout.model(config.generation), layout.trie(config.tree)
@@ -130,7 +142,7 @@ def _load_files(layout: Layout, config: IndexConfig, known: Snapshot | None) -> 
         path = model
         if known is not None and same_model:
             return known.retriever, base
-        retriever = load_model(model, base, config.feedback)
+        retriever = _load_retriever(model, base, config)
         levels = retriever.decoder.codebooks.levels
         if levels != config.levels:
             raise ValueError(f"it has codebooks for {levels} codes instead of {config.levels}")

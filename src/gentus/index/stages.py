@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from gentus.index.catalogue import Catalogue, FeatureSlots
 from gentus.index.config import (
     FORMAT,
     FitReport,
+    GeneratorReport,
     IndexConfig,
     LabelReport,
 )
@@ -44,6 +45,9 @@ from gentus.settings import BuildSettings
 from gentus.shell import command
 from gentus.table import evenly_spaced
 from gentus.threads import one_blas_thread
+
+if TYPE_CHECKING:  # it needs torch
+    from gentus.index.stages_paper import PaperModel
 
 HEAD = 8192  # tables that vocabularies are learnt from; more change nothing
 FEW = 20  # tables, of which a graph says less than their blocks do
@@ -147,7 +151,8 @@ class Supervised:
 
     truth: dict[str, list[str]]
     labels: LabelReport
-    ranking: LearntRanking | None = None
+    ranking: LearntRanking | None
+    generator: GeneratorReport | None = None
 
 
 def draw_sample(run: Run) -> Sample:
@@ -269,14 +274,22 @@ def assign_identifiers(model: Model, sample: Sample, run: Run) -> Assigned:
 
 
 def publish_index(
-    run: Run, sample: Sample, model: Model, assigned: Assigned, supervised: Supervised | None
+    run: Run,
+    sample: Sample,
+    model: Model,
+    assigned: Assigned,
+    supervised: Supervised | None,
+    paper: PaperModel | None = None,
 ) -> None:
     """Write the next generation beside the current one, then switch to it."""
-    layout, catalogue, codebooks = run.layout, run.catalogue, model.codebooks
+    layout, catalogue, codebooks = run.layout, run.catalogue, (paper or model).codebooks
     number = next_generation(layout)
     ranking = supervised.ranking if supervised else None
     learnt = (ranking.graph, ranking.listwise) if ranking else None
-    save_model(layout.model(number), model.encoder, codebooks, learnt)
+    if paper is None:
+        save_model(layout.model(number), model.encoder, codebooks, learnt)
+    else:
+        paper.save(layout.model(number))
     assigned.trie.save(layout.trie(number))
     with catalogue.transaction():
         ids = sample.tables[:, 0].astype(np.int32)
@@ -298,15 +311,18 @@ def publish_index(
             codebook_size=codebooks.size,
             feedback=run.settings.feedback,
             files={},
-            report=_report(sample, model, assigned, supervised),
+            report=_report(sample, model, assigned, supervised, codebooks.size),
             ranking=ranking.parts if ranking else None,
+            paper=paper.settings if paper else None,
         )
         config = publish(layout, catalogue, config)
     finalise(layout, config)
     delete_other_chunks(layout, catalogue.chunks.numbers())
 
 
-def _report(sample: Sample, model: Model, assigned: Assigned, supervised: Supervised | None) -> FitReport:
+def _report(
+    sample: Sample, model: Model, assigned: Assigned, supervised: Supervised | None, size: int
+) -> FitReport:
     encoder = model.encoder
     mean, p95 = model.held_out_error or (None, None)
     return FitReport(
@@ -314,8 +330,9 @@ def _report(sample: Sample, model: Model, assigned: Assigned, supervised: Superv
         vocabularies=encoder.evidence.report(),
         names=encoder.name_trust,
         order=encoder.order,
-        codebook_statistics=codebook_statistics(assigned.codes, model.codebooks.size, assigned.distances),
+        codebook_statistics=codebook_statistics(assigned.codes, size, assigned.distances),
         held_out_error=mean,
         held_out_error_p95=p95,
         labels=supervised.labels if supervised else None,
+        generator=supervised.generator if supervised else None,
     )

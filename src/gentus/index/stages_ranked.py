@@ -119,10 +119,10 @@ def learn_ranking(given: LabelFile, model: Model, assigned: Assigned, run: Run) 
         given.file,
         len(labels.every),
         labels.unknown,
-        given.folder,
         sorted(named[table] for table in labels.queries().tolist()),
         fitted.validation_map,
         RankingReport(" + ".join(fitted.parts), fitted.standard_error, fitted.training_queries, unreadable),
+        given.folder,
     )
     ranking = None if fitted.listwise is None else LearntRanking(graph, fitted.listwise, fitted.parts)
     return Supervised(given.truth, report, ranking)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,8 +37,12 @@ class RankedRow(NamedTuple):
 class Retriever(ABC):
     """Gives tables their codes, and ranks the rows of a prefix tree for a query."""
 
-    reads_cells: ClassVar[bool]  # whether codes come from cells, or from features alone
     decoder: Decoder  # tree and codebooks
+
+    @property
+    def reads_cells(self) -> bool:
+        """Whether codes come from cells, not from features alone."""
+        return False
 
     @abstractmethod
     def encode(self, tables: Sequence[Table], features: Features) -> Sequence[NDArray[Any]]:
@@ -70,7 +74,6 @@ class ClosedFormRetriever(Retriever):
     encoder: ClosedForm
     decoder: Decoder
     feedback: float  # how far a query moves to the mean of the first tables that it finds
-    reads_cells: ClassVar[bool] = False
 
     def encode(self, tables: Sequence[Table], features: Features) -> list[F32]:
         """Latents (d,)."""

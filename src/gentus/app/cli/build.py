@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -14,7 +13,6 @@ from gentus.app.cli.common import (
     LEARNING,
     READING,
     RUNNING,
-    UNTRAINED,
     AsJson,
     ExcludeOption,
     HeaderOption,
@@ -64,33 +62,40 @@ def index(
         ),
     ] = None,
     preset: Annotated[
-        Literal["fast", "trained", "paper"] | None,
+        Literal["fast", "paper"],
         typer.Option(
-            metavar="fast|trained|paper",
+            metavar="fast|paper",
             rich_help_panel=LEARNING,
-            help="fast: closed form, and with labels a learnt ranking. trained: a network and a small "
-            "generator. paper: BERT and T5 from the hub. The last two need labels. Default: fast; trained "
-            "with --bert or --t5.",
+            help="fast: closed form, and with labels a learnt ranking. paper: the paper's generator, which "
+            "needs labels and gentus[train].",
         ),
-    ] = None,
+    ] = "fast",
     time_budget: TimeBudget = None,
+    encoder: Annotated[
+        Literal["bert", "closed-form"],
+        typer.Option(
+            metavar="bert|closed-form",
+            rich_help_panel=LEARNING,
+            help="What the table vectors of the preset paper come from.",
+        ),
+    ] = "bert",
     bert: Annotated[
-        str | None,
+        str,
         typer.Option(
             metavar="MODEL",
             rich_help_panel=LEARNING,
-            help="Encode columns with this BERT: a hub id, a folder, or minilm. Needs labels.",
+            help="The BERT of the preset paper: a hub id, a folder, or minilm.",
         ),
-    ] = None,
+    ] = "minilm",
     t5: Annotated[
-        str | None,
+        str,
         typer.Option(
             metavar="MODEL",
             rich_help_panel=LEARNING,
-            help="Use this T5 as generator: a hub id, a folder, or scratch (a small untrained one). Needs "
-            "labels.",
+            help="The T5 of the preset paper: a hub id, a folder, or scratch, a small one that begins from "
+            "nothing. With a model the sizes and constants are those of the paper.",
         ),
-    ] = None,
+    ] = "scratch",
     download: Annotated[
         bool,
         typer.Option(
@@ -168,36 +173,32 @@ def index(
         gentus index my_lake/ -o my.index --header no   # files without a header row
         gentus index my_lake/ -o my.index --exclude "*.bak.csv" --exclude archive/
         gentus index my_lake/ -o my.index --labels pairs.csv
-        gentus index my_lake/ -o my.index --labels pairs.csv --preset trained --time-budget 20
+        gentus index my_lake/ -o my.index --labels pairs.csv --preset paper --time-budget 40
     """
-    from gentus.index.build import assisted, build, require_packages
-    from gentus.settings import preset_settings
+    from gentus.index.build import build
+    from gentus.paper.settings import paper_settings
+    from gentus.settings import BuildSettings, QuantizerSettings
 
     started = time.perf_counter()
-    usual = preset_settings(preset or ("trained" if labels and (bert or t5) else "fast"), seed, t5)
-    settings = replace(
-        usual,
-        quantizer=replace(
-            usual.quantizer,
-            levels=levels or usual.quantizer.levels,
-            codes=codes or usual.quantizer.codes,
-        ),
+    settings = BuildSettings(
+        seed=seed,
         names=names,
-        header=header or usual.header,
+        header=header or "auto",
         exclude=tuple(exclude or ()),
-        bert=bert or usual.bert,
-        download=download,
+        quantizer=QuantizerSettings(levels, codes),
     )
-    if labels is not None:
-        require_packages(settings)
-    if assisted():  # of several processes, only the first builds and prints
-        return
+    paper = None
+    if preset == "paper":
+        paper = paper_settings(encoder, bert, t5, levels, codes, download=download)
+    elif encoder != "bert" or bert != "minilm" or t5 != "scratch" or time_budget is not None:
+        raise typer.BadParameter("--encoder, --bert, --t5 and --time-budget are for --preset paper.")
     try:
         built = build(
             lake,
             out,
             labels,
             settings=settings,
+            paper=paper,
             workers=workers,
             force=force,
             engine=engine,
@@ -227,18 +228,8 @@ def _summary(built: Index, info: dict[str, Any], seconds: float, out: Path) -> I
         yield f"{labels['pairs']:,} labelled pairs; {held_out:,} validation queries."
         if labels["ranking"]:
             yield from _ranking_lines(labels)
-    generator = info["generator"]
-    if generator and generator["stopped_by"] == "prior":
-        yield f"Generator: {UNTRAINED}."
-    elif generator:
-        figures = generator["validation_map"]
-        best = generator["chosen"]
-        chosen = f"kept: {best}" if generator["shipped"] else "the prior alone is best and ranks"
-        yield (
-            f"Generator: {generator['epochs']} epochs in {generator['seconds'] / 60:.1f} min. MAP on "
-            f"validation queries: prior alone {figures['prior alone']:.3f}, generator alone "
-            f"{figures['generator alone']:.3f}, best {max(figures.values()):.3f}; {chosen}."
-        )
+    if info["generator"]:
+        yield from _generator_lines(info["generator"])
     if labels and labels["pairs_outside_the_lake"]:
         outside = labels["pairs_outside_the_lake"]
         yield f"{outside:,} labelled pairs name tables that are not in the lake; they were left out."
@@ -253,6 +244,17 @@ def _summary(built: Index, info: dict[str, Any], seconds: float, out: Path) -> I
         )
     yield from header_hints(built.doubtful(), built.config.lake, out)
     yield f"Search it: {command('search', out, 'YOUR_TABLE')}"
+
+
+def _generator_lines(generator: dict[str, Any]) -> Iterator[str]:
+    """How the paper's generator ranks, and whether the closed form would be better."""
+    figures = generator["validation_map"]
+    yield (
+        f"Generator: {generator['steps']:,} steps in {generator['seconds'] / 60:.1f} min. MAP of the generator "
+        f"alone on held-out queries: {figures['generator alone']:.3f}, closed form {figures['closed form']:.3f}."
+    )
+    if figures["generator alone"] < figures["closed form"]:
+        yield "The closed form ranks better here: without --preset paper you have it."
 
 
 def _ranking_lines(labels: dict[str, Any]) -> Iterator[str]:
@@ -279,18 +281,15 @@ def refit(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Learn codes and generator again from the current tables, and switch over when done.
+    """Learn codes again from the current tables, and the paper's generator; switch over when done.
 
     Examples:
         gentus refit my.index                     # when gentus info or sync advises it
         gentus refit my.index --labels pairs.csv
     """
-    from gentus.index.build import assisted
     from gentus.index.build import refit as fit_again
 
     started = time.perf_counter()
-    if assisted():  # of several processes, only the first learns and prints
-        return
     try:
         fitted = fit_again(
             index,

@@ -32,7 +32,7 @@ Beam = Annotated[
         min=1,
         metavar="N",
         rich_help_panel=TABLES,
-        help="Beam width. Default: max(2k, 200), with a generator max(2k, 100).",
+        help="Beam width. Default: max(2k, 200), of the paper's generator max(2k, 100).",
     ),
 ]
 Count = Annotated[
@@ -74,10 +74,9 @@ TimeBudget = Annotated[
         min=0,
         metavar="MINUTES",
         rich_help_panel=LEARNING,
-        help="The most minutes for training the generator.",
+        help="Minutes to train the paper's generator.",
     ),
 ]
-UNTRAINED = "not trained: the prior alone ranks every validation query without a mistake"
 PIPED_WIDTH = 10_000  # characters per line where there is no terminal: programs want one row per line
 _quiet = False
 
@@ -141,7 +140,6 @@ def index_parts(facts: dict[str, Any]) -> dict[str, int]:
     parts = {
         "prefix tree": size["trie"],
         "model": size["model"],
-        "generator": size["generator"],
         "catalogue": size["catalogue"],
         "cache": size["cache"],
     }

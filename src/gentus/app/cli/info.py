@@ -10,7 +10,6 @@ import typer
 
 from gentus.app.cli.common import (
     TABLES,
-    UNTRAINED,
     AsJson,
     Beam,
     Count,
@@ -198,15 +197,8 @@ def _generator_line(facts: dict[str, Any]) -> str:
     generator = facts["generator"]
     if generator is None:
         return "none: tables are ranked in the latent space"
-    if generator["stopped_by"] == "prior":
-        return UNTRAINED
-    figures, best = generator["validation_map"], generator["chosen"]
-    quality = "MAP on validation queries: " + ", ".join(
-        f"{name} {figures[name]:.3f}" for name in dict.fromkeys(("prior alone", "generator alone", best))
-    )
-    if not generator["shipped"]:
-        return f"trained, but the prior alone is better and ranks ({quality})"
-    return f"{generator['parameters']:,} parameters; {quality}"
+    quality = ", ".join(f"{name} {figure:.3f}" for name, figure in generator["validation_map"].items())
+    return f"{generator['parameters']:,} parameters; MAP on held-out queries: {quality}"
 
 
 def evaluate(
