@@ -9,7 +9,6 @@ import os
 import random
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +20,8 @@ from hypothesis import HealthCheck, settings
 
 import gentus
 from gentus.index.index import Index
-from gentus.settings import (
-    BuildSettings,
-    GenerationSettings,
-    GeneratorSettings,
-    LatentSettings,
-    QuantizerSettings,
-    TrainingSettings,
-)
+from gentus.retrieval.retriever import ClosedFormRetriever
+from gentus.settings import BuildSettings, QuantizerSettings
 from gentus.sparse import SparseRows
 
 # The same examples in every run, so that it is a change that turns a test red.
@@ -45,11 +38,9 @@ LONGEST = (
     "soak",
     "crash",
     "nasty",
-    "distributed",
     "tutorials",
     "bench",
     "bench_scale",
-    "trained",
 )
 
 
@@ -82,17 +73,7 @@ SUBJECTS = {
 }
 SLICES = 6
 
-QUICK = BuildSettings(
-    latent=LatentSettings(basis=64, seeds=16, per_seed=4, neighbours=10, fewest_steps=60, most_steps=60),
-    quantizer=QuantizerSettings(steps=20),
-)
-# Learns next to nothing: for tests of what is made, not of how well it ranks.
-HASTY = replace(QUICK, latent=replace(QUICK.latent, fewest_steps=5, most_steps=5))
-SMALL_GENERATOR = GenerationSettings(
-    model=GeneratorSettings(width=32, layers=1, heads=2, feedforward=32),
-    training=TrainingSettings(epochs=2, rate=1e-3),
-    batch=64,
-)
+QUICK = BuildSettings(quantizer=QuantizerSettings(rounds=3))  # of k-means: enough for a small lake
 
 Rows = list[list[str]]
 
@@ -201,11 +182,18 @@ def index(index_path: Path) -> Iterator[Index]:
         yield opened
 
 
+def closed_form(index: Index) -> ClosedFormRetriever:
+    """What an index without a generator is searched by."""
+    retriever = index._snapshot.retriever
+    assert isinstance(retriever, ClosedFormRetriever)
+    return retriever
+
+
 @pytest.fixture(scope="session")
 def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A BERT as people publish one, small enough for a test."""
     import torch
-    from test_serialize import word_pieces
+    from data.tokenizers import word_pieces
     from transformers import BertConfig, BertModel
 
     folder = tmp_path_factory.mktemp("bert")
@@ -229,7 +217,7 @@ def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def tiny_t5(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A T5 as people publish one: a gated one, with rows to spare."""
     import torch
-    from test_serialize import sentence_pieces
+    from data.tokenizers import sentence_pieces
     from transformers import T5Config, T5ForConditionalGeneration
 
     folder = tmp_path_factory.mktemp("t5")

@@ -63,6 +63,7 @@ from gentus_bench.baselines.starmie import dropping, train
 from gentus_bench.baselines.static_reader import StaticReader
 from gentus_bench.baselines.tactus import adaptive_pool, halves
 from gentus_bench.baselines.tokens import chance
+from gentus_bench.ours import IndexFolder
 
 pytestmark = pytest.mark.skipif(
     not all(find_spec(one) for one in ("usearch", "sklearn", "transformers", weights.MINILM.module)),
@@ -178,7 +179,7 @@ def test_each_takes_an_empty_or_tiny_lake(method: Make) -> None:
 
 
 def test_all_are_methods_of_the_bench(tmp_path: Any) -> None:
-    lake = methods.Lake(tmp_path, None, tmp_path)
+    lake = methods.Lake(tmp_path, None, None, IndexFolder(tmp_path))
     names = []
     keys = (
         "sherlock",

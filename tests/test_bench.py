@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,17 +18,15 @@ from test_cli import Run, run
 
 import gentus
 from gentus.features import weights
-from gentus.index import build as building
 from gentus.metrics import load_groundtruth
-from gentus.settings import BuildSettings, Preset, preset_settings
 from gentus.table import Column, Table
 from gentus_bench import machine, ours
 from gentus_bench.baselines import MiniLMColumns, Retriever, TfidfChars, TfidfWords, best, distinct
 from gentus_bench.experiment import Request
-from gentus_bench.experiments import identifiers, updates
+from gentus_bench.experiments import updates
 from gentus_bench.experiments.cold import cold_search
 from gentus_bench.experiments.incremental import labels_within
-from gentus_bench.experiments.quality import compare, part_name, tables
+from gentus_bench.experiments.quality import Systems, compare, part_name, tables
 from gentus_bench.lakes.benchmarks import recognise
 from gentus_bench.methods import METHODS
 from gentus_bench.registry import EXPERIMENTS, chosen
@@ -158,7 +155,7 @@ def test_methods_are_scored_and_timed_and_a_failure_stops_nothing(
     monkeypatch.setitem(METHODS, "perfect", lambda lake: Fixed("perfect"))
     benchmark = recognise(data / "tus_tidy", 1)
     results = Results(tmp_path / "out")
-    document = compare(benchmark, ["broken", "perfect"], results, seeds=2)
+    document = compare(benchmark, Systems(["broken", "perfect"], 2), results)
     assert (document["lake"]["tables"], [row["seeds"] for row in document["rows"]]) == (4, [0, 2])
     assert document["rows"][0]["error"] == "RuntimeError: no | luck"
     perfect = results.read(part_name("tus_tidy", "perfect"))
@@ -172,16 +169,18 @@ def test_methods_are_scored_and_timed_and_a_failure_stops_nothing(
     assert perfect["rankings"] == {"cities.csv": ["cities_2.csv"], "fish.csv": ["fish_2.csv"]}
     text = tables(document)[0].markdown()
     assert "| perfect | **1.000 ± 0.000** |" in text
-    assert "| broken (failed: RuntimeError: no / luck) |" in text
+    assert "| broken (failed, see below) |" in text
+    assert "broken failed:\n\n```\nRuntimeError: no | luck\n```" in text  # whole
+    assert results.read(part_name("tus_tidy", "broken")) is None  # a failure is not kept
     assert document["curves"]["perfect"]["recall"] == [1.0] * len(document["ks"])
     monkeypatch.setitem(METHODS, "perfect", lambda lake: Fixed("perfect", works=False))
-    (again,) = compare(benchmark, ["perfect"], results, seeds=2)["rows"]
+    (again,) = compare(benchmark, Systems(["perfect"], 2), results)["rows"]
     assert again == document["rows"][1]  # measured once, and kept
 
 
 def test_what_the_lake_lacks_is_said_and_published_figures_stand_beside(data: Path, tmp_path: Path) -> None:
     (data / "ugen_v1" / "groundtruth_dev.csv").write_text(TRUTH + "cities.csv,gone.csv\n")
-    document = compare(recognise(data / "ugen_v1"), ["tfidf-words"], Results(tmp_path / "out"))
+    document = compare(recognise(data / "ugen_v1"), Systems(["tfidf-words"]), Results(tmp_path / "out"))
     assert document["rows"][0]["map"] == 0.75
     text = tables(document)[0].markdown()
     assert "candidate tables not in the lake: 1 (gone.csv)" in text
@@ -238,7 +237,7 @@ def test_gentus_as_a_retriever_reports_its_cost(
             return [[SimpleNamespace(table=tables[0].name.replace(".csv", "_2.csv"), score=1.0)][:k]]
 
         def info(self) -> dict[str, Any]:
-            return {"tables": 2, "signature_bytes_per_column": 191.5}
+            return {"tables": 2, "bytes": {"trie": 48, "signatures": 4600}}
 
     def build(lake: Path, index: Path, options: dict[str, Any]) -> tuple[float, int]:
         write(index, "config.json", [["1"], ["2"]])
@@ -253,23 +252,22 @@ def test_gentus_as_a_retriever_reports_its_cost(
     )
     results = Results(tmp_path / "out")
     methods = ["gentus", "gentus-generated", "gentus-labels"]
-    assert len(compare(recognise(data / "tus_tidy"), methods, results)["rows"]) == 2
+    assert len(compare(recognise(data / "tus_tidy"), Systems(methods), results)["rows"]) == 2
     orders.clear()
-    document = compare(recognise(data / "ugen_v1"), methods, results)
+    document = compare(recognise(data / "ugen_v1"), Systems(methods), results)
     plain, generated, _ = document["rows"]
     assert [row["title"] for row in document["rows"]] == [
         *("GenTUS (aligned)", "GenTUS (generated)", "GenTUS, labels")
     ]
     assert list(dict.fromkeys(orders)) == ["aligned", "generated", None]
     assert (generated["build_seconds"], generated["fit_seconds"]) == (None, None)  # the index was there
-    assert "| signature bytes per column |" in (text := tables(document)[0].markdown())
-    assert "| 192 |" in text
     assert (plain["map"], plain["build_seconds"], plain["peak_mb"]) == (1.0, 1.5, 3.0)
-    assert plain["bytes_per_table"] == 7.5
+    assert (plain["bytes_per_table"], generated["bytes_per_table"]) == (2324, 24)  # with signatures, without
     assert ("cities of the lake", "cities.csv") in seen  # so that it is not its own answer
     assert ("fish.csv", "fish.csv") in seen
     assert {
         "labels": str(tmp_path / "out" / "truth" / "ugen_v1-train.csv"),
+        "queries": str(data / "ugen_v1" / "query"),
         "seed": 0,
         "names": False,
     } in seen
@@ -281,7 +279,7 @@ def test_a_build_runs_in_a_process_of_its_own(tmp_path: Path, monkeypatch: pytes
         "from gentus_bench import ours\n"
         "def build(lake, index, **options):\n"
         "    print('chatter'); block = bytearray(300 << 20); time.sleep(0.01)\n"
-        "    assert (lake, index, options) == ('L', 'I', {'preset': 'fast'})\n"
+        "    assert (lake, index, options) == ('L', 'I', {'names': False})\n"
         "gentus.build = build\n"
         "ours.main()\n"
     )
@@ -292,7 +290,7 @@ def test_a_build_runs_in_a_process_of_its_own(tmp_path: Path, monkeypatch: pytes
         return popen([sys.executable, "-c", code, command[3]], **kwargs)
 
     monkeypatch.setattr(subprocess, "Popen", stub)
-    seconds, peak = ours.build(Path("L"), Path("I"), {"preset": "fast"})
+    seconds, peak = ours.build(Path("L"), Path("I"), {"names": False})
     assert 0.01 <= seconds < 30
     assert 300 << 20 < peak < 1 << 30
     with pytest.raises(RuntimeError, match="exit code 1"):
@@ -382,48 +380,6 @@ def test_updates_are_timed_and_watched(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_generator_is_learnt_from_other_lakes_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The lake that is left out gives no table and no label to what is applied to it."""
-    data = small_benchmark(tmp_path / "data")
-    for kind in ("birds", "metals"):
-        for number in range(4):
-            write_table(data / "other" / "datalake" / f"{kind}_{number}.csv", rows_of(kind, number))
-    for name in ("groundtruth_dev.csv", "groundtruth_train.csv"):
-        pairs = [("birds_0.csv", "birds_1.csv"), ("metals_0.csv", "metals_1.csv")]
-        if "train" in name:
-            pairs = [("birds_2.csv", "birds_3.csv"), ("metals_2.csv", "metals_3.csv")]
-        write_pairs(data / "other" / name, pairs)
-    seen = []
-
-    def build(lake: Path, index: Path, labels: Path | None = None, **options: Any) -> gentus.Index:
-        if labels is not None:
-            tables = sorted(path.relative_to(lake).as_posix() for path in lake.rglob("*.csv"))
-            seen.append((tables, load_groundtruth(labels)))
-            generation = options["settings"].generation
-            generation = replace(generation, training=replace(generation.training, epochs=1))
-            options["settings"] = replace(
-                options["settings"], latent=QUICK.latent, quantizer=QUICK.quantizer, generation=generation
-            )
-        return usual(lake, index, labels, **options)
-
-    usual = gentus.build
-    monkeypatch.setattr(gentus, "build", build)
-    request = Request(Results(tmp_path / "out"), data, lakes=["small"], k=3)
-    with pytest.raises(ValueError, match="no lake but small has labels"):
-        experiment("shared", request)
-    request = replace(request, lakes=["small", "other"])
-    (document,) = experiment("shared", request, "tables=6", "minutes=0.05")
-    small, other = document["lakes"]
-    assert {*seen[0][0]} == {f"other/{kind}_{at}.csv" for kind in ("birds", "metals") for at in (2, 3)}
-    assert {query.split("/")[0] for query in seen[1][1]} == {"small"}
-    assert small["what"]["learnt from"] == ["other"]
-    assert len(small["map"]) == len(other["map"]) == 5
-    assert small["map"]["closed form of the lake itself"] == 1
-    assert all(0 <= figure <= 1 for one in (small, other) for figure in one["map"].values())
-    assert "| small, k = 3 | 1.0000 | 1.0000 |" in (tmp_path / "out" / "shared.md").read_text()
-
-
-@pytest.mark.slow
 def test_experiments_one_after_the_other_make_one_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
 ) -> None:
@@ -431,18 +387,7 @@ def test_experiments_one_after_the_other_make_one_report(
         gentus.build(lake, index, settings=QUICK).close()
         return 1.0, 1 << 20
 
-    usual = preset_settings
-
-    def small(preset: Preset, seed: int = 0, t5: str | None = None) -> BuildSettings:
-        settings = usual(preset, seed, t5)
-        generation = settings.generation
-        if generation is not None:
-            generation = replace(generation, training=replace(generation.training, epochs=1))
-        return replace(settings, latent=QUICK.latent, quantizer=QUICK.quantizer, generation=generation)
-
     monkeypatch.setattr(ours, "build", quick)
-    monkeypatch.setattr(identifiers, "preset_settings", small)
-    monkeypatch.setattr(building, "preset_settings", small)
     out, data = tmp_path / "out", small_benchmark(tmp_path / "data")
     results = Results(out)
     request = Request(results, data, methods=["tfidf-words", "gentus", "gentus-generated"], k=3)
@@ -450,9 +395,6 @@ def test_experiments_one_after_the_other_make_one_report(
     def run_all() -> None:
         for name in ("quality", "timing", "pool", "beam"):
             assert len(experiment(name, request)) == 1
-        settings = (f"variants={identifiers.OURS},atomic", "minutes=0.02")
-        experiment("identifiers", request, *settings)
-        experiment("parts", request)
 
     run_all()
     assert run("bench", "report", "--results", out).code == 0
@@ -461,20 +403,18 @@ def test_experiments_one_after_the_other_make_one_report(
         "## Quality and costs of every system on every lake",
         "| GenTUS (aligned) | ",
         "| GenTUS (generated) | ",
-        "signature bytes per column",
+        "bytes per table",
         "of it reading, p50",
         "MAP by the size of the candidate pool",
-        "| atomic | ",
-        "relevant tables per query to the generator's first 3",
         "| beam | MAP@3 |",
     ):
         assert words in text
     made = {path.name for path in out.iterdir()}
-    for name in ("quality-small", "timing-small", "pool-small", "identifiers-small", "beam-small-gentus"):
+    for name in ("quality-small", "timing-small", "pool-small", "beam-small-gentus"):
         assert {f"{name}.md", f"{name}.json", f"{name}.png", f"{name}.svg"} <= made
     parts = [path for path in out.rglob("*.json") if path.parent != out and "indexes" not in path.parts]
     stamps = {path: path.stat().st_mtime_ns for path in parts}
-    assert len(stamps) > 4
+    assert len(stamps) == 4  # the lake, and three systems
     run_all()
     assert {path: path.stat().st_mtime_ns for path in stamps} == stamps  # nothing was measured twice
 

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from conftest import rows_of, write_table
 
-from gentus_bench.experiments.quality import compare
+from gentus_bench.experiments.quality import Systems, compare
 from gentus_bench.experiments.quality import tables as tables_of
 from gentus_bench.lakes.benchmarks import Benchmark, find, recognise
 from gentus_bench.lakes.safe_pickle import UnsafePickleError, load_plain, load_truth_pickle
@@ -397,10 +397,61 @@ def test_one_benchmark_is_measured(make: Callable[[Path], Path], tmp_path: Path)
                 table = name.removesuffix(".csv")
                 database.executemany(f'insert into "{table}" values (?, ?)', [row[:2] for row in rows])
             database.commit()
-    document = compare(recognise(folder), ["tfidf-words"], Results(tmp_path / "out"))
+    document = compare(recognise(folder), Systems(["tfidf-words"]), Results(tmp_path / "out"))
     assert document["lake"]["groundtruth"].startswith("Every table of the ground truth is there")
     assert document["rows"][0]["map"] == 1.0
     assert "| GenTUS (paper) (published) | 0.9" in tables_of(document)[0].markdown()
+
+
+def labelled(folder: Path, name: str, found: Iterable[tuple[str, str]]) -> None:
+    lines = ["query_table,candidate_table", *(",".join(pair) for pair in found)]
+    (folder / name).write_text("\n".join(lines) + "\n")
+
+
+def test_labels_name_no_query_that_is_scored(tmp_path: Path) -> None:
+    """In neither direction, and how many did is said; the published ones stand beside them."""
+    folder = lake(tmp_path / "small", query=None)
+    labelled(folder, "groundtruth_dev.csv", [("fish_0.csv", "fish_1.csv"), ("films_0.csv", "films_1.csv")])
+    train = [("fish_1.csv", "fish_0.csv"), ("fish_1.csv", "fish_2.csv"), ("films_0.csv", "films_2.csv")]
+    labelled(folder, "groundtruth_train.csv", [*train, ("films_1.csv", "films_2.csv")])
+    found = recognise(folder)
+    assert found.labels == {"fish_1.csv": ["fish_2.csv"], "films_1.csv": ["films_2.csv"]}
+    assert found.annotated == {"fish_1.csv": ["fish_0.csv", "fish_2.csv"], "films_1.csv": ["films_2.csv"]}
+    (note,) = found.notes
+    assert note == (
+        "groundtruth_train.csv: 2 of its 4 pairs name a query of the ground truth and are left out; of 2"
+        " pairs of the ground truth, 0 stand in it, 1 the other way round"
+    )
+    labelled(folder, "groundtruth_train_unseen.csv", [("fish_1.csv", "fish_2.csv")])
+    assert recognise(folder).labels == {"fish_1.csv": ["fish_2.csv"]}  # preferred
+    assert recognise(folder).annotated == found.annotated
+    assert "unseen.csv: 0 of its 1 pairs" in recognise(folder).notes[1]
+    labelled(folder, "groundtruth_train.csv", [("fish_1.csv", "fish_2.csv")])
+    assert recognise(folder).annotated is None  # nothing else
+
+
+@pytest.mark.parametrize("name", ["groundtruth.pickle", "groundtruth.pkl"])
+def test_a_ground_truth_as_a_pickle_is_enough(tmp_path: Path, name: str) -> None:
+    folder = lake(tmp_path / "mine")
+    dump(folder / name)
+    assert recognise(folder).truth == TRUTH
+
+
+def test_a_digest_is_of_all_data(tmp_path: Path) -> None:
+    folder = lake(tmp_path / "small")
+    pairs(folder / "groundtruth_dev.csv")
+    seen = [recognise(folder).digest]
+    assert recognise(folder).digest == seen[0]
+    for change in (
+        lambda: (folder / "datalake" / "films_2.csv").unlink(),
+        lambda: write_table(folder / "datalake" / "fish_1.csv", rows_of("fish", 3, 5)),
+        lambda: os.utime(folder / "query" / "fish_0.csv", (1, 1)),
+        lambda: labelled(folder, "groundtruth_train.csv", [("fish_1.csv", "fish_2.csv")]),
+        lambda: labelled(folder, "groundtruth_dev.csv", PAIRS[:2]),
+    ):
+        change()
+        seen.append(recognise(folder).digest)
+    assert len(set(seen)) == len(seen)
 
 
 def test_one_folder_or_a_folder_of_lakes(tmp_path: Path) -> None:

@@ -13,14 +13,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import (
-    QUICK,
-    SMALL_GENERATOR,
     genes,
     make_lake,
     partly_fish,
@@ -32,14 +29,11 @@ from conftest import (
 )
 
 import gentus
-from gentus import settings as configuring
 from gentus.app.cli import main as cli
 from gentus.app.cli.common import size_words
 from gentus.extras import upgrade
-from gentus.index import build as building
 from gentus.index.folder import Layout
 from gentus.retrieval.trie import Trie
-from gentus.settings import BuildSettings, Preset, preset_settings
 from gentus_bench.cli import main as bench_main
 
 
@@ -60,18 +54,6 @@ Run = Callable[..., Ran]
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    usual = preset_settings
-
-    def quick(preset: Preset, seed: int = 0, t5: str | None = None) -> BuildSettings:
-        settings = usual(preset, seed, t5)
-        if preset == "paper":
-            return replace(settings, latent=QUICK.latent)
-        small = settings.generation and SMALL_GENERATOR
-        return replace(settings, latent=QUICK.latent, quantizer=QUICK.quantizer, generation=small)
-
-    for module in (building, configuring):  # the command line imports it when it runs
-        monkeypatch.setattr(module, "preset_settings", quick)
-
     def run(*arguments: object) -> Ran:
         bench = arguments[:1] == ("bench",)  # a command of its own: gentus-bench
         monkeypatch.setattr(sys, "argv", ["gentus", *map(str, arguments[bench:])])
@@ -165,7 +147,7 @@ def test_index_prints_one_document(run: Run, small: Path, tmp_path: Path) -> Non
     assert "1 labelled pairs name tables that are not in the lake" in ran.err
     told = run("info", tmp_path / "index").out
     assert "1 pairs" in told
-    assert "prior (too few labelled queries to learn and validate another)" in told
+    assert "none (too few labelled queries to learn and validate another)" in told
     config = json.loads((tmp_path / "index" / "config.json").read_text())
     assert config["settings"]["seed"] == 5
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import QUICK, SUBJECTS, dense, rows_of, sparse, subject_of, write_table
+from conftest import QUICK, SUBJECTS, closed_form, dense, rows_of, sparse, subject_of, write_table
 
 import gentus
 from gentus.arrays import F32, half
@@ -386,8 +386,7 @@ def test_a_table_that_comes_later_is_coded_by_the_model_alone(named_index: Path,
     new = write_table(tmp_path / "fish_new.csv", [list(CALLED["fish"]), *rows_of("fish", 71)[1:]])
     with gentus.open(copied) as index:
         (name,) = index.add([new]).added
-        encoder = index.encoder
-        assert isinstance(encoder, ClosedForm)
+        encoder = closed_form(index).encoder
         latent = encoder.smooth(encoder.encode(featurize(index.read(new))))
         (hit,) = (
             hit

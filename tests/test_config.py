@@ -50,7 +50,7 @@ def test_it_comes_back_as_it_was(index: Path) -> None:
         (lambda document: document.update(colour="red"), "unknown key `colour`"),
         (lambda document: document["settings"]["graph"].update(colour=1), "`settings.graph.colour`"),
         (lambda document: document["settings"]["limits"].update(rows="many"), "settings.limits.rows"),
-        (lambda document: document["settings"].update(identifiers="shaped"), "settings.identifiers"),
+        (lambda document: document["settings"].update(header="maybe"), "settings.header"),
         (lambda document: document.pop("tree"), "`tree`"),
         (lambda document: document["report"].update(held_out_error=[]), "report.held_out_error"),
     ],

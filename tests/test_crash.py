@@ -34,7 +34,6 @@ from gentus.features.extract import Features
 from gentus.index.check import check
 from gentus.index.feature_cache import stream_features
 from gentus.index.folder import IndexFolderError, Layout
-from gentus.index.id_assigner import Chunk, IdAssigner
 from gentus.index.index import Index
 from gentus.index.ingest import examine
 from gentus.index.stages import FEW
@@ -116,9 +115,9 @@ def named_by_their_features(index: Index, tables: list[tuple[int, int, int]]) ->
     tables = [table for table in tables if table[0] in stored]
     identified = index.catalogue.identifiers.select(index.config.levels)
     expected = dict(zip(identified.tables.tolist(), identified.codes, strict=True))
-    assigner = IdAssigner(index.encoder, index.decoder.codebooks)
+    retriever = index._snapshot.retriever
     for features in stream_features(tables, index.layout):
-        codes, errors = assigner.codes(Chunk(features))
+        codes, errors = retriever.codes([], features)
         assert np.array_equal(codes, [expected[table] for table, _, _ in tables])
         assert errors == pytest.approx([stored[table] for table, _, _ in tables], abs=1e-3)
 

@@ -170,7 +170,7 @@ def test_neither_do_training_and_demo(hostile: Hostile, tmp_path: Path) -> None:
     fish, cities = ([name for name in names if subject in name] for subject in ("fish", "cities"))
     pairs = [(a, b) for same in (fish, cities) for a in same for b in same if a != b]
     labels = write_pairs(tmp_path / "pairs.csv", pairs)
-    given = ("--labels", labels, "--preset", "trained", "--time-budget", "0.1")
+    given = ("--labels", labels)
     hostile.gentus("index", ".", "-o", tmp_path / "index", *given)
     hostile.gentus("search", tmp_path / "index", "typed/fish_3.parquet")
     hostile.gentus("demo", "--dir", tmp_path / "demo")

@@ -255,6 +255,24 @@ def test_the_bytes_of_a_signature_are_true() -> None:
         assert f"{SIGNATURE.itemsize} bytes" in TEXTS[ROOT / name], name
 
 
+def test_the_figures_of_the_readme_are_in_the_results() -> None:
+    """Each as it stands there; of a row of its table, where the results name the lake."""
+    readme, results = TEXTS[ROOT / "README.md"], TEXTS[ROOT / "docs" / "RESULTS.md"]
+    section = readme.partition("## How good, how fast")[2].partition("\n## ")[0]
+    figures = re.findall(r"(?<![\w.])\d\.\d{3}(?![\d.])", section)
+    assert len(figures) > 15
+    assert {one for one in figures if not re.search(rf"(?<![\d.]){re.escape(one)}(?!\d)", results)} == set()
+    rows = [line.split("|")[1:-1] for line in section.splitlines() if line.startswith("| `")]
+    assert len(rows) > 3
+    for name, *cells in rows:
+        lake = name.split("`")[1]
+        tables = [part for part in results.split("\n\n") if part.startswith("|") and lake in part]
+        known = {cell.strip(" *") for table in tables for cell in re.split(r"[|\n/]", table)}
+        wanted = {cell.strip(" *") for cell in cells if re.fullmatch(r" \**\d\.\d{3}\** ", cell)}
+        assert wanted
+        assert wanted - known == set(), lake
+
+
 def test_the_readme_is_short() -> None:
     assert len(TEXTS[ROOT / "README.md"].splitlines()) < 150
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
+from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
-from conftest import SUBJECTS, dense, rows_of, subject_of, write_pairs, write_table
+from conftest import SUBJECTS, closed_form, dense, rows_of, subject_of, write_pairs, write_table
 from typer.testing import CliRunner
 
 import gentus
@@ -16,7 +19,6 @@ from gentus.align.second_look import QueryColumns
 from gentus.align.signatures import Signatures, hash_values, sign_tables
 from gentus.align.verdict import look_weights
 from gentus.app.cli import main as cli
-from gentus.embed.closed_form import ClosedForm
 from gentus.features.evidence import Blocks, Evidence, learn_blocks
 from gentus.features.extract import featurize, featurize_all
 from gentus.index import fit_ranker
@@ -25,12 +27,14 @@ from gentus.index.candidates import rows_of as rows_in_tree
 from gentus.index.fit_ranker import RankedQuery, fit_ranking
 from gentus.index.index import Index
 from gentus.index.queries import Query, encoded
+from gentus.index.second_look import LOOKED_AT
 from gentus.index.stages_ranked import POSITION_WEIGHTS
+from gentus.lake import LakeNotFoundError
 from gentus.neighbours import listwise
 from gentus.neighbours.labels import Labels
 from gentus.neighbours.listwise import Lists, Listwise, learn_listwise
 from gentus.progress import Progress
-from gentus.retrieval.walk import LEAST, OWN_WALKS, TEMPERATURE, WALK_FEATURES, WALKS, AnnotatedGraph, Walked
+from gentus.retrieval.walk import LEAST, TEMPERATURE, WALK_FEATURES, WALKS, AnnotatedGraph, Walked
 from gentus.settings import SpaceSettings
 from gentus.table import Column, Table
 
@@ -59,19 +63,17 @@ def test_walks_are_products_of_step_matrices() -> None:
         name: one / np.maximum(one.sum(1, keepdims=True), 1) for name, one in (("F", matrix), ("B", matrix.T))
     }
     tables, scores = graph.tables[[4, 9, 2]], np.array([0.9, 0.88, 0.8], np.float32)
-    own = int(graph.tables[11])
+    own = int(graph.tables[11])  # the query, which walks do not start from
     walked = Walked.of(graph, np.append(own, tables), np.append(np.float32(1), scores), {own})
     share = np.exp(scores.astype(float) / TEMPERATURE)
     start = np.zeros(len(place))
     start[[4, 9, 2]] = share / share.sum()
-    itself = np.eye(len(place))[11]
     expected = []
-    for begin, wanted in ((start, WALKS), (itself, OWN_WALKS)):
-        for name in wanted:
-            mass = begin
-            for step in name:
-                mass = mass @ steps[step]
-            expected.append(np.log(mass + LEAST))
+    for name in WALKS:
+        mass = start
+        for step in name:
+            mass = mass @ steps[step]
+        expected.append(np.log(mass + LEAST))
     found = walked.features(graph.tables)
     np.testing.assert_allclose(found[:, : len(expected)], np.array(expected).T, atol=1e-4)
     np.testing.assert_allclose(found[:, -3], np.log1p(matrix.sum(0)), rtol=1e-5)
@@ -88,11 +90,12 @@ def test_a_table_without_annotations_is_reached_by_similarity_alone() -> None:
     assert 2 in walked.best(5)
 
 
-def test_a_query_is_left_out_of_the_graph_and_stays_where_others_name_it() -> None:
+def test_a_query_is_left_out_of_the_graph_on_either_side() -> None:
     pairs = some_pairs(np.random.default_rng(1))
     left_out = np.unique(pairs[:, 0])[:4]
+    assert np.isin(pairs[:, 1], left_out).any()
     graph = AnnotatedGraph.of(pairs).without(left_out)
-    kept = AnnotatedGraph.of(pairs[~np.isin(pairs[:, 0], left_out)])
+    kept = AnnotatedGraph.of(pairs[~np.isin(pairs, left_out).any(1)])
     some = np.isin(graph.tables, kept.tables)
     for name in ("forward", "backward"):
         matrix = dense(getattr(graph, name))
@@ -173,12 +176,20 @@ def group_of(name: str) -> int:
     return int(Path(name).stem.split("_")[1]) % GROUPS
 
 
+def rows_of_group(number: int) -> list[list[str]]:
+    """Rows of a table of a group; a group has tables of two kinds, which share no word."""
+    words = f"{'abcdefghijkl'[number % GROUPS]}{'xy'[number // GROUPS % 2]}"
+    random = np.random.default_rng(number)
+    cells = [[f"{words}{'pqr'[column]}{random.integers(6)}" for column in range(3)] for _ in range(12)]
+    return [["name", "kind", "place"], *cells]
+
+
 @pytest.fixture(scope="module")
 def grouped(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A lake whose tables look alike; that some belong together, only annotations say."""
+    """A lake of groups; which two kinds of tables belong together, only annotations say."""
     root = tmp_path_factory.mktemp("grouped") / "lake"
     for number in range(GROUPS * EACH):
-        write_table(root / f"fish_{number}.csv", rows_of("fish", number))
+        write_table(root / f"fish_{number}.csv", rows_of_group(number))
     return root
 
 
@@ -205,8 +216,7 @@ def test_annotations_rank_where_similarity_cannot(ranked: Path, grouped: Path) -
         facts = index.info()
         figures, chosen = facts["labels"]["validation_map"], facts["labels"]["ranking"]["chosen"]
         assert "walk" in chosen
-        assert figures[chosen] > figures["prior"] + 0.3
-        assert (facts["encoder"], facts["generator"]) == ("closed form", None)
+        assert figures[chosen] > figures["none"] + 0.3
         for name in facts["labels"]["validation_queries"]:
             hits = index.search(grouped / name, k=EACH - 1)
             assert [group_of(hit.table) for hit in hits].count(group_of(name)) >= EACH - 2
@@ -226,7 +236,7 @@ def test_removed_tables_leave_the_answers_and_added_ones_enter(
         hits = index.search(query, k=GROUPS * EACH)
         assert gone not in [hit.table for hit in hits]
         assert [group_of(hit.table) for hit in hits[: EACH - 2]].count(0) == EACH - 2  # walks pass through it
-        index.add([write_table(tmp_path / "new_1.csv", rows_of("fish", 0))])
+        index.add([write_table(tmp_path / "new_1.csv", rows_of_group(0))])
         assert any(hit.table.endswith("new_1.csv") for hit in index.search(query, k=GROUPS * EACH))
         before = [hit.table for hit in index.search(query, k=9)]
     with gentus.open(tmp_path / "index") as again:
@@ -234,18 +244,20 @@ def test_removed_tables_leave_the_answers_and_added_ones_enter(
 
 
 def validation_features(index: Index, shift: int) -> np.ndarray:
-    """Features by which validation queries are ranked whose annotations depend on `shift`."""
+    """Features by which validation queries are ranked; their annotations, either way, depend on `shift`."""
     ids, half = index.catalogue.tables.ids(), GROUPS * EACH // 2
     at = [ids[f"fish_{number}.csv"] for number in range(2 * half)]
     training = [
         (at[head], at[half + (head + step) % half]) for head in range(0, half, 2) for step in range(4)
     ]
     held = [(at[head], at[half + (head + shift) % half]) for head in range(1, half, 2)]
-    labels = Labels(np.array(training), np.array(held))
-    graph = AnnotatedGraph.of(np.array(training + held))
+    labels = Labels(np.array(training), np.array(held), np.array(held)[:, ::-1])
+    graph = AnnotatedGraph.of(labels.every)
     rows = rows_in_tree(index.decoder.trie, graph.tables)
     finder = CandidateFinder(index.decoder, index.catalogue, graph, rows, False, columns=False)
-    contents = encoded([index.read(f"fish_{number}.csv") for number in range(half)], index.encoder)
+    contents = encoded(
+        [index.read(f"fish_{number}.csv") for number in range(half)], closed_form(index).encode
+    )
     queries = {table: Query(one, None, {table}) for table, one in zip(at, contents, strict=False)}
     seen: list[list[RankedQuery]] = []
 
@@ -260,6 +272,88 @@ def validation_features(index: Index, shift: int) -> np.ndarray:
         fit_ranking(finder, queries, labels, 0, Progress())
     assert [one.table for one in seen[0]] == sorted(query for query, _ in held)
     return np.concatenate([one.candidates.features for one in seen[0]])
+
+
+def test_nothing_learnt_is_judged_as_a_search_without_labels_orders(
+    ranked: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with gentus.open(ranked) as index:
+        ids, graph = index.catalogue.tables.ids(), AnnotatedGraph.of(np.zeros((0, 2), np.int64))
+        feedback = closed_form(index).feedback
+        finder = CandidateFinder(index.decoder, index.catalogue, graph, np.zeros(0, np.int64), True, feedback)
+        name = "fish_3.csv"
+        (content,) = encoded([index.read(name)], closed_form(index).encode)
+        query = Query(content, None, {ids[name]})
+        monkeypatch.setattr("gentus.index.answer.rank_by_labels", lambda *_: pytest.fail("labels were used"))
+        plain = replace(index._snapshot, ranking=None)
+        monkeypatch.setattr(index, "_snapshot", plain)
+        found = [ids[hit.table] for hit in index.search(name, k=LOOKED_AT, order="aligned")]
+        assert fit_ranker._aligned(finder, query).tolist() == found
+        generated = [ids[hit.table] for hit in index.search(name, k=30, order="generated")]
+        assert generated != found
+
+
+def test_candidates_that_are_held_out_are_not_learnt_from(ranked: Path) -> None:
+    features = np.arange(3 * len(FEATURES), dtype=np.float32).reshape(3, -1)
+    one = RankedQuery(5, cast(Query, None), Candidates(np.arange(3), np.array([7, 8, 9]), features))
+    lists = fit_ranker._lists([one], {5: [7, 8]}, np.array([8, 1]))
+    assert lists.features[0].tolist() == features[[0, 2]].tolist()
+    assert lists.relevant.tolist() == [[1, 0]]
+
+
+@pytest.fixture(scope="module")
+def beside(grouped: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
+    """A lake, queries that are not in it, and labels of these."""
+    root = tmp_path_factory.mktemp("beside")
+    for file in grouped.iterdir():
+        inside = int(file.stem.split("_")[1]) >= 3 * GROUPS
+        target = root / ("lake" if inside else "queries") / file.name
+        target.parent.mkdir(exist_ok=True)
+        shutil.copy(file, target)
+    names = {part: sorted(path.name for path in (root / part).iterdir()) for part in ("lake", "queries")}
+    pairs = [(q, c) for q in names["queries"] for c in names["lake"] if group_of(q) == group_of(c)]
+    return root / "lake", root / "queries", write_pairs(root / "labels.csv", pairs)
+
+
+def test_queries_outside_the_lake_can_have_labels(beside: tuple[Path, Path, Path], tmp_path: Path) -> None:
+    lake, queries, labels = beside
+    folder = tmp_path / "index"
+    gentus.build(lake, folder, labels, queries=queries, workers=1).close()
+    for _ in range(2):
+        with gentus.open(folder) as index:
+            report = index.config.report.labels
+            assert report is not None
+            assert report.ranking is not None
+            assert (report.pairs, report.pairs_outside_the_lake) == (3 * GROUPS * 3, 0)
+            assert report.ranking.unreadable == []
+            assert report.validation_map[report.ranking.chosen] > report.validation_map["none"] + 0.2
+            right = [
+                group_of(hit.table) == group_of(name)
+                for name in report.validation_queries
+                for hit in index.search(queries / name, k=3)
+            ]
+            assert sum(right) >= 0.7 * len(right)  # without labels a third
+        gentus.refit(folder, workers=1).close()  # with the labels and queries of the build
+    shutil.rmtree(queries)
+    with pytest.raises(LakeNotFoundError, match=r"no folder .*queries"):
+        gentus.refit(folder, workers=1)
+
+
+def test_labels_of_queries_that_are_elsewhere_say_what_to_give(
+    beside: tuple[Path, Path, Path], tmp_path: Path
+) -> None:
+    lake, _, labels = beside
+    with pytest.raises(ValueError, match=r"their queries are not in .*--queries FOLDER"):
+        gentus.build(lake, tmp_path / "index", labels)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match=r"their queries are neither in .* nor in .*empty\.$"):
+        gentus.build(lake, tmp_path / "index", labels, queries=tmp_path / "empty")
+    with pytest.raises(ValueError, match="there are no labels"):
+        gentus.build(lake, tmp_path / "index", queries=tmp_path / "empty")
+    other = write_pairs(tmp_path / "other.csv", [("a.csv", "b.csv")])
+    with pytest.raises(ValueError, match=r"1 pairs names a candidate in .* They name b\.csv; the lake has"):
+        gentus.build(lake, tmp_path / "index", other)
+    assert not (tmp_path / "index").exists()
 
 
 def test_a_value_that_training_never_showed_counts_as_the_nearest_that_it_did() -> None:
@@ -303,7 +397,9 @@ def test_few_validation_queries_choose_together_with_training_queries(
         graph = AnnotatedGraph.of(np.concatenate([labels.pairs, labels.validation]))
         rows = rows_in_tree(index.decoder.trie, graph.tables)
         finder = CandidateFinder(index.decoder, index.catalogue, graph, rows, False, columns=False)
-        contents = encoded([index.read(f"fish_{number}.csv") for number in range(4)], index.encoder)
+        contents = encoded(
+            [index.read(f"fish_{number}.csv") for number in range(4)], closed_form(index).encode
+        )
         queries = {table: Query(one, None, {table}) for table, one in zip(at, contents, strict=False)}
         fitted = fit_ranking(finder, queries, labels, 0, Progress())
     assert learnt == [3, 2, 2, 2] * 3  # all training queries, then each of three parts left out
@@ -327,18 +423,16 @@ def test_labels_say_how_much_positions_count(tmp_path: Path) -> None:
         tmp_path / "lake", tmp_path / "index", write_pairs(tmp_path / "pairs.csv", pairs), names=False
     )
     with plain, labelled:
-        assert isinstance(plain.encoder, ClosedForm)
-        assert isinstance(labelled.encoder, ClosedForm)
-        weights = [round(factor * plain.encoder.order, 3) for factor, _ in POSITION_WEIGHTS]
-        assert (labelled.encoder.order, labelled.encoder.width) in zip(
-            weights, (width for _, width in POSITION_WEIGHTS), strict=True
-        )
-        assert labelled.encoder.order > plain.encoder.order > 0
+        before, after = closed_form(plain).encoder, closed_form(labelled).encoder
+        weights = [round(factor * before.order, 3) for factor, _ in POSITION_WEIGHTS]
+        widths = (width for _, width in POSITION_WEIGHTS)
+        assert (after.order, after.width) in zip(weights, widths, strict=True)
+        assert after.order > before.order > 0
         query = tmp_path / "lake" / names[0]
         assert all(hit.table[0] == "0" for hit in labelled.search(query, k=10))
     with gentus.open(tmp_path / "index") as again:  # the weights are saved
-        assert isinstance(again.encoder, ClosedForm)
-        assert (again.encoder.order, again.encoder.width) == (labelled.encoder.order, labelled.encoder.width)
+        saved = closed_form(again).encoder
+        assert (saved.order, saved.width) == (after.order, after.width)
 
 
 def test_a_validation_query_is_not_ranked_by_its_own_annotations(
@@ -355,14 +449,15 @@ def test_a_validation_query_is_not_ranked_by_its_own_annotations(
 def test_a_training_query_is_not_described_by_its_own_annotations(
     ranked: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No graph that a labelled query is searched with has a step forward from it."""
+    """No graph that a labelled query is searched with has a step from it or to it."""
     searched: list[int] = []
     search = CandidateFinder.search
 
     def spy(self: CandidateFinder, query: Query, beam: int, count: int = 100) -> Candidates:
         (table,) = query.self_ids
         at, known = self.graph.find(np.array([table]))
-        assert not known[0] or not np.diff(self.graph.forward.starts)[at[0]]
+        for steps in (self.graph.forward, self.graph.backward):
+            assert not known[0] or not np.diff(steps.starts)[at[0]]
         searched.append(table)
         return search(self, query, beam, count)
 
@@ -406,7 +501,7 @@ def test_labels_that_add_nothing_leave_the_ranking_of_the_lake(lake: Path, tmp_p
     labels = write_pairs(tmp_path / "labels.csv", pairs)
     with gentus.build(lake, tmp_path / "index", labels, workers=1) as index:
         report = index.info()["labels"]
-        assert report["validation_map"]["prior"] > 0.9
+        assert report["validation_map"]["none"] > 0.9
         for subject in SUBJECTS:
             query = write_table(tmp_path / f"{subject}_query.csv", rows_of(subject, 99))
             assert {subject_of(hit.table) for hit in index.search(query, k=4)} == {subject}
@@ -466,5 +561,5 @@ def test_the_choice_is_the_cheapest_within_the_noise() -> None:
         found = {tuple(name.split("_")): (None, np.array(each)) for name, each in figures.items()}
         return "+".join(fit_ranker._chosen(found, 1).parts)
 
-    assert chosen(prior=[0.1, 0.5, 0.4], prior_walk=[0.6, 0.9, 0.9]) == "prior+walk"
-    assert chosen(prior=[0.1, 0.5, 0.4], prior_walk=[0.9, 0.4, 0.1]) == "prior"
+    assert chosen(none=[0.1, 0.5, 0.4], prior_walk=[0.6, 0.9, 0.9]) == "prior+walk"
+    assert chosen(none=[0.1, 0.5, 0.4], prior_walk=[0.9, 0.4, 0.1]) == "none"

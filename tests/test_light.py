@@ -7,14 +7,12 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conftest import HASTY, SMALL_GENERATOR, make_lake, rows_of, subject_of, write_pairs, write_table
+from conftest import make_lake, rows_of, subject_of, write_pairs, write_table
 
 import gentus
-from gentus.extras import install_extra
 from gentus.index.folder import Layout
 
 # A name in `sys.modules` that is None cannot be imported; `find_spec` looks there, too.
@@ -120,38 +118,6 @@ def test_a_search_loads_what_it_needs(built: Path) -> None:
     assert not [name for name in loaded if name.startswith(needless)]
 
 
-REFUSED = """
-import gentus
-read = []
-import gentus.index.build as gentus_reading
-gentus_reading.read_lake = lambda *_: read.append(1)
-gentus_reading.load_groundtruth = lambda *_: read.append(2)
-try:
-    gentus.build(sys.argv[1], sys.argv[2], labels=sys.argv[3], preset="trained")
-except ModuleNotFoundError as error:
-    print(error)
-assert not read, read
-"""
-
-
-@pytest.mark.parametrize("hidden", [WITHOUT, HIDDEN], ids=["none", "hidden"])
-def test_a_generator_without_torch_is_refused_before_anything_is_read(
-    lake: Path, tmp_path: Path, hidden: str
-) -> None:
-    labels = write_pairs(tmp_path / "labels.csv", [("fish_0.csv", "deep/er/fish_1.csv")])
-    ran = python(hidden + REFUSED, lake, tmp_path / "index", labels)
-    assert ran.returncode == 0, ran.stderr
-    assert install_extra("train") in ran.stdout
-    assert "torch" in ran.stdout
-    assert not (tmp_path / "index").exists()
-    command = hidden + "from gentus.app.cli.main import main\nmain()\n"
-    ran = python(command, "index", lake, "-o", tmp_path / "index", "--labels", labels, "--preset", "trained")
-    assert (ran.returncode, ran.stdout) == (1, "")
-    assert install_extra("train") in ran.stderr
-    assert "Traceback" not in ran.stderr
-    assert not (tmp_path / "index").exists()
-
-
 def test_a_ranking_is_learnt_from_labels_without_torch(lake: Path, tmp_path: Path) -> None:
     gentus.build(lake, tmp_path / "index", workers=1).close()
     labels = write_pairs(tmp_path / "labels.csv", [("fish_0.csv", "deep/er/fish_1.csv")])
@@ -161,8 +127,7 @@ def test_a_ranking_is_learnt_from_labels_without_torch(lake: Path, tmp_path: Pat
     with gentus.open(tmp_path / "index") as index:
         facts = index.info()
         assert facts["labels"]["pairs"] == 1
-        assert facts["labels"]["ranking"]["chosen"] == "prior"  # one query cannot validate anything
-        assert facts["encoder"] == "closed form"
+        assert facts["labels"]["ranking"]["chosen"] == "none"  # one query cannot validate anything
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -207,9 +172,9 @@ from pathlib import Path
 import gentus
 lake, folder, new, query, truth = map(Path, sys.argv[1:])
 with gentus.open(folder) as index:
-    assert index.info()["generator"]["shipped"]
+    assert index.info()["labels"]["ranking"]["training_queries"]
     hits = index.search(query, k=3, explain=True)
-    assert hits[0].alignment and hits[0].generator is not None
+    assert hits[0].alignment
     assert len(index.search([query, query], k=3)) == 2
     assert index.add([new]).added
     assert index.remove([str(new)]).removed
@@ -244,27 +209,26 @@ with TestClient(app, base_url="http://localhost") as client:
 loaded = LOADED
 assert not loaded, loaded
 import json
-print(json.dumps([[hit.table, hit.generated, hit.generator] for hit in hits]))
+print(json.dumps([[hit.table, hit.generated] for hit in hits]))
 """.replace("LOADED", LOADED)
 
 
 @pytest.fixture(scope="module")
 def labelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A lake, labels, and an index with a generator."""
+    """A lake, labels, and an index that was built with them."""
     root = tmp_path_factory.mktemp("labelled")
     lake = make_lake(root / "lake", ["cities", "fish", "films"], 6)
     names = sorted(str(path.relative_to(lake)) for path in lake.rglob("*") if path.is_file())
     pairs = [(a, b) for a in names for b in names if a != b and subject_of(a) == subject_of(b)]
     labels = write_pairs(root / "labels.csv", pairs)
-    settings = replace(HASTY, generation=replace(SMALL_GENERATOR, always=True))
-    gentus.build(lake, root / "index", labels, settings=settings, workers=1).close()
+    gentus.build(lake, root / "index", labels, workers=1).close()
     return root
 
 
-def test_an_index_with_a_generator_lives_without_torch(labelled: Path, tmp_path: Path) -> None:
+def test_an_index_with_labels_lives_without_torch(labelled: Path, tmp_path: Path) -> None:
     query = write_table(tmp_path / "query.csv", rows_of("fish", 41))
     with gentus.open(labelled / "index") as index:
-        expected = [[hit.table, hit.generated, hit.generator] for hit in index.search(query, k=3)]
+        expected = [[hit.table, hit.generated] for hit in index.search(query, k=3)]
     shutil.copytree(labelled, tmp_path / "home")
     lake, folder = tmp_path / "home" / "lake", tmp_path / "home" / "index"
     new = write_table(tmp_path / "fish_new.csv", rows_of("fish", 40))

@@ -13,14 +13,13 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import numpy as np
 import pytest
-from conftest import HASTY, QUICK, make_lake, rows_of, subject_of, write_pairs, write_table
+from conftest import QUICK, make_lake, rows_of, subject_of, write_pairs, write_table
 from test_cli import Run, run
 
 import gentus
@@ -134,20 +133,16 @@ def test_equal_tables_get_suffixes_and_a_used_identifier_is_never_given_again(la
         assert len({sid.split("+")[0] for sid in seen}) == 1  # same codes, nine suffixes
 
 
-@pytest.mark.parametrize("labelled", [False, True])
-def test_a_table_is_coded_the_same_beside_any_others(tmp_path: Path, labelled: bool) -> None:
-    """Built and added alike: neither the tables coded with it nor labels tip a code over."""
+def test_a_table_is_coded_the_same_beside_any_others(tmp_path: Path) -> None:
+    """Built and added alike: the tables coded with it tip no code over."""
     lake = tmp_path / "lake"
-    each = 20 if labelled else 60  # of which the fit sees some
-    names = [f"{subject}_{at}.csv" for subject in ("cities", "films", "fish") for at in range(each)]
+    names = [f"{subject}_{at}.csv" for subject in ("cities", "films", "fish") for at in range(60)]
     for at, name in enumerate(names):
         write_table(lake / name, rows_of(subject_of(name), at))
-    near = [(a, b) for a, b in pairwise(names) if subject_of(a) == subject_of(b)]
-    labels = write_pairs(tmp_path / "labels.csv", near) if labelled else None
-    # Without labels, tables that the fit sees are placed by the neighbour graph; so it sees few of them.
-    settings = replace(HASTY, network=labelled, fit_columns=HASTY.fit_columns if labelled else 100)
-    with gentus.build(lake, tmp_path / "index", labels, settings=settings, workers=1) as index:
-        fitted = set() if labelled else {index.catalogue.tables.names([t])[t].name for t in _fitted(index)}
+    # Tables that the fit sees are placed by the neighbour graph; so it sees few of them.
+    settings = replace(QUICK, fit_columns=100)
+    with gentus.build(lake, tmp_path / "index", settings=settings, workers=1) as index:
+        fitted = {index.catalogue.tables.names([table])[table].name for table in _fitted(index)}
         copy: dict[str, str] = {}
         for at in range(0, len(names), 7):
             copies = tmp_path / f"copies {at}"
@@ -363,7 +358,7 @@ def test_a_database_that_another_process_holds_is_not_gone(tmp_path: Path, one_f
     """The report names the lock, and the process where the database says it."""
     duck, lite = databases(tmp_path / "lake")
     lake = duck if one_file else tmp_path / "lake"
-    with gentus.build(lake, tmp_path / "index", settings=HASTY, workers=1) as index:
+    with gentus.build(lake, tmp_path / "index", settings=QUICK, workers=1) as index:
         before = sids(index)
         with held(duck, HOLD_DUCKDB) as process, held(lite, HOLD_SQLITE):
             for dry_run in (True, False):
@@ -575,7 +570,7 @@ def test_refit_learns_anew_without_reading(
         assert after != before
         assert "fish_40.csv" in tables(index, lake / "fish_0.csv")  # opened before the refit
         assert "cities_0.csv" not in index.tables()
-        assert index.config.settings.latent == read_config(Layout(path)).settings.latent
+        assert index.config.settings == read_config(Layout(path)).settings
         assert check(path) == []
 
 
@@ -594,12 +589,11 @@ def test_refit_keeps_the_labels_it_was_built_with(tmp_path: Path) -> None:
     names = sorted(p.relative_to(lake).as_posix() for p in lake.rglob("*") if p.is_file())
     pairs = [(a, b) for a in names for b in names if a != b and subject_of(a) == subject_of(b)]
     labels = write_pairs(tmp_path / "labels.csv", pairs)
-    gentus.build(lake, tmp_path / "index", labels, settings=HASTY, workers=1).close()
+    gentus.build(lake, tmp_path / "index", labels, settings=QUICK, workers=1).close()
     labels.unlink()
-    with building.refit(tmp_path / "index", time_budget=1) as index:
+    with building.refit(tmp_path / "index") as index:
         assert index.info()["labels"]["pairs"] == len(pairs)
         assert index.info()["labels"]["ranking"]["training_queries"] == len(names) - 1  # one validates
-        assert index.config.report.generator is None  # as in the build
 
 
 # --- check and repair ----------------------------------------------------------------------------------
@@ -798,17 +792,6 @@ def test_names_that_cannot_be_added_say_why(lake: Path, path: Path, run: Run) ->
     assert ran.code == 1
     assert "notes.docx: its name does not end like that of a table" in ran.err
     assert "link.csv: it is a link out of the lake" in ran.err
-
-
-def test_ablation_identifiers_do_not_grow(lake: Path, tmp_path: Path, run: Run) -> None:
-    from dataclasses import replace
-
-    settings = replace(QUICK, identifiers="no-suffix")
-    gentus.build(lake, tmp_path / "ablation", settings=settings).close()
-    write_table(lake / "fish_50.csv", rows_of("fish", 50))
-    ran = run("add", tmp_path / "ablation", lake / "fish_50.csv")
-    assert (ran.code, "no-suffix identifiers are for ablations" in ran.err) == (1, True)
-    assert run("check", tmp_path / "ablation").code == 0
 
 
 def test_the_error_to_expect_of_new_tables_is_that_of_tables_left_out() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import random
+import re
 from collections.abc import Iterable, Sequence
 
 import pytest
@@ -116,3 +117,22 @@ def test_a_terminal_shows_how_many_of_how_many(monkeypatch: pytest.MonkeyPatch) 
     with progress.stage("writing", 20, "rows") as tick:
         tick(20)
     assert "20 of 20  5.0 MB" in shown.getvalue()
+
+
+def test_elsewhere_a_stage_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = terminal_progress(lines=True)
+    with progress.stage("Reading tables", 1200) as tick:
+        tick(1000)
+        tick(200, 5.0)
+    with progress.stage("Learning vocabularies", None):
+        pass
+    with pytest.raises(ZeroDivisionError), progress.stage("Finding neighbours", 3):
+        raise ZeroDivisionError
+    with terminal_progress().stage("Aligning", 3) as tick:
+        tick(3)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert [re.sub(r"[0-9.]+ s$", "N s", line) for line in err.splitlines()] == [
+        "Reading tables: 1,200 tables in N s",
+        "Learning vocabularies: N s",
+    ]

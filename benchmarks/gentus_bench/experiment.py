@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Protocol, cast, get_type_hints
@@ -33,6 +33,7 @@ class Request:
     seeds: int = 1
     indexes: Sequence[Path] = ()
     queries: Path | None = None
+    runs: Mapping[str, str] = field(default_factory=dict)  # files of others' rankings, by name
     progress: Progress = field(default_factory=Progress)
 
     @property

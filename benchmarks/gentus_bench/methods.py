@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from gentus.index.second_look import Order
 from gentus_bench.baselines import (
@@ -23,9 +24,7 @@ from gentus_bench.baselines import (
     TfidfNames,
     TfidfWords,
 )
-from gentus_bench.ours import GenTUS
-
-PAPER_MINUTES = 10  # of training its generator
+from gentus_bench.ours import GenTUS, IndexFolder
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,33 +32,26 @@ class Lake:
     """A lake as it lies on disk."""
 
     tables: Path
-    labels: Path | None  # pairs to learn from, never of the queries that are scored
-    index: Path  # where a method may keep what it builds
+    labels: Path | None  # pairs to learn from, none of which names a query that is scored
+    annotated: Path | None  # pairs to learn from, some of which do
+    index: IndexFolder  # where a method may keep what it builds
     seed: int = 0
-    reuse: bool = False  # take an index that lies there as it is
+    queries: Path | None = None  # a folder of queries that are not in the lake
     named: bool = True  # whether names of columns may be used: they are not what the labels were made of
 
 
 def _gentus(lake: Lake, order: Order = "aligned", names: bool = False) -> GenTUS:
     title = f"GenTUS ({order})" + ", names" * names
-    reuse = lake.reuse or order == "generated"
-    return GenTUS(lake.tables, lake.index, None, title, reuse, order, seed=lake.seed, names=names)
+    folder = replace(lake.index, reuse=True) if order == "generated" else lake.index
+    return GenTUS(lake.tables, folder, None, title, order, seed=lake.seed, names=names)
 
 
-def _labelled(lake: Lake) -> GenTUS | None:
-    if lake.labels is None:
+def _labelled(lake: Lake, labels: Path | None, title: str) -> GenTUS | None:
+    """In the order that it has learnt."""
+    if labels is None:
         return None
-    title = "GenTUS, labels"  # in the order that it has learnt
-    return GenTUS(lake.tables, lake.index, lake.labels, title, lake.reuse, seed=lake.seed, names=False)
-
-
-def _paper(lake: Lake) -> GenTUS | None:
-    """The paper's system at a size for a CPU; its generator has ten minutes."""
-    if lake.labels is None:
-        return None
-    title, budget = f"GenTUS, paper's, small, {PAPER_MINUTES} min", 60 * PAPER_MINUTES
-    given = lake.tables, lake.index, lake.labels, title, lake.reuse
-    return GenTUS(*given, seed=lake.seed, paper=True, time_budget=budget)
+    queries: dict[str, Any] = {} if lake.queries is None else {"queries": str(lake.queries)}
+    return GenTUS(lake.tables, lake.index, labels, title, seed=lake.seed, names=False, **queries)
 
 
 METHODS: dict[str, Callable[[Lake], Retriever | None]] = {  # None: it cannot be had on that lake
@@ -77,17 +69,20 @@ METHODS: dict[str, Callable[[Lake], Retriever | None]] = {  # None: it cannot be
     "d3l": lambda lake: D3L(lake.seed),
     "gentus": lambda lake: _gentus(lake),
     "gentus-generated": lambda lake: _gentus(lake, "generated"),
-    "gentus-labels": _labelled,
-    "gentus-paper": _paper,
+    "gentus-labels": lambda lake: _labelled(lake, lake.labels, "GenTUS, labels"),
+    "gentus-annotated": lambda lake: _labelled(lake, lake.annotated, "GenTUS, labels (queries annotated)"),
     "tfidf-names": lambda lake: TfidfNames() if lake.named else None,
     "gentus-names": lambda lake: _gentus(lake, names=True) if lake.named else None,
 }
 SAME_INDEX = {"gentus-generated": "gentus"}  # methods that open what another has built, if it is there
 NAMED = ("tfidf-names", "gentus-names")  # the only ones that see names of columns
+ANNOTATED = ("gentus-annotated",)  # the only ones whose labels name queries that are scored
 
 
 def wanted(names: Sequence[str] | None, named: bool = False) -> list[str]:
-    """The methods of these names, or all; those that see column names only if `named`."""
+    """The methods of these names; or all whose labels name no query, with column names only if `named`."""
     if unknown := [name for name in names or () if name not in METHODS]:
         raise ValueError(f"unknown method {', '.join(unknown)}; known are {', '.join(METHODS)}")
-    return list(names or ()) or [name for name in METHODS if named or name not in NAMED]
+    return list(names or ()) or [
+        name for name in METHODS if name not in ANNOTATED and (named or name not in NAMED)
+    ]

@@ -7,6 +7,7 @@ import json
 import sys
 import time
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,33 +17,55 @@ from gentus.table import Table
 from gentus_bench.processes import peak_bytes, watched
 
 
-class GenTUS:
-    """An index over a lake folder. `order` is that of its answers; `options` go to `gentus.build`.
+@dataclass(frozen=True, slots=True)
+class IndexFolder:
+    """Where an index is kept, beside it the key of the data and the code that it was built by."""
 
-    `paper` among them stands for the settings of `gentus_bench.ablation.small_paper`.
-    """
+    path: Path
+    key: str = ""
+    reuse: bool = False  # open one that lies there and has the key
+    any: bool = False  # also one that has another
+
+    @property
+    def there(self) -> bool:
+        """Whether there is an index that may be opened."""
+        if not (self.path / "config.json").is_file():
+            return False
+        return self.any or (self._note.is_file() and self._note.read_text("utf-8") == self.key)
+
+    @property
+    def _note(self) -> Path:
+        return self.path.with_name(self.path.name + ".key")
+
+    def note(self) -> None:
+        """What lies there was built by this key."""
+        self._note.write_text(self.key, "utf-8")
+
+
+class GenTUS:
+    """An index over a lake folder. `order` is that of its answers; `options` go to `gentus.build`."""
 
     def __init__(
         self,
         lake: Path,
-        index: Path,
+        folder: IndexFolder,
         labels: Path | None = None,
         name: str = "GenTUS",
-        reuse: bool = False,
         order: Order | None = None,
         **options: Any,
     ) -> None:
         self.name, self.order = name, order
-        self.lake, self.index, self.reuse = lake, index, reuse
+        self.lake, self.folder, self.index = lake, folder, folder.path
         self.options = options if labels is None else {**options, "labels": str(labels)}
         self._facts: dict[str, Any] = {}
 
     def fit(self, tables: Iterable[Table]) -> None:
         """Build the index, or open the one that is there; it reads the lake itself, not `tables`."""
-        if self.reuse and (self.index / "config.json").is_file():
+        if self.folder.reuse and self.folder.there:
             self._facts = {"reused": True}
         else:
             seconds, peak = build(self.lake, self.index, self.options)
+            self.folder.note()
             self._facts = {"build_seconds": seconds, "peak_mb": peak / 2**20}
         self._index = gentus.open(self.index)
         self._sources = self._index.sources()
@@ -54,17 +77,14 @@ class GenTUS:
         return [hit.table for hit in hits]
 
     def facts(self) -> dict[str, Any]:
-        """Return what building took and how large the index is."""
+        """Return what building took, and the bytes of a table that its order needs: tree, and signatures."""
         info = self._index.info()
-        size: float | None = info.get("bytes_per_table")
-        if size is None and info.get("tables"):
-            size = (
-                sum(file.stat().st_size for file in self.index.rglob("*") if file.is_file()) / info["tables"]
-            )
+        size = info["bytes"]["trie"]
+        if self.order != "generated":  # the second look and a learnt ranking read signatures, too
+            size += info["bytes"]["signatures"]
         return {
             **self._facts,
-            "bytes_per_table": size,
-            "signature_bytes_per_column": info.get("signature_bytes_per_column"),
+            "bytes_per_table": size / max(info["tables"], 1),
             "serving_mb": self._serving_mb(),
         }
 
@@ -74,11 +94,8 @@ class GenTUS:
         from gentus.features.weights import load_tokenizer, load_vectors
         from gentus_bench.baselines import serving_mb
 
-        outside: tuple[object, ...] = (load_tokenizer(),)
-        if self._index.encoder.states is None:  # else a language model reads columns, and the walk finds it
-            outside = (*outside, load_vectors())
         catalogue = self._index.layout.catalogue.stat().st_size / 2**20
-        return serving_mb(self._index, *outside) + catalogue
+        return serving_mb(self._index, load_tokenizer(), load_vectors()) + catalogue
 
 
 def build(lake: Path, index: Path, options: dict[str, Any]) -> tuple[float, int]:
@@ -95,14 +112,9 @@ def build(lake: Path, index: Path, options: dict[str, Any]) -> tuple[float, int]
 def main() -> None:
     """Build what the first argument says, as JSON, and print what it took."""
     task = json.loads(sys.argv[1])
-    options = task["options"]
-    if options.pop("paper", False):
-        from gentus_bench.ablation import small_paper
-
-        options["settings"] = small_paper(options.pop("seed", 0))
     started = time.perf_counter()
     with contextlib.redirect_stdout(sys.stderr):  # ours is for the answer
-        gentus.build(task["lake"], task["index"], **options)
+        gentus.build(task["lake"], task["index"], **task["options"])
     seconds = time.perf_counter() - started
     print(json.dumps({"seconds": seconds, "peak": peak_bytes()}))
 

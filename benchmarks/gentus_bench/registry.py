@@ -11,10 +11,6 @@ quality | Quality and costs of every system on every lake | data lake method k s
 timing | Search times of several systems side by side, in one process | data lake method |
 pool | MAP by the size of the candidate pool, from the rankings of `quality` | data lake | Table 4
 incremental | Learn from half a lake, add the rest in five steps | data lake | Figure 9
-identifiers | MAP by kind of identifier, with the same generator | data lake seeds | Table 5
-parts | Ranking by latents, prior, generator, both; and without the prefix tree | index k data lake | Table 6
-mixture | A generator beside the ranking learnt from labels | index k |
-shared | A generator learnt from the labels of other lakes, on a lake that it has not seen | data lake |
 beam | Quality and time by beam width, on the indexes of `quality` | data lake | Figure 10
 updates | Adding tables to indexes, and readers beside a writer | index data |
 alignment | Precision and recall of column alignment, beside valentine's matchers | data lake method |
@@ -30,9 +26,8 @@ fidelity | Every cell of a self-union beside its source, over folders of files |
 serving | Throughput and latency of the server under many clients | index queries k |
 batch | Queries per second, in one process and on all cores | index queries k |
 roofline | FLOPs and bytes of every part of a search, against the machine's best | index queries k |
-t5_cost | What training T5-base on the labels of an index would need; nothing is trained | index |
 cold | Time of `gentus search` in a new process | index queries |
-scale | Prefix trees of up to ten million identifiers, beside transformers' constraints | index |
+scale | Prefix trees of up to ten million identifiers, and searches in them | index |
 large | A lake of a million tables, made, indexed and searched | data |
 engines | One lake built by every engine: time, and equal identifiers | data |
 """

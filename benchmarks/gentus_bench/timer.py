@@ -1,27 +1,20 @@
-"""Timers: searches side by side, and where the time of some work goes."""
+"""Timers: searches side by side."""
 
 from __future__ import annotations
 
 import os
-import statistics
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
-from unittest import mock
 
 import numpy as np
 
 K = TypeVar("K")
 Q = TypeVar("Q")
-Facts = dict[str, Any]
 
 WARM = 5  # queries before the clock counts
 PASSES = 2  # over all queries; of each query the faster counts
-REST = "rest"
-Function = tuple[str, Any, str]  # a part, and a function that belongs to it: its owner, and its name
 
 
 @dataclass(slots=True)
@@ -78,59 +71,3 @@ def conditions() -> dict[str, Any]:
         threads[pool["internal_api"]] = max(pool["num_threads"], threads.get(pool["internal_api"], 0))
     load = [round(value, 2) for value in os.getloadavg()] if hasattr(os, "getloadavg") else None
     return {"passes": PASSES, "warm": WARM, "threads": threads, "load": load}
-
-
-class Profile:
-    """Time spent in functions, without what they spend in others that are profiled too."""
-
-    def __init__(self) -> None:
-        self.seconds: defaultdict[str, float] = defaultdict(float)  # of each part
-        self.calls: defaultdict[str, int] = defaultdict(int)
-        self._inside: list[float] = []  # for every profiled function that runs, the time of those inside it
-
-    def timed(self, part: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The same function, timed."""
-
-        def call(*arguments: Any, **options: Any) -> Any:
-            self._inside.append(0.0)
-            started = time.perf_counter()
-            try:
-                return function(*arguments, **options)
-            finally:
-                taken = time.perf_counter() - started
-                self.seconds[part] += taken - self._inside.pop()
-                self.calls[part] += 1
-                if self._inside:
-                    self._inside[-1] += taken
-
-        return call
-
-    def run(self, functions: Iterable[Function], work: Callable[[], object]) -> None:
-        """Do some work while functions are timed; what it does outside of them is the part `REST`."""
-        with ExitStack() as stack:
-            for part, owner, name in functions:
-                timed = self.timed(part, getattr(owner, name))
-                stack.enter_context(mock.patch.object(owner, name, timed))
-            self.timed(REST, work)()
-
-    def milliseconds(self) -> dict[str, float]:
-        """Of each part."""
-        return {part: 1000 * taken for part, taken in self.seconds.items()}
-
-
-def medians(ways: Mapping[K, Callable[[int], Facts]], queries: Iterable[int]) -> dict[K, Facts]:
-    """Medians of what is found out about queries, each by all ways before the next one."""
-    found: dict[K, list[Facts]] = {name: [] for name in ways}
-    for query in queries:
-        for name, way in ways.items():
-            found[name].append(way(query))
-    return {name: _medians(several) for name, several in found.items()}
-
-
-def _medians(several: Sequence[Facts]) -> Facts:
-    return {
-        name: _medians([facts[name] for facts in several])
-        if isinstance(value, dict)
-        else statistics.median(facts[name] for facts in several)
-        for name, value in several[0].items()
-    }

@@ -1,4 +1,4 @@
-"""Progress of long work: bars with rate and time left on a terminal, nothing when piped."""
+"""Progress of long work: bars with rate and time left on a terminal, a line per stage elsewhere."""
 
 from __future__ import annotations
 
@@ -121,6 +121,22 @@ class _Terminal(Progress):
                 bars.advance(task, hidden)
 
 
-def terminal_progress() -> Progress:
-    """Bars on a terminal; nothing when stderr goes elsewhere."""
-    return _Terminal() if sys.stderr.isatty() else Progress()
+class _Lines(Progress):
+    @contextmanager
+    def stage(
+        self, title: str, total: int | None, unit: str = "tables", effort: float | None = None
+    ) -> Iterator[Step]:
+        done, began = 0, time.monotonic()
+
+        def tick(more: int, effort: float | None = None, /) -> None:
+            nonlocal done
+            done += more
+
+        yield tick
+        count = f"{done:,} {unit} in " if done else ""
+        print(f"{title}: {count}{time.monotonic() - began:.1f} s", file=sys.stderr, flush=True)
+
+
+def terminal_progress(lines: bool = False) -> Progress:
+    """Bars on a terminal; where stderr goes elsewhere a line per stage, or nothing."""
+    return _Terminal() if sys.stderr.isatty() else _Lines() if lines else Progress()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -70,14 +71,19 @@ class SentenceEncoder:
 
     def _load(self) -> None:
         if self._model is None:
-            import torch
-
             self._tokenizer, self._model = _load_minilm()
-            from gentus.features.bert import fast_bfloat16
-
             # Measured on a CPU that has these instructions: 1.7 to 1.9 times as fast, vectors 0.99998 alike.
-            fast = self.dtype == "auto" and fast_bfloat16(torch.device("cpu"))
+            fast = self.dtype == "auto" and _multiplies_bfloat16()
             self._bfloat16 = self.dtype == "bfloat16" or fast
+
+
+def _multiplies_bfloat16() -> bool:
+    """Whether the processor has instructions for it."""
+    try:
+        flags = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return False
+    return "avx512_bf16" in flags or "amx_bf16" in flags
 
 
 @lru_cache(maxsize=1)

@@ -10,7 +10,7 @@ from pathlib import Path
 import gentus
 from gentus.index.evaluate import evaluate_index
 from gentus_bench.experiment import Request
-from gentus_bench.experiments.quality import index_folder
+from gentus_bench.experiments.quality import kept_index
 from gentus_bench.lakes.benchmarks import Benchmark
 from gentus_bench.plots import figure, legend, lines, logarithmic
 from gentus_bench.results import Document
@@ -28,11 +28,17 @@ def run(request: Request, options: Options) -> Iterator[Document]:
     """Every index that `quality` has built."""
     for benchmark in request.benchmarks():
         for method in ("gentus", "gentus-labels"):
-            folder = index_folder(request.results, benchmark.name, method)
-            if (folder / "config.json").is_file():
-                what = {"lake": benchmark.name, "method": method, "k": benchmark.k, "beams": options.beams}
+            kept = kept_index(request.results, benchmark, method)
+            if kept.there:
+                what = {
+                    "lake": benchmark.name,
+                    "data": benchmark.digest,
+                    "method": method,
+                    "k": benchmark.k,
+                    "beams": options.beams,
+                }
                 truth, _ = benchmark.write(request.results.folder / "truth")
-                measure = partial(_measure, folder, benchmark, truth, options.beams)
+                measure = partial(_measure, kept.path, benchmark, truth, options.beams)
                 yield request.results.measured(f"beam-{benchmark.name}-{method}", what, measure)
 
 

@@ -68,7 +68,7 @@ def run(request: Request, options: Options) -> Iterator[Document]:
     maps: dict[str, dict[str, float]] = {name: {} for name in wanted}
     lexical: dict[str, float] = {}
     for benchmark in request.benchmarks():
-        what = {"lake": benchmark.name, "k": benchmark.k}
+        what = {"lake": benchmark.name, "data": benchmark.digest, "k": benchmark.k}
         part = f"choose/{benchmark.name}"
         lexical[benchmark.name] = results.measured(f"{part}/lexical", what, _lexical(benchmark))["map"]
         for name, settings in wanted.items():

@@ -22,7 +22,7 @@ from gentus.neighbours.graph import BLOCK, largest
 from gentus.settings import BuildSettings
 from gentus_bench.baselines.lexical import TfidfWords
 from gentus_bench.experiment import NoOptions, Request
-from gentus_bench.experiments.quality import BenchmarkData, index_folder
+from gentus_bench.experiments.quality import BenchmarkData, kept_index
 from gentus_bench.lakes.benchmarks import Benchmark
 from gentus_bench.results import Document, Results
 from gentus_bench.table import Table
@@ -36,16 +36,19 @@ def run(request: Request, options: NoOptions) -> Iterator[Document]:
     for benchmark in request.benchmarks():
         measure = partial(_measure, benchmark, request.results)
         name = f"groups/{benchmark.name}"
-        lakes.append(request.results.measured(name, {"lake": benchmark.name}, measure))
+        lakes.append(
+            request.results.measured(name, {"lake": benchmark.name, "data": benchmark.digest}, measure)
+        )
     what = {"lakes": [one["what"]["lake"] for one in lakes]}
     yield request.results.combined("groups", what, {"lakes": lakes})
 
 
 def _measure(benchmark: Benchmark, results: Results) -> Document:
-    folder = index_folder(results, benchmark.name, "gentus")
-    if not (folder / "config.json").is_file():
-        gentus.build(benchmark.lake, folder, settings=BuildSettings(names=False)).close()
-    with gentus.open(folder) as index:
+    folder = kept_index(results, benchmark, "gentus")
+    if not folder.there:
+        gentus.build(benchmark.lake, folder.path, settings=BuildSettings(names=False)).close()
+        folder.note()
+    with gentus.open(folder.path) as index:
         started = time.perf_counter()
         found = index.groups()
         seconds = time.perf_counter() - started

@@ -37,7 +37,6 @@ class Options:
     """Options of the protocol."""
 
     labels: bool = False  # train on the labels there are, at first on D0's own pairs
-    minutes: float | None = None  # that training a generator may take
     seed: int = 0  # which tables come first, and the seed of all learning
 
 
@@ -47,7 +46,7 @@ def run(request: Request, options: Options) -> Iterator[Document]:
         if options.labels and not benchmark.labels:
             raise ValueError(f"{benchmark.name} has no labels")
         name = f"incremental-{benchmark.name}" + ("-labels" if options.labels else "")
-        what = {"lake": benchmark.name, "k": benchmark.k, **asdict(options)}
+        what = {"lake": benchmark.name, "data": benchmark.digest, "k": benchmark.k, **asdict(options)}
         measure = partial(_measured, benchmark, options, request)
         yield request.results.measured(name, what, measure)
 
@@ -69,7 +68,6 @@ def _measured(benchmark: Benchmark, options: Options, request: Request) -> Docum
                 labels,
                 seed=options.seed,
                 names=False,
-                time_budget=None if options.minutes is None else 60 * options.minutes,
                 progress=request.progress,
             )
 

@@ -112,7 +112,7 @@ def _main() -> None:
     from gentus.app.cli import main as cli
 
     log = _Log(Path(sys.argv.pop(1)))
-    progress.terminal_progress = lambda: log
+    progress.terminal_progress = lambda lines=False: log
     cli.main()
 
 

@@ -41,7 +41,13 @@ def run(request: Request, options: Options) -> Iterator[Document]:
     for benchmark in request.benchmarks():
         parts = (request.results.read(part_name(benchmark.name, method)) for method in METHODS)
         rankings = {part["title"]: part["rankings"] for part in parts if part and "rankings" in part}
-        what = {"lake": benchmark.name, "k": benchmark.k, "methods": sorted(rankings), **asdict(options)}
+        what = {
+            "lake": benchmark.name,
+            "data": benchmark.digest,
+            "k": benchmark.k,
+            "methods": sorted(rankings),
+            **asdict(options),
+        }
         measure = partial(measure_pools, benchmark, rankings, options)
         yield request.results.measured(f"pool-{benchmark.name}", what, measure)
 

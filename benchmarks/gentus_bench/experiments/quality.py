@@ -4,30 +4,36 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from gentus.lake import Skipped, Source, Unreadable, each, read, scan
 from gentus.metrics import check, score
+from gentus.runs import write_run
 from gentus.table import Table
 from gentus_bench import table
 from gentus_bench.baselines import Reports, Retriever
 from gentus_bench.experiment import Request
-from gentus_bench.experiments.quality_tables import curves, lake_table, summary
+from gentus_bench.experiments.quality_tables import compared, curves, lake_table, summary
 from gentus_bench.lakes.benchmarks import Benchmark
 from gentus_bench.methods import METHODS, SAME_INDEX, Lake, wanted
+from gentus_bench.ours import GenTUS, IndexFolder
 from gentus_bench.plots import bars, grid, legend, lines, logarithmic
 from gentus_bench.results import Document, Results
+from gentus_bench.run_files import RunFile
+from gentus_bench.sources import code_digest
 from gentus_bench.timer import Times, conditions, in_turn
 
 log = logging.getLogger("gentus_bench")
 
+_SHARED = ("gentus.lake", "gentus.metrics", "gentus_bench.timer")  # what every row depends on
 UNSEEDED = ("tfidf-words", "tfidf-chars", "tfidf-names", "minilm")
+Reuse: TypeAlias = Literal["", "kept", "any"]  # an index that was built by the same code; or by any
 DEPTH = 1000  # tables of a ranking that are kept, for curves over k and for smaller pools
 
 
@@ -69,6 +75,11 @@ class BenchmarkData:
         found = (item for item in scan(folder) if isinstance(item, Source) and item.name in wanted)
         return {item.name: item for item in found if _readable(item)}
 
+    @property
+    def what(self) -> dict[str, Any]:
+        """The data that a figure is of."""
+        return {"lake": self.benchmark.name, "data": self.benchmark.digest}
+
     def facts(self) -> dict[str, Any]:
         """Its size; of long tables only a sample of the rows is read."""
         tables = self.tables.values()
@@ -108,57 +119,121 @@ def part_name(lake: str, method: str, seed: int = 0) -> str:
     return f"quality/{lake}/{method}-{seed}"
 
 
+def kept_index(results: Results, benchmark: Benchmark, method: str, seed: int = 0) -> IndexFolder:
+    """The index of a method, which is `there` if it was built from the same data by the same code."""
+    folder = index_folder(results, benchmark.name, method, seed)
+    return IndexFolder(folder, f"{benchmark.digest} {code_digest(GenTUS.__module__)}")
+
+
 def retriever_for(
-    method: str, benchmark: Benchmark, results: Results, seed: int = 0, reuse: bool = False
+    method: str, benchmark: Benchmark, results: Results, seed: int = 0, reuse: Reuse = ""
 ) -> Retriever | None:
     """A system that is not fitted yet; None if it cannot be had on that lake."""
     _, labels = benchmark.write(results.folder / "truth")
-    folder = index_folder(results, benchmark.name, method, seed)
-    found = METHODS[method](Lake(benchmark.lake, labels, folder, seed, reuse, benchmark.named))
+    annotated = benchmark.write_annotated(results.folder / "truth")
+    index = replace(kept_index(results, benchmark, method, seed), reuse=reuse != "", any=reuse == "any")
+    of = (seed, benchmark.queries, benchmark.named)
+    found = METHODS[method](Lake(benchmark.lake, labels, annotated, index, *of))
     if found is None:
         log.info("%s: no labels, or names that must not be seen, so no %s", benchmark.name, method)
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class Systems:
+    """What is compared: methods, with several seeds where they have one, and runs of others."""
+
+    methods: Sequence[str]
+    seeds: int = 1
+    runs: Mapping[str, str] = field(default_factory=dict)  # files by name; `{lake}` stands for the lake's
+    reuse: Reuse = ""
+
+
 def run(request: Request, options: Options) -> Iterator[Document]:
     """Fit, search and score systems on lakes; a document per lake, which has no rankings."""
-    methods = wanted(request.methods, options.names)
+    alone = bool(request.runs) and not request.methods  # beside what the results have
+    methods = [] if alone else wanted(request.methods, options.names)
     for benchmark in request.benchmarks():
-        yield compare(benchmark, methods, request.results, request.seeds, options.reuse)
+        systems = Systems(methods, request.seeds, request.runs, "any" if options.reuse else "")
+        yield compare(benchmark, systems, request.results)
 
 
-def compare(
-    benchmark: Benchmark, methods: Sequence[str], results: Results, seeds: int = 1, reuse: bool = False
-) -> Document:
-    """Measure methods on one lake. One that fails gets a document that says so, and the others go on."""
+def compare(benchmark: Benchmark, systems: Systems, results: Results) -> Document:
+    """Measure systems on one lake, and show those that are kept of the same data and code beside them.
+
+    One that fails gets a row that says so, and the others go on.
+    """
     data = BenchmarkData(benchmark)
-    rows = []
-    for method in methods:
-        for seed in range(1 if method in UNSEEDED else seeds):
-            retriever = retriever_for(method, benchmark, results, seed, reuse)
+    rows = _kept(benchmark, data, systems, results)
+    for method in systems.methods:
+        for seed in range(1 if method in UNSEEDED else systems.seeds):
+            retriever = retriever_for(method, benchmark, results, seed, systems.reuse)
             if retriever is None:
                 break
             log.info("%s: %s, seed %d", benchmark.name, retriever.name, seed)
-            what = {"lake": benchmark.name, "method": method, "seed": seed, "k": benchmark.k}
-            name = part_name(benchmark.name, method, seed)
-            rows.append(results.measured(name, what, _measuring(retriever, data)))
-    pairs = sum(map(len, benchmark.truth.values()))
-    what = {"lake": benchmark.name, "queries": len(benchmark.truth), "pairs": pairs}
-    facts = results.measured(f"quality/{benchmark.name}/lake", what, data.facts)
+            rows[method, seed] = _measured(retriever, method, seed, data, results)
+    for name, file in systems.runs.items():
+        found = RunFile(name, Path(file.replace("{lake}", benchmark.name)))
+        rows[f"run {name}", 0] = _measured(found, f"run {name}", 0, data, results)
+    facts = results.measured(f"quality/{benchmark.name}/lake", data.what, data.facts, _SHARED)
     ks = sorted({max(1, round(benchmark.k * share)) for share in (0.1, 0.25, 0.5, 0.75, 1, 1.5, 2)})
+    order = [*METHODS, *(method for method, _ in rows if method not in METHODS)]
+    several = sorted(rows.values(), key=lambda row: order.index(row["what"]["method"]))
     content = {
         "k": benchmark.k,
         "lake": {key: facts[key] for key in data.facts()},
-        "rows": summary(rows),
+        "labels": list(benchmark.notes),
+        "rows": compared(summary(several), several, benchmark.truth, benchmark.k),
         "ks": ks,
         "curves": {
             row["title"]: curves(row["rankings"], benchmark.truth, ks)
-            for row in rows
+            for row in several
             if row["what"]["seed"] == 0 and row.get("rankings")
         },
     }
-    what = {"lake": benchmark.name, "methods": list(methods), "seeds": seeds, "k": benchmark.k}
+    methods = list(dict.fromkeys(row["what"]["method"] for row in several))
+    what = {**data.what, "methods": methods, "seeds": systems.seeds, "k": benchmark.k}
     return results.combined(f"quality-{benchmark.name}", what, content)
+
+
+def _key(data: BenchmarkData, retriever: Retriever, method: str, seed: int) -> tuple[Document, list[str]]:
+    """What a row depends on: the data, the method, and the modules that it consists of."""
+    what = {**data.what, "method": method, "seed": seed, "k": data.benchmark.k}
+    if isinstance(retriever, RunFile):
+        what["run"] = retriever.digest
+    return what, [type(retriever).__module__, *_SHARED]
+
+
+def _measured(
+    retriever: Retriever, method: str, seed: int, data: BenchmarkData, results: Results
+) -> Document:
+    """A row, measured or kept, with its ranking as a TREC run and as CSV beside it."""
+    what, modules = _key(data, retriever, method, seed)
+    name = part_name(data.benchmark.name, method, seed)
+    row = results.measured(name, what, _measuring(retriever, data), modules)
+    for ending in ("run", "csv") if "error" not in row else ():
+        write_run(results.folder / f"{name}.{ending}", row["answers"], row["title"])
+    return row
+
+
+def _kept(
+    benchmark: Benchmark, data: BenchmarkData, systems: Systems, results: Results
+) -> dict[tuple[str, int], Document]:
+    """Rows of other methods and seeds that the results have of the same data and code."""
+    rows: dict[tuple[str, int], Document] = {}
+    for path in sorted((results.folder / "quality" / benchmark.name).glob("*-*.json")):
+        method, _, seed = path.stem.rpartition("-")
+        if method not in METHODS or not seed.isdigit():
+            continue
+        retriever = retriever_for(method, benchmark, results, int(seed), systems.reuse)
+        if retriever is not None:
+            what, modules = _key(data, retriever, method, int(seed))
+            row = results.kept(part_name(benchmark.name, method, int(seed)), results.key(what, modules))
+            if row is not None:
+                rows[method, int(seed)] = row
+            else:
+                log.info("%s: left out, it was measured on other data or by other code", path.stem)
+    return rows
 
 
 def _measuring(retriever: Retriever, data: BenchmarkData) -> Callable[[], Document]:
@@ -225,6 +300,7 @@ def _measure(retriever: Retriever, data: BenchmarkData) -> Document:
         **times[retriever.name],
         "timing": {**before, "load_after": conditions()["load"]},
         "tables": len(data.tables),
+        "answers": answers[retriever.name],  # what is scored
         **({} if facts.get("reused") else {"fit_seconds": fitted, "offline_seconds": offline}),
         "rankings": rankings,
     }

@@ -9,6 +9,7 @@ import numpy as np
 
 from gentus.metrics import score
 from gentus_bench.published import rows_for
+from gentus_bench.significance import average_precisions, randomisation_test
 from gentus_bench.table import Table, figure
 
 Row = Mapping[str, Any]
@@ -16,14 +17,13 @@ QUALITY = ("map", "map_full", "map_prefix", "precision", "recall")
 _MEANS = (*QUALITY, "ms_p50", "ms_p95", "read_ms_p50")
 _FACTS = (
     *("fit_seconds", "offline_seconds", "build_seconds", "peak_mb", "serving_mb"),
-    *("bytes_per_table", "signature_bytes_per_column"),
+    "bytes_per_table",
 )
 _COSTS = (
     ("ms p50", "ms_p50", ",.1f"),
     ("ms p95", "ms_p95", ",.1f"),
     ("fit s", "fit_seconds", ",.1f"),
     ("bytes per table", "bytes_per_table", ",.0f"),
-    ("signature bytes per column", "signature_bytes_per_column", ",.0f"),
     ("serving MB", "serving_mb", ",.1f"),
 )
 
@@ -34,6 +34,22 @@ def summary(rows: Iterable[Row]) -> list[dict[str, Any]]:
     for row in rows:
         grouped.setdefault(row["what"]["method"], []).append(row)
     return [_over_seeds(method, group) for method, group in grouped.items()]
+
+
+def compared(
+    rows: list[dict[str, Any]], measured: Sequence[Row], truth: Mapping[str, Sequence[str]], k: int
+) -> list[dict[str, Any]]:
+    """Rows with the p-value of their difference to the best one, by the first seed of each."""
+    each = {
+        row["what"]["method"]: list(average_precisions(row["answers"], truth, k).values())
+        for row in measured
+        if row["what"]["seed"] == 0 and "answers" in row
+    }
+    best = max(each, key=lambda method: float(np.mean(each[method])), default="")
+    for row in rows:
+        if row["method"] in each and row["method"] != best:
+            row["p"] = randomisation_test(each[best], each[row["method"]])
+    return rows
 
 
 def _over_seeds(method: str, rows: Sequence[Row]) -> dict[str, Any]:
@@ -59,24 +75,35 @@ def curves(
 def lake_table(document: Mapping[str, Any]) -> Table:
     """Quality and costs, best MAP first, and published figures for the same k."""
     k, name, lake = document["k"], document["what"]["lake"], document["lake"]
-    columns = ["system", f"MAP@{k}", "MAP full", "MAP prefix", f"P@{k}", f"R@{k}"]
+    columns = ["system", f"MAP@{k}", "MAP full", "MAP prefix", f"P@{k}", f"R@{k}", "p"]
     rows = [_cells(row) for row in sorted(document["rows"], key=lambda row: -(row.get("map") or 0))]
     for row in rows_for(name):
         if row["k"] == k:
             quality = [figure(row.get(key), ".3f") for key in QUALITY]
-            rows.append([f"{row['method']} (published)", *quality, *[""] * len(_COSTS)])
+            rows.append([f"{row['method']} (published)", *quality, "", *[""] * len(_COSTS)])
     title = f"{name}: {lake['tables']:,} tables, {lake['queries']:,} queries, k = {k}"
     best = dict.fromkeys(range(1, 6), True)
-    return Table([*columns, *(head for head, *_ in _COSTS)], rows, title, lake["groundtruth"], best).filled()
+    failed = [
+        f"{row['title']} failed:\n\n```\n{row['error']}\n```" for row in document["rows"] if "error" in row
+    ]
+    meant = "*p*: two-sided, of a paired randomisation test against the best system."
+    labels = [f"Labels: {note}." for note in document["labels"]]
+    tested = [meant] if any("p" in row for row in document["rows"]) else []
+    note = "\n\n".join([" ".join([lake["groundtruth"], *labels, *tested]), *failed])
+    return Table([*columns, *(head for head, *_ in _COSTS)], rows, title, note, best).filled()
 
 
 def _cells(row: Row) -> list[str]:
     if "error" in row:
-        name = f"{row['title']} (failed: {row['error'].splitlines()[0][:80]})"
-        return [name, *[""] * (len(QUALITY) + len(_COSTS))]
+        return [f"{row['title']} (failed, see below)", *[""] * (len(QUALITY) + 1 + len(_COSTS))]
     spread = f" ± {row['map_std']:.3f}" if row["map_std"] is not None else ""
     quality = [f"{row['map']:.3f}{spread}", *(f"{row[key]:.3f}" for key in QUALITY[1:])]
-    return [row["title"], *quality, *(figure(row[key], form) for _, key, form in _COSTS)]
+    return [
+        row["title"],
+        *quality,
+        figure(row.get("p"), ".4f"),
+        *(figure(row[key], form) for _, key, form in _COSTS),
+    ]
 
 
 def average_ranks(lakes: Mapping[str, Sequence[Row]], metric: str = "map") -> dict[str, float]:

@@ -19,9 +19,9 @@ from gentus.embed.closed_form import ClosedForm
 from gentus.features.evidence import WIDTHS
 from gentus.features.extract import KINDS, Features, featurize
 from gentus.index.index import Index
-from gentus.index.ranker import LEAST_PRIOR_BEAM
 from gentus.lake import Source
 from gentus.retrieval.beam import Decoder
+from gentus.retrieval.retriever import LEAST_BEAM, ClosedFormRetriever
 from gentus.table import Table
 from gentus_bench import table
 from gentus_bench.experiment import Request
@@ -48,8 +48,6 @@ def run(request: Request, options: Options) -> Iterator[Document]:
     def measure() -> Document:
         before = Peaks.measured()
         with Index(index) as opened:
-            if opened.generator is not None or opened.encoder.states is not None:
-                raise ValueError("give an index that was made without labels")
             looks = [_look(opened, source, k) for source in chosen]
         parts, peaks = _parts(looks, before)
         total = sum(part["ms"] for part in parts.values())
@@ -105,10 +103,10 @@ def _seconds(work: Callable[..., R], *given: Any) -> tuple[float, R]:
 
 def _look(index: Index, source: Source, k: int) -> dict[str, tuple[float, float, float]]:
     """(seconds, FLOPs, bytes) of every part of one search."""
-    encoder, decoder = index.encoder, index.decoder
-    if not isinstance(encoder, ClosedForm):
-        raise ValueError("The costs of a search are known of indexes without labels only.")
-    weight = index.config.feedback
+    retriever = index._snapshot.retriever
+    if not isinstance(retriever, ClosedFormRetriever) or index.config.ordered_by_labels:
+        raise ValueError(f"{index.layout.root}: give an index that was made without labels")
+    encoder, decoder, weight = retriever.encoder, retriever.decoder, retriever.feedback
     taken = {part: float("inf") for part in PARTS}
 
     def timed(part: str, work: Callable[..., R], *given: Any) -> R:
@@ -121,7 +119,7 @@ def _look(index: Index, source: Source, k: int) -> dict[str, tuple[float, float,
         features = timed("featurize", featurize, table)
         raw = timed("sum rows", encoder.evidence.raw, features)
         (latent,) = timed("encode", encoder.encode_raw, raw, features)
-        rows, _ = timed("decode", decoder.search_with_feedback, latent, LEAST_PRIOR_BEAM, weight)
+        rows, _ = timed("decode", decoder.search_with_feedback, latent, LEAST_BEAM, weight)
         timed("name", index.catalogue.tables.names, set(decoder.trie.table(rows[:k]).tolist()))
     costs = _costs(source, table, features, encoder, decoder, k)
     return {part: (taken[part], *costs[part]) for part in PARTS}
@@ -138,7 +136,7 @@ def _costs(
         WIDTHS[kind] * int(((features.ids >= first) & (features.ids < last)).sum())
         for kind, (first, last) in KINDS.items()
     )
-    books, beam = decoder.codebooks, LEAST_PRIOR_BEAM
+    books, beam = decoder.codebooks, LEAST_BEAM
     levels, size, width = books.codewords.shape
     pairs = min(size * size, len(decoder.trie))
     return {

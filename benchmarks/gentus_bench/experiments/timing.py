@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gentus_bench.baselines import Retriever
 from gentus_bench.experiment import NoOptions, Request
-from gentus_bench.experiments.quality import BenchmarkData, index_folder, retriever_for, time_searches
+from gentus_bench.experiments.quality import BenchmarkData, kept_index, retriever_for, time_searches
 from gentus_bench.lakes.benchmarks import Benchmark
 from gentus_bench.methods import wanted
 from gentus_bench.ours import GenTUS
@@ -37,24 +37,24 @@ def compared(benchmark: Benchmark, results: Results) -> list[str]:
 
     GenTUS with labels is among them only where its index is there: training it takes longer than all else.
     """
-    there = index_folder(results, benchmark.name, "gentus-labels") / "config.json"
     chosen = [method for method in wanted(None) if method.startswith(COMPARED)]
-    return [method for method in chosen if method != "gentus-labels" or there.is_file()]
+    there = kept_index(results, benchmark, "gentus-labels").there
+    return [method for method in chosen if method != "gentus-labels" or there]
 
 
 def measure_timing(benchmark: Benchmark, methods: Sequence[str], results: Results) -> Document:
     """Fit methods one after another, keep them all, and time them side by side.
 
-    An index of GenTUS that lies in the results is opened as it is.
+    An index of GenTUS that lies in the results is opened.
     """
     data = BenchmarkData(benchmark)
 
     def measure() -> Document:
         ready: dict[str, Retriever] = {}
         for method in methods:
-            retriever = retriever_for(method, benchmark, results, reuse=True)
+            retriever = retriever_for(method, benchmark, results, reuse="kept")
             if retriever is not None:
-                there = isinstance(retriever, GenTUS) and (retriever.index / "config.json").is_file()
+                there = isinstance(retriever, GenTUS) and retriever.folder.there
                 retriever.fit(() if there else data.tables.values())
                 ready[method] = retriever
         before = conditions()
@@ -66,7 +66,7 @@ def measure_timing(benchmark: Benchmark, methods: Sequence[str], results: Result
             "rows": {method: {"title": ready[method].name, **found} for method, found in times.items()},
         }
 
-    what = {"lake": benchmark.name, "methods": list(methods), "k": benchmark.k, "passes": PASSES}
+    what = {**data.what, "methods": list(methods), "k": benchmark.k, "passes": PASSES}
     return results.measured(f"timing-{benchmark.name}", what, measure)
 
 

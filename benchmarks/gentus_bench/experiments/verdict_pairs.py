@@ -121,7 +121,7 @@ class _Looker:
         """What one query finds; nothing if it has no columns."""
         own = query_lake == self.benchmark.name
         table = read(source, self.index.limits)
-        (content,) = encoded([table], self.index.encoder)
+        (content,) = encoded([table], self.index._snapshot.retriever.encode)
         query = self.sources.get(source.name, table) if own and self.benchmark.queries is None else table
         (hits,) = self.index.search_as([query], [table], HITS, order="generated")
         answers = set(self.benchmark.truth.get(source.name, ())) if own else set()

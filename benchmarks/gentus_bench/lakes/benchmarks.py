@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
+from functools import cached_property
+from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 
@@ -30,6 +33,7 @@ OURS_K = {
 }  # lakes of this project's figures
 NAMES_ARE_LABELS = ("tus_tidy", "webtable_union", "wiki_like")  # their ground truth was made with headers
 UNLISTED_MAY_FIT = ("webtable_union", "wiki_like")  # tables that can be unioned may be missing in the truth
+UNSEEN = "groundtruth_train_unseen.csv"  # labels of which none names a query of the truth
 VALIDATED = "groundtruth_validated.csv"  # a second ground truth, as people have judged it
 _BY_FOLDER = (  # what a folder in one of the layouts that any benchmark may have is called
     ("tus([-_]?(small|large))?", "TUS"),
@@ -46,7 +50,7 @@ class UnknownBenchmarkError(ValueError):
     """A folder that has none of the known layouts."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Benchmark:
     """A lake with its queries and its ground truth."""
 
@@ -55,7 +59,8 @@ class Benchmark:
     queries: Path | None  # None: they lie in the lake
     truth: Truth
     k: int
-    labels: Truth | None = None  # pairs to learn from, of other queries than the truth's
+    labels: Truth | None = None  # pairs to learn from, none of which names a query of the truth
+    annotated: Truth | None = None  # pairs of other queries, some of which name one as a candidate
     evidence: str = ""  # which files it was recognised by
     notes: tuple[str, ...] = ()  # what to know before comparing figures
 
@@ -64,10 +69,24 @@ class Benchmark:
         """Whether names of columns may be used."""
         return self.name not in NAMES_ARE_LABELS
 
+    @cached_property
+    def digest(self) -> str:
+        """Of all data: names, sizes and times of the files, pairs of ground truth and labels."""
+        found = sha256(json.dumps([self.truth, self.labels, self.annotated], sort_keys=True).encode())
+        for folder in filter(None, (self.lake, self.queries)):
+            for item in scan(folder):
+                if isinstance(item, Source):
+                    found.update(f"{item.name} {item.size} {item.mtime_ns}\n".encode())
+        return found.hexdigest()[:16]
+
     def write(self, folder: Path) -> tuple[Path, Path | None]:
         """Write ground truth and labels, whatever they were read from, as the files that a build takes."""
         labels = write_truth(self.labels, folder / f"{self.name}-train.csv") if self.labels else None
         return write_truth(self.truth, folder / f"{self.name}.csv"), labels
+
+    def write_annotated(self, folder: Path) -> Path | None:
+        """Write the labels that name queries of the ground truth."""
+        return write_truth(self.annotated, folder / f"{self.name}-annotated.csv") if self.annotated else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +107,13 @@ _TUS_TRUTH = (
 )
 _OPENDATA = ("opendata_union_ground_truth.csv", "*groundtruth/opendata_union_ground_truth.csv")
 _WEBTABLE = tuple(name.replace("opendata", "webtable") for name in _OPENDATA)
-_PICKLES = ("benchmark.pkl", "*UnionBenchmark.pickle", "*UnionBenchmark.pkl")
+_PICKLES = (
+    "benchmark.pkl",
+    "groundtruth.pickle",
+    "groundtruth.pkl",
+    "*UnionBenchmark.pickle",
+    "*UnionBenchmark.pkl",
+)
 _PLAIN = (
     "groundtruth_dev.csv",
     "groundtruth.csv",
@@ -187,6 +212,7 @@ def _read(
     )
     truth = resolved(load_truth(file), tables, query_names)
     labels: Truth | None = None
+    annotated: Truth | None = None
     notes: list[str] = []
     if file.name.lower() == "labels.json":
         labels = resolved(load_labelled(file, ["train"]), tables, query_names)
@@ -194,17 +220,40 @@ def _read(
             "labels.json has pairs to classify, of which the positive ones of the test part are the ground"
             " truth here: far fewer answers than a search benchmark has, so published figures do not compare"
         )
-    elif file.name.lower() == "groundtruth_dev.csv" and (train := _file(folder, ("groundtruth_train.csv",))):
-        labels = resolved(load_truth(train), tables, query_names)
-    # Pairs of a query that is scored would give its answers away.
-    labels = {query: found for query, found in (labels or {}).items() if query not in truth}
+    elif file.name.lower() == "groundtruth_dev.csv":
+        for train in filter(None, (_file(folder, (name,)) for name in ("groundtruth_train.csv", UNSEEN))):
+            labels = resolved(load_truth(train), tables, query_names)
+            notes.append(_overlap(train.name, labels, truth))
+            annotated = annotated or labels
+    # Pairs that name a query that is scored, on either side, would give its answers away.
+    labels = {
+        query: left
+        for query, found in (labels or {}).items()
+        if query not in truth and (left := [table for table in found if table not in truth])
+    }
+    annotated = {query: found for query, found in (annotated or {}).items() if query not in truth}
     name = _name(layout.name, folder, file, lake, len(tables))
     if name == "LakeBench":
         notes.append("its tables have more than 30,000 rows: not cut as the paper's two LakeBench lakes are")
     evidence = f"{lake.relative_to(folder)} and {file.name}" + (
         f", queries in {queries.name}" if queries else ""
     )
-    return Benchmark(name, lake, queries, truth, k or _k(name), labels or None, evidence, tuple(notes))
+    annotated = annotated if annotated != labels else None
+    learnt_from = labels or None, annotated or None
+    return Benchmark(name, lake, queries, truth, k or _k(name), *learnt_from, evidence, tuple(notes))
+
+
+def _overlap(file: str, labels: Truth, truth: Truth) -> str:
+    """How far labels name the queries of a ground truth, and its pairs, in both directions."""
+    pairs = {(query, table) for query, found in labels.items() for table in found}
+    asked = [(query, table) for query, found in truth.items() for table in found]
+    naming = [pair for pair in pairs if pair[0] in truth or pair[1] in truth]
+    same, turned = (sum(pair[::step] in pairs for pair in asked) for step in (1, -1))
+    return (
+        f"{file}: {len(naming):,} of its {len(pairs):,} pairs name a query of the ground truth and are left"
+        f" out; of {len(asked):,} pairs of the ground truth, {same:,} stand in it,"
+        f" {turned:,} the other way round"
+    )
 
 
 def _name(known: str, folder: Path, file: Path, lake: Path, tables: int) -> str:

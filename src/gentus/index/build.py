@@ -7,7 +7,7 @@ is learnt in the end. The stages are in `gentus.index.stages`.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypedDict, Unpack
@@ -38,7 +38,7 @@ from gentus.index.stages import (
 )
 from gentus.index.stages_ranked import learn_ranking, weigh_positions
 from gentus.index.writer import writer
-from gentus.lake import LakeNotFoundError, Location, Remote, Source, as_location, exists
+from gentus.lake import LakeNotFoundError, Location, Remote, Source, as_location, exists, scan
 from gentus.lake.rules import load_rules
 from gentus.metrics import load_groundtruth
 from gentus.paper.settings import PaperSettings
@@ -68,6 +68,7 @@ class BuildOptions(RefitOptions, total=False):
     names: bool | None  # whether names of columns count, as far as they agree with cells
     seed: int | None
     force: bool  # replace an index of another lake
+    queries: str | os.PathLike[str]  # the folder of labelled queries that are not in the lake
     engine: EngineName  # `ray`: on the Ray cluster at the address, by default one on this machine
     address: str | None
 
@@ -95,7 +96,9 @@ def build(
     rules, given = load_rules(location, text, settings.exclude), None
     if labels is not None:
         names = (item.name for item in lake_tables(location, layout, rules) if isinstance(item, Source))
-        given = _read_labels(labels, names, location)
+        given = _read_labels(labels, names, location, options.get("queries"))
+    elif options.get("queries") is not None:
+        raise ValueError("`queries` are those that labels name; there are no labels")
     progress = options.get("progress") or Progress()
     with (
         writer(layout, create=True) as catalogue,
@@ -149,7 +152,8 @@ def refit(
         if labels is not None:
             given = _read_labels(labels, catalogue.tables.ids(), location)
         elif config.report.labels:
-            given = LabelFile(config.report.labels.file, catalogue.labels())
+            of, truth = config.report.labels, catalogue.labels()
+            given = LabelFile(of.file, truth, of.queries, _outside(of.queries, truth))
         paper = None if config.paper is None else _paper(config.paper, options.get("time_budget"))
         engine = LocalEngine() if workers is None else LocalEngine(workers)
         Ingest(layout, catalogue, settings.limits, engine, progress).restore_features()
@@ -221,23 +225,47 @@ def _refuse_other_lake(layout: Layout, lake: str) -> None:
         )
 
 
-def _read_labels(file: str | os.PathLike[str], names: Iterable[str], lake: Location) -> LabelFile:
-    """Labels, if one of their pairs at least names two tables of the lake. The first such pair is enough."""
-    given = LabelFile(str(Path(file).resolve()), load_groundtruth(file))
-    partners: dict[str, set[str]] = {}
-    for query, candidates in given.truth.items():
+def _read_labels(
+    file: str | os.PathLike[str],
+    names: Iterable[str],
+    lake: Location,
+    queries: str | os.PathLike[str] | None = None,
+) -> LabelFile:
+    """Labels, if one of their pairs at least can be learnt from. The first such pair is enough."""
+    truth = load_groundtruth(file)
+    folder = None if queries is None else str(Path(queries).resolve())
+    given = LabelFile(str(Path(file).resolve()), truth, folder, _outside(folder, truth))
+    asked: dict[str, set[str]] = {}  # the queries of a candidate
+    for query, candidates in truth.items():
         for candidate in candidates:
-            partners.setdefault(query, set()).add(candidate)
-            partners.setdefault(candidate, set()).add(query)
+            asked.setdefault(candidate, set()).add(query)
     first, found = None, set[str]()
     for name in names:
         first = first or name
-        if name in partners:
+        if name in truth or name in asked:
             found.add(name)
-            if partners[name] & found:
+            of = asked.get(name, set())
+            if of & found or of & given.queries.keys() or found.intersection(truth.get(name, ())):
                 return given
     if first is None:
         return given  # an empty lake: the build says so
-    pairs = sum(map(len, given.truth.values()))
-    example = f" They name {min(partners)}; the lake has {first}." if partners else ""
-    raise ValueError(f"{file}: none of its {pairs:,} pairs names two tables of {lake}.{example}")
+    pairs = f"{file}: none of its {sum(map(len, truth.values())):,} pairs"
+    if found & asked.keys():
+        where = f"neither in {lake} nor in {folder}" if folder else f"not in {lake}"
+        give = "" if folder else " If they are in another folder, give it: --queries FOLDER."
+        raise ValueError(
+            f"{pairs} can be learnt from: candidates are in {lake}, their queries are {where}.{give}"
+        )
+    example = f" They name {min(asked)}; the lake has {first}." if asked else ""
+    raise ValueError(f"{pairs} names a candidate in {lake}.{example}")
+
+
+def _outside(folder: str | None, truth: Mapping[str, Sequence[str]]) -> dict[str, Source]:
+    """The files of labelled queries in a folder beside the lake."""
+    if folder is None:
+        return {}
+    if not Path(folder).is_dir():
+        raise LakeNotFoundError(
+            f"There is no folder {folder}, which the queries of the labels are read from."
+        )
+    return {item.name: item for item in scan(Path(folder)) if isinstance(item, Source) and item.name in truth}

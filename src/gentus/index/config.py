@@ -31,8 +31,8 @@ class FileChecksum:
 class RankingReport:
     """Which ranking of candidates was chosen."""
 
-    chosen: str  # the parts of the features that it uses; `prior`: none was better than that
-    standard_error: float  # of the gain over the prior
+    chosen: str  # the parts of the features that it uses; `none`: no ranking was better than the second look
+    standard_error: float  # of the gain over none
     training_queries: int
     unreadable: list[str]  # labelled queries that could not be read, with reasons; they taught nothing
 
@@ -47,6 +47,7 @@ class LabelReport:
     validation_queries: list[str]  # left out of training, to choose by
     validation_map: dict[str, float]  # MAP on them of each alternative
     ranking: RankingReport | None = None  # where a ranking was learnt
+    queries: str | None = None  # the folder of queries that are not in the lake
 
 
 @dataclass(frozen=True, slots=True)

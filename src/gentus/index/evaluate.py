@@ -20,6 +20,7 @@ class Report:
     metrics: Metrics
     check: GroundtruthCheck
     unreadable: dict[str, str]
+    rankings: dict[str, list[str]]  # what was scored
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -61,4 +62,4 @@ def evaluate_index(
             continue
         milliseconds.append((time.perf_counter() - started) * 1000)
         rankings[query] = [hit.table for hit in hits]
-    return Report(score(rankings, truth, k, milliseconds or None), checked, unreadable)
+    return Report(score(rankings, truth, k, milliseconds or None), checked, unreadable, rankings)

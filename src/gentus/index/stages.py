@@ -5,7 +5,7 @@ A stage takes values and returns one, and changes nothing that it was given. Onl
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -34,7 +34,7 @@ from gentus.index.feature_cache import delete_other_chunks, stream_features
 from gentus.index.folder import IndexFolderError, Layout, next_generation
 from gentus.index.model_file import save_model
 from gentus.index.writer import finalise, publish
-from gentus.lake import Location
+from gentus.lake import Location, Source
 from gentus.neighbours.graph import Neighbours, find_neighbours, mutual_neighbours
 from gentus.neighbours.listwise import Listwise
 from gentus.progress import Progress
@@ -71,6 +71,13 @@ class LabelFile:
 
     file: str
     truth: dict[str, list[str]]
+    folder: str | None = None  # of queries that are not in the lake
+    queries: dict[str, Source] = field(default_factory=dict)  # those of them that it names
+
+    @property
+    def outside(self) -> dict[str, int]:
+        """Their ids, which no table of a catalogue has."""
+        return {name: -at for at, name in enumerate(sorted(self.queries), 1)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from gentus.index.stages import (
     embed,
     join_blocks,
 )
-from gentus.lake import Skipped
+from gentus.lake import Skipped, Source
 from gentus.neighbours.graph import Neighbours, largest
 from gentus.neighbours.labels import Labels, Ranker
 from gentus.retrieval.beam import Decoder
@@ -52,11 +52,13 @@ def weigh_positions(
     """
     if graph is None or not graph.order:
         return graph
-    ids = sample.tables[sample.chosen, 0]
-    labels = _split(given, run, {int(table): at for at, table in enumerate(ids)})
-    queries = np.unique(labels.pairs[:, 0])
+    position = {int(table): at for at, table in enumerate(sample.tables[sample.chosen, 0])}
+    training = _split(given, _ids(given, run), run).pairs.tolist()
+    inside = [(position[q], position[t]) for q, t in training if q in position and t in position]
+    pairs = np.array(inside, np.int64).reshape(-1, 2)
+    queries = np.unique(pairs[:, 0])
     some = queries[list(evenly_spaced(len(queries), MOST_JUDGED))]
-    judged = replace(labels, validation=labels.pairs[np.isin(labels.pairs[:, 0], some)])
+    judged = Labels(pairs, pairs[np.isin(pairs[:, 0], some)])
     found: list[tuple[Neighbours, F64]] = []
     for factor, width in POSITION_WEIGHTS:
         weighed = replace(graph, order=round(factor * graph.order, 3), width=width)
@@ -79,21 +81,22 @@ def _nearest_by(embedding: Embedding, k: int) -> Ranker:
     return rank
 
 
-def _split(given: LabelFile, run: Run, position: Mapping[int, int] | None = None) -> Labels:
-    """Labels by catalogue id, or by the position of an id; the same validation queries every time."""
-    ids = run.catalogue.tables.ids(dict.fromkeys(chain(given.truth, *given.truth.values())))
-    if position is not None:
-        ids = {name: position[table] for name, table in ids.items() if table in position}
-    return Labels.split(given.truth, ids, np.random.default_rng(run.settings.seed))
+def _ids(given: LabelFile, run: Run) -> dict[str, int]:
+    """The catalogue ids of tables that labels name."""
+    return run.catalogue.tables.ids(dict.fromkeys(chain(given.truth, *given.truth.values())))
+
+
+def _split(given: LabelFile, ids: Mapping[str, int], run: Run) -> Labels:
+    """Labels by id, with the same validation queries every time."""
+    return Labels.split(given.truth, ids, np.random.default_rng(run.settings.seed), given.outside)
 
 
 @one_blas_thread()
 def learn_ranking(given: LabelFile, model: Model, assigned: Assigned, run: Run) -> Supervised:
     """A ranking of candidates, if one is better than the prior's; and what was found out."""
-    labels = _split(given, run)
-    pairs = np.concatenate([labels.pairs, labels.validation])
-    graph = AnnotatedGraph.of(pairs)
-    settings = run.settings
+    settings, ids, outside = run.settings, _ids(given, run), given.outside
+    labels = _split(given, ids, run)
+    graph = AnnotatedGraph.of(labels.every)
     finder = CandidateFinder(
         Decoder(assigned.trie, model.codebooks),
         run.catalogue,
@@ -102,37 +105,40 @@ def learn_ranking(given: LabelFile, model: Model, assigned: Assigned, run: Run) 
         settings.names,
         settings.feedback,
     )
-    wanted = np.unique(pairs[:, 0])
+    named = {table: name for name, table in (outside | ids).items()}
+    sources = run.catalogue.tables.sources_of(ids.values())
+    sources |= {outside[name]: source for name, source in given.queries.items()}
+    wanted = {table: sources[table] for table in np.unique(labels.every[:, 0]).tolist()}
     with run.progress.stage("Reading labelled queries", len(wanted)) as tick:
         queries, unreadable = dict[int, Query](), list[str]()
         for table, query in _read(wanted, model, run, unreadable):
             queries[table] = query
             tick(1)
     fitted = fit_ranking(finder, queries, labels, settings.seed, run.progress)
-    held = run.catalogue.tables.names(labels.queries().tolist())
     report = LabelReport(
         given.file,
-        len(pairs),
+        len(labels.every),
         labels.unknown,
-        sorted(named.name for named in held.values()),
+        sorted(named[table] for table in labels.queries().tolist()),
         fitted.validation_map,
         RankingReport(" + ".join(fitted.parts), fitted.standard_error, fitted.training_queries, unreadable),
+        given.folder,
     )
     ranking = None if fitted.listwise is None else LearntRanking(graph, fitted.listwise, fitted.parts)
     return Supervised(given.truth, report, ranking)
 
 
-def _read(wanted: I64, model: Model, run: Run, unreadable: list[str]) -> Iterator[tuple[int, Query]]:
-    """Queries as a search reads them, by catalogue id; a file that is gone by now becomes `unreadable`.
+def _read(
+    wanted: Mapping[int, Source], model: Model, run: Run, unreadable: list[str]
+) -> Iterator[tuple[int, Query]]:
+    """Queries as a search reads them, by id; a file that is gone by now becomes `unreadable`.
 
     They are read where the lake was: a file that crashes its parser costs itself.
     """
-    ids = wanted.tolist()
-    sources = run.catalogue.tables.sources_of(ids)
     work = ReadContents(SentEncoder(model.encoder.arrays()))
-    found = run.engine.each((sources[one] for one in ids), work, run.settings.limits)
-    for one, (source, content) in zip(ids, found, strict=True):
+    found = run.engine.each(wanted.values(), work, run.settings.limits)
+    for one, (source, content) in zip(wanted, found, strict=True):
         if isinstance(content, Skipped):
             unreadable.append(f"{source.name}: {content.reason}")
         else:
-            yield one, Query(content, None, {one})
+            yield one, Query(content, None, {one} if one >= 0 else set())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +14,16 @@ from gentus.metrics import score
 Ranker = Callable[[I64], Iterable[Sequence[int]]]  # from queries to the best tables of each
 
 
+SHARE, MOST = 0.1, 150  # of the queries that validate, and how many at most
+
+
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """(query, unionable table) pairs as positions in the lake; no query is in both parts."""
+    """(query, unionable table) pairs by id. No pair for training names a validation query, on either side."""
 
     pairs: I64  # (P, 2) for training
     validation: I64  # (H, 2) to choose between alternatives
+    withheld: I64 = field(default_factory=lambda: np.zeros((0, 2), np.int64))  # other pairs that name one
     unknown: int = 0  # pairs with a table that is not in the lake
     k: int = 20  # of the validation MAP@k
 
@@ -27,24 +31,34 @@ class Labels:
     def split(
         cls,
         truth: Mapping[str, Sequence[str]],
-        position: Mapping[str, int],
+        tables: Mapping[str, int],
         random: np.random.Generator,
-        share: float = 0.1,
-        most: int = 150,
+        queries: Mapping[str, int] | None = None,
     ) -> Labels:
-        """Use a `share` of the queries, but at most `most`, for validation."""
+        """Draw validation queries. Ids are those of `tables` in the lake, and of `queries` outside it."""
+        asked = {**(queries or {}), **tables}
         known = [
-            (position[query], position[table])
-            for query, tables in truth.items()
-            for table in tables
-            if query in position and table in position and query != table
+            (asked[query], tables[table])
+            for query, found in truth.items()
+            for table in found
+            if query in asked and table in tables and query != table
         ]
         pairs = np.unique(np.array(known, np.int64).reshape(-1, 2), axis=0)
-        queries = np.unique(pairs[:, 0])
-        count = min(int(share * len(queries)), most)
-        drawn = random.choice(queries, count, replace=False) if count else queries[:0]
-        validation = np.isin(pairs[:, 0], drawn)
-        return cls(pairs[~validation], pairs[validation], sum(map(len, truth.values())) - len(known))
+        every = np.unique(pairs[:, 0])
+        count = min(int(SHARE * len(every)), MOST)
+        drawn = random.choice(every, count, replace=False) if count else every[:0]
+        validation, naming = np.isin(pairs, drawn).T
+        return cls(
+            pairs[~validation & ~naming],
+            pairs[validation],
+            pairs[~validation & naming],
+            sum(map(len, truth.values())) - len(known),
+        )
+
+    @property
+    def every(self) -> I64:
+        """(P, 2) all pairs."""
+        return np.concatenate([self.pairs, self.validation, self.withheld])
 
     def __bool__(self) -> bool:
         """Whether there are pairs for training."""

@@ -80,10 +80,6 @@ class Lists:
             joined[row, : len(some)], right[row, : len(some)], inside[row, : len(some)] = some, found, True
         return cls(joined, right, inside)
 
-    def some(self, queries: NDArray[np.bool_]) -> Lists:
-        """Those of some queries (Q,)."""
-        return Lists(self.features[queries], self.relevant[queries], self.inside[queries])
-
 
 def learn_listwise(
     lists: Lists, used: NDArray[np.bool_], random: np.random.Generator, tick: Tick = lambda n: None

@@ -1,8 +1,8 @@
 """Walks in the graph of annotated pairs: which tables the annotations lead to from a query's nearest tables.
 
 A step forward goes from an annotated query to its unionable tables, a step backward from a table to the
-queries it was annotated with. Walks start at the tables that the prior finds, and, for a query that is a
-table of the index, at that table: backward, as for one that was never annotated as a query. NumPy only.
+queries it was annotated with. Walks start at the tables that the prior finds, also for a query that is
+annotated itself: what is learnt from has no annotations of its own. NumPy only.
 """
 
 from __future__ import annotations
@@ -21,10 +21,8 @@ from gentus.sparse import SparseRows
 STARTS = 20  # nearest tables that walks start from
 TEMPERATURE = 0.02  # of the softmax over their similarities
 WALKS = ("", "F", "B", "FF", "FB", "BF", "BB")  # steps from the nearest tables: forward, backward
-OWN_WALKS = ("B", "BF", "BB", "BFB", "BFBF")  # steps from the query itself
 WALK_FEATURES = (
     *(f"walk {steps or 'start'}" for steps in WALKS),
-    *(f"own walk {steps}" for steps in OWN_WALKS),
     "annotated, logarithm",
     "annotated",
     "annotated as a query",
@@ -50,9 +48,9 @@ class AnnotatedGraph:
         return cls(tables, _steps(forward), _steps(forward.transposed()))
 
     def without(self, queries: Integers) -> AnnotatedGraph:
-        """Without what is annotated of some queries; where others name them, that stays."""
-        owners = self.forward.owners()
-        kept = ~np.isin(self.tables[owners], queries)
+        """Without every pair that names one of some queries, on either side."""
+        left_out = np.isin(self.tables, queries)
+        kept = ~(left_out[self.forward.owners()] | left_out[self.forward.columns])
         ends = np.concatenate([[0], np.cumsum(kept)])[self.forward.starts]
         ones, columns = np.ones(int(kept.sum()), np.float32), self.forward.columns[kept]
         forward = replace(self.forward, values=ones, columns=columns, starts=ends)
@@ -111,12 +109,12 @@ class Walked:
     """Where the walks of one query led."""
 
     graph: AnnotatedGraph
-    mass: F32  # (walks, N) after WALKS and OWN_WALKS
+    mass: F32  # (walks, N) after WALKS
     nearest: dict[int, float]  # the tables they started from, and their shares
 
     @classmethod
     def of(cls, graph: AnnotatedGraph, tables: I64, scores: F32, self_ids: Collection[int]) -> Walked:
-        """Walk from the nearest tables (n,), best first, with their similarities, and from the query."""
+        """Walk from the nearest tables (n,), best first, with their similarities; not from the query."""
         some = np.flatnonzero(~np.isin(tables, list(self_ids)))[:STARTS]
         tables, scores = tables[some], scores[some].astype(np.float64)
         at, known = graph.find(tables)
@@ -124,15 +122,12 @@ class Walked:
         share /= max(share.sum(), 1e-12)
         start = _sums(at[known], share[known], len(graph.tables))
         masses = list(graph.walks(start, WALKS).values())
-        own, known = graph.find(np.array(sorted(self_ids), np.int64))
-        start = _sums(own[known], np.full(known.sum(), 1 / max(known.sum(), 1)), len(graph.tables))
-        masses += graph.walks(start, OWN_WALKS).values()
         nearest = dict(zip(tables.tolist(), share.tolist(), strict=True))
         return cls(graph, np.array(masses, np.float32), nearest)
 
     def best(self, count: int) -> I64:
         """(n,) catalogue ids of the tables that the walks lead to first, best first."""
-        total = self.mass[1 : len(WALKS)].sum(0) + self.mass[-len(OWN_WALKS) :].sum(0)
+        total = self.mass[1:].sum(0)
         reached = np.flatnonzero(total)
         order = np.argsort(-total[reached], kind="stable")[:count]
         return np.asarray(self.graph.tables[reached[order]], np.int64)

@@ -121,11 +121,11 @@ def say_stopped(more: str = "") -> None:
     say(f"Stopped.{more}", always=True)
 
 
-def progress() -> Progress:
-    """Bars on a terminal, unless --quiet is given."""
+def progress(lines: bool = False) -> Progress:
+    """Bars on a terminal, and `lines` where stderr goes elsewhere, unless --quiet is given."""
     from gentus.progress import Progress, terminal_progress
 
-    return Progress() if _quiet else terminal_progress()
+    return Progress() if _quiet else terminal_progress(lines)
 
 
 def emit(document: Any) -> None:

@@ -220,6 +220,12 @@ def evaluate(
     k: Count = 10,
     order: ResultOrder = None,
     beam: Beam = None,
+    run: Annotated[
+        Path | None,
+        typer.Option(
+            "--write-run", metavar="FILE", help="Write every ranking: a TREC run, or CSV if it ends in .csv."
+        ),
+    ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -228,8 +234,10 @@ def evaluate(
     Examples:
         gentus eval my.index --groundtruth pairs.csv -k 10
         gentus eval my.index --groundtruth pairs.csv --queries queries/ --json
+        gentus eval my.index --groundtruth pairs.csv --write-run my.run
     """
     from gentus.index.evaluate import evaluate_index
+    from gentus.runs import write_run
 
     opened = open_index(index)
     report = evaluate_index(opened, groundtruth, k, queries, order=order, beam=beam)
@@ -237,6 +245,8 @@ def evaluate(
         say(report.check.summary())
     for query, reason in report.unreadable.items():
         say(f"{query}: {reason}; it counts as a query without results")
+    if run is not None:
+        write_run(run, report.rankings)
     if as_json:
         emit(report.to_dict())
         return
