@@ -238,6 +238,31 @@ def tiny_t5(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def tiny_t5_tied(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A T5 whose output is tied to its embedding, as that of the first T5s is."""
+    import torch
+    from data.tokenizers import sentence_pieces
+    from transformers import T5Config, T5ForConditionalGeneration
+
+    folder = tmp_path_factory.mktemp("tied")
+    tokenizer = sentence_pieces()
+    config = T5Config(
+        vocab_size=len(tokenizer) + 3,
+        d_model=16,
+        d_kv=8,
+        d_ff=24,
+        num_layers=1,
+        num_heads=2,
+        decoder_start_token_id=0,
+        tie_word_embeddings=True,
+    )
+    torch.manual_seed(0)
+    T5ForConditionalGeneration(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small lake and its index; `home` is a copy of them."""
     from victim import TINY  # which imports this module

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from test_serialize import sentence_pieces
+from data.tokenizers import sentence_pieces
 from tokenizers import Tokenizer
 
 from gentus.arrays import F32, I64

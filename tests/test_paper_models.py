@@ -132,7 +132,7 @@ def test_pooling() -> None:
 
 @pytest.mark.parametrize("kind", ["relu", "gated-gelu"])
 def test_t5_is_that_of_its_authors(tmp_path: Path, kind: str) -> None:
-    from test_serialize import sentence_pieces
+    from data.tokenizers import sentence_pieces
     from transformers import T5Config, T5ForConditionalGeneration
 
     torch.manual_seed(0)

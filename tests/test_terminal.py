@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import typer
-from conftest import HASTY, rows_of, write_pairs, write_table
+from conftest import QUICK, rows_of, write_pairs, write_table
 from data.workbooks import xlsx
 from test_architecture import SOURCE
 
@@ -111,7 +111,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         xlsx([["name", "kind"], ["\u202etrout\x9b", "river"], ["carp", "lake"]])
     )
     query = _jsonl(folder / f"query{NAME}.jsonl", rows_of("fish", 9)[1:])
-    gentus.build(lake, folder / "index", settings=HASTY)
+    gentus.build(lake, folder / "index", settings=QUICK)
     write_pairs(
         folder / f"pairs{NAME}.csv", [(f"{NAME}0/{NAME}.jsonl", f"{NAME}1/{NAME}.jsonl"), (CELL, CELL)]
     )
