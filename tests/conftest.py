@@ -10,6 +10,7 @@ import random
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -120,6 +121,19 @@ def write_table(path: Path, rows: Sequence[Sequence[str]]) -> Path:
         text = "".join(delimiter.join(row) + "\n" for row in rows)
         path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
     return path
+
+
+def strict_json(text: str | bytes) -> Any:
+    """A JSON document; Python's extensions NaN and Infinity are errors, and names are there once."""
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        assert len(dict(pairs)) == len(pairs), pairs
+        return dict(pairs)
+
+    def extension(name: str) -> None:
+        raise AssertionError(f"{name} is not JSON")
+
+    return json.loads(text, parse_constant=extension, object_pairs_hook=once)
 
 
 def make_lake(root: Path, subjects: Sequence[str] = tuple(SUBJECTS), slices: int = SLICES) -> Path:

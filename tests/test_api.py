@@ -8,6 +8,7 @@ import io
 import json
 import logging
 import multiprocessing
+import pickle
 import pydoc
 import random
 import shutil
@@ -454,6 +455,12 @@ def test_errors_are_also_those_of_python(here: Path) -> None:
     with pytest.raises(FileNotFoundError, match="There is no index"):
         gentus.open("nowhere")
     with gentus.open("my.index") as index:
+        calls: list[Callable[[str], object]] = [index.search, index.read, index.find, index.describe]
+        calls.append(lambda name: index.union(name, "films-1.csv"))
+        for call in calls:
+            with pytest.raises(gentus.TableNotFoundError, match=r"^nowhere\.csv: ") as missing:
+                call("nowhere.csv")
+            assert pickle.loads(pickle.dumps(missing.value)).table == missing.value.table == "nowhere.csv"
         with pytest.raises(FileNotFoundError, match="neither a table of the index nor a file"):
             index.search("nowhere.csv")
         with pytest.raises(FileNotFoundError, match="there is no file"):

@@ -81,14 +81,10 @@ def test_help_is_in_groups(run: Run, monkeypatch: pytest.MonkeyPatch, width: int
     assert "Usage: gentus index [OPTIONS] LAKE -o INDEX" in run("index", "--help").out
 
 
-def test_ablations_are_built_by_the_benchmarks(run: Run, small: Path, tmp_path: Path) -> None:
+def test_ablations_are_no_options_of_an_index(run: Run, small: Path, tmp_path: Path) -> None:
     for flag in (["--identifiers", "ordinary"], ["--softmax", "children"], ["--ship-generator"]):
         ran = run("index", small, "-o", tmp_path / "index", *flag)
         assert (ran.code, "No such option" in ran.err) == (2, True)
-    arguments = "bench", "index", small, "-o", tmp_path / "index"
-    assert "give --labels" in run(*arguments, "--ship-generator").err
-    facts = run(*arguments, "--identifiers", "ordinary", "--no-names", "--codes", 3, "--json").json()
-    assert (facts["identifiers"], facts["names"], facts["codebook_size"]) == ("ordinary", None, 3)
 
 
 # --- completion ---------------------------------------------------------------------------------------
@@ -128,6 +124,23 @@ def test_tables_of_the_index_and_files_are_completed(index_path: Path, tmp_path:
     for command in ("remove", "describe"):  # of these only tables of the index can be named
         found = complete("gentus", command, index, "fi", folder=tmp_path)
         assert found == ["films_0.csv", "fish_0.csv"]
+
+
+def test_hostile_names_run_nothing_in_a_shell(tmp_path: Path) -> None:
+    """Names with control characters are not offered, and zsh would run what follows a backslash."""
+    good = ["a b.csv", "a;touch x.csv", "a$(touch x).csv", "a`touch x`.csv", "a'touch x.csv", "a*.csv"]
+    for name in (*good, "a\u2019;touch x #.csv", "a\\$(touch x).csv", "a\x1b[31m.csv", "a\n;touch x.csv"):
+        (tmp_path / name).touch()
+    (tmp_path / "a\u202evsc.csv").touch()
+    offered = complete("gentus", "search", "none", "a", folder=tmp_path)
+    assert len(offered) == len(good) + 2
+    done = subprocess.run(
+        ["bash", "-c", "printf '%s\\n' " + " ".join(offered)], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert {*good, "a\u2019;touch x #.csv", "a\\$(touch x).csv"} == set(done.stdout.splitlines())
+    assert not list(tmp_path.glob("x*"))
+    assert "\\\\" not in "".join(complete("gentus", "search", "none", "a", shell="zsh", folder=tmp_path))
+    assert complete("gentus", "search", "none", "a", shell="powershell", folder=tmp_path) == ["a b.csv::: "]
 
 
 def test_completion_is_silent_about_what_is_wrong(tmp_path: Path) -> None:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
+import time
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
+from random import Random
 
 import pytest
 from conftest import make_lake, rows_of, write_table
@@ -13,6 +17,7 @@ import gentus
 from gentus.lake import Excluded, scan
 from gentus.lake.exclude import Exclude, Pattern, keeping, latest
 from gentus.lake.listing_tasks import ListingTask, run_listing
+from gentus.lake.rules import FileRule
 
 __all__ = ["run"]  # a fixture
 
@@ -41,6 +46,63 @@ def test_a_pattern(pattern: str, matched: list[str], others: list[str]) -> None:
     exclude = Exclude.of([pattern])
     assert [name for name in matched if not exclude.by(name)] == []
     assert [name for name in others if exclude.by(name)] == []
+
+
+def fits(parts: Sequence[str], names: Sequence[str]) -> bool:
+    """Whether parts of a pattern stand for all names of a path: slow, and by the definition."""
+    if not parts or not names:
+        return not names and all(part == "**" for part in parts)
+    if parts[0] == "**":
+        return fits(parts[1:], names) or fits(parts, names[1:])
+    return fnmatchcase(names[0], parts[0]) and fits(parts[1:], names[1:])
+
+
+def test_patterns_match_as_their_definition_says() -> None:
+    random = Random(1)
+    seen = set()
+    for _ in range(4_000):
+        words = ["a", "b", "?", "*", "**", "[ab]", "[!a]", "*a", "a*b*", "*a*?*b", "a**b"]
+        parts = random.choices(words, k=random.randint(2, 5))
+        names = ["".join(random.choices("abc", k=random.randint(1, 5))) for _ in range(random.randint(1, 5))]
+        above = [names[:at] for at in range(1, len(names) + 1)]
+        # The last part is one name at least; the pattern matches a path, or a folder above it.
+        last = ["*", "**"] if parts[-1] == "**" else parts[-1:]
+        expected = any(fits([*parts[:-1], *last], some) for some in above)
+        assert Pattern("/".join(parts)).matches("/".join(names)) == expected, (parts, names)
+        seen.add(expected)
+        deeper = ["/".join([*names, *more]) for more in (["a"], ["b"], ["a", "b"])]
+        if any(Pattern("/".join(parts)).matches(one) for one in deeper) and not expected:
+            assert Pattern("/".join(parts)).may_match_in("/".join(names) + "/"), (parts, names)
+    assert seen == {True, False}
+
+
+HOSTILE = [
+    *("a*a*a*a*a*a*a*a*b", "?*" * 2_000 + "b", "[ab]*" * 800 + "c", "*?" * 2_000 + "x"),
+    *("**/" * 1_300 + "b", "**/a*/" * 600 + "b", "a/**/" * 800 + "b", "/".join(["**", "a*a"] * 500) + "/b"),
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=lambda text: text[:12])
+def test_no_pattern_takes_long(text: str) -> None:
+    started = time.perf_counter()
+    for pattern in (Pattern(text), Pattern("!" + text)):
+        for name in ("a" * 4_000, "a/" * 2_000 + "a", "/".join(["a" * 200] * 20), "aa/" * 1_300):
+            assert not pattern.matches(name)
+            pattern.may_match_in(name + "/")
+            FileRule(text, {}).matches(name)
+    assert time.perf_counter() - started < 5  # without the mend, the first takes longer than the universe
+
+
+def test_a_pattern_that_is_too_long_is_named(tmp_path: Path) -> None:
+    lake = make_lake(tmp_path / "lake", ["fish"], 2)
+    long = "a" * 5_000
+    (lake / ".gentusignore").write_text(f"*.bak\n\n{long}\n")
+    with pytest.raises(ValueError, match=r"\.gentusignore, line 3: a pattern of 5,000 characters is"):
+        gentus.build(lake, tmp_path / "my.index")
+    (lake / ".gentusignore").unlink()
+    (lake / "gentus.toml").write_text(f'[[files]]\npath = "{long}"\nheader = "no"\n')
+    with pytest.raises(ValueError, match=r"gentus\.toml: \[\[files\]\] number 1: a pattern of 5,000 char"):
+        gentus.build(lake, tmp_path / "my.index")
 
 
 def test_the_last_pattern_that_matches_decides() -> None:

@@ -223,8 +223,8 @@ def test_a_changed_rule_makes_sync_read_again(lake: Path, tmp_path: Path) -> Non
         rule(lake, "raw/*.csv", "no")
         rule(lake, "raw/films_2.csv", "yes")
         out, err = run("sync", tmp_path / "index")
-        assert out.splitlines() == [f"~ raw/films_{n}.csv (with another header)" for n in range(3)]
-        assert "3 read again with another header" in err
+        assert out.splitlines() == [f"~ raw/films_{n}.csv (read in another way)" for n in range(3)]
+        assert "3 read again in another way" in err
         expected = {"raw/films_0.csv": "no", "raw/films_1.csv": "no", "raw/films_2.csv": "yes"}
         assert headers(index) == expected
         assert run("sync", tmp_path / "index")[0] == ""
@@ -263,11 +263,11 @@ def test_a_changed_rule_makes_sync_read_again(lake: Path, tmp_path: Path) -> Non
 def test_patterns(tmp_path: Path, pattern: str, matching: list[str], others: list[str]) -> None:
     rule(tmp_path, pattern, "no")
     rules = load_rules(tmp_path)
-    assert [name for name in (*matching, *others) if rules.header_of(name) == "no"] == matching
+    assert [name for name in (*matching, *others) if rules.choices(name) == {"header": "no"}] == matching
 
 
 def test_a_pattern_of_many_stars_ends() -> None:
-    assert not FileRule("/".join(["**", "*a*a*a*a*a*a*a*b"] * 30), "no").matches("/".join(["a" * 60] * 60))
+    assert not FileRule("/".join(["**", "*a*a*a*a*a*a*a*b"] * 30), {}).matches("/".join(["a" * 60] * 60))
 
 
 @pytest.mark.parametrize(
@@ -279,7 +279,7 @@ def test_a_pattern_of_many_stars_ends() -> None:
         ("[[files]]\npath = '*'\nheader = 'no'\n[[files]]\nheader = 'no'\n", "number 2 needs 'path', a text"),
         (
             "[[files]]\npath = '*'\nheader = 'none'\n",
-            "number 1: 'header' is one of auto, yes, no",
+            "number 1: header is one of auto, yes, no",
         ),
         ("[[files]]\npath = '*'\nheaders = 'no'\n", "number 1 has an unknown key 'headers'; there are path"),
     ],
@@ -297,7 +297,7 @@ def test_rules_at_a_url() -> None:
 
     store: Any = fsspec.filesystem("memory")
     store.pipe("/ruled/gentus.toml", b'[[files]]\npath = "a.csv"\nheader = "no"\n')
-    assert load_rules(Remote("memory://ruled")).header_of("a.csv") == "no"
+    assert load_rules(Remote("memory://ruled")).choices("a.csv") == {"header": "no"}
     assert load_rules(Remote("memory://unruled")).files == ()
 
 

@@ -1,6 +1,7 @@
 import gzip
 import os
 import random
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
 
-from gentus.lake import Skipped, Source, Unlisted, Unreadable, fingerprint, read, read_path, scan
+from gentus.lake import OtherKinds, Skipped, Source, Unlisted, Unreadable, fingerprint, read, read_path, scan
 
 CSV = "a,b\n1,2\n"
 
@@ -20,7 +21,19 @@ def names(lake: Path) -> list[str]:
 
 
 def reasons(lake: Path) -> dict[str, str]:
-    return {found.name: found.reason for found in scan(lake) if isinstance(found, Skipped)}
+    return {
+        found.name: found.reason
+        for found in scan(lake)
+        if isinstance(found, Skipped) and not isinstance(found, OtherKinds)
+    }
+
+
+def others(lake: Path) -> Counter[str]:
+    """Files of other kinds, by their endings."""
+    counted = Counter[str]()
+    for found in scan(lake):
+        counted.update(found.endings if isinstance(found, OtherKinds) else ())
+    return counted
 
 
 def put(path: Path, data: bytes | str = CSV) -> Path:
@@ -49,7 +62,8 @@ def test_nested_sorted_and_only_tables(tmp_path: Path) -> None:
     assert found == ["A.csv", "a.csv", "a/b/c.TSV.gz", "a/z.csv", "a0.csv", "b.csv"]
     assert found == sorted(found)
     assert reasons(tmp_path) == {}
-    first = next(scan(tmp_path))
+    assert others(tmp_path) == {".md": 1, ".png": 1, ".db": 1, ".gz": 1, "no ending": 1}  # no hidden ones
+    first = next(found for found in scan(tmp_path) if isinstance(found, Source))
     assert isinstance(first, Source)
     assert (first.path, first.part, first.size) == (tmp_path / "A.csv", None, len(CSV))
     assert first.mtime_ns == os.stat(first.file).st_mtime_ns
@@ -81,6 +95,7 @@ def test_links(tmp_path: Path) -> None:
     assert names(lake) == ["in.csv", "real.csv", "stored.csv"]
     why = reasons(lake)
     assert sorted(why) == ["broken.csv", "loop", "out.csv", "outdir", "self.csv"]
+    assert others(lake) == {".md": 1}
     assert "out of the lake" in why["out.csv"]
     assert "out of the lake" in why["outdir"]
     assert "nowhere or to itself" in why["broken.csv"]

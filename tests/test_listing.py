@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gentus.lake import Skipped, Source, folder, scan
+from gentus.lake import OtherKinds, Skipped, Source, folder, scan
 from gentus.scratch import NoRoomError, Scratch
 
 ODD = [
@@ -65,7 +65,8 @@ def test_the_order_is_that_of_names_wherever_they_are_sorted(
     assert names == sorted(names)
     tables = {one.name for one in found if isinstance(one, Source)}
     assert tables - {"caf\\xe9.csv"} == {*ODD, *plain, "link.csv"}
-    assert {one.name for one in found if isinstance(one, Skipped)} == {"pipe.csv", "linked"}
+    assert {one.name for one in found if isinstance(one, Skipped)} == {"pipe.csv", "linked", ""}
+    assert [one.endings for one in found if isinstance(one, OtherKinds)] == [{".png": 1}]
     assert all(one.file.is_file() for one in found if isinstance(one, Source))
 
 

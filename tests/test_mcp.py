@@ -75,7 +75,7 @@ def test_what_fits_and_that_nothing_does(ask: Ask) -> None:
     assert not ask("search_tables", rows=query, fit="partial")["results"]
     found = ask("search_tables", table="fish_0.csv", k=5, min_score=0.9, order="generated")
     assert {(hit["fit"], subject_of(hit["table"])) for hit in found["results"]} == {("full", "fish")}
-    for wrong, words in (({"fit": "good"}, "'any', 'partial' or 'full'"), ({"min_score": 2}, "less than or")):
+    for wrong, words in (({"fit": "good"}, "'any', 'partial' or 'full'"), ({"min_score": 2}, "at most 1")):
         with pytest.raises(ToolFailedError, match=words):
             ask("search_tables", table="fish_0.csv", **wrong)
 
@@ -163,12 +163,23 @@ def test_lake_and_index_are_not_written_to(index_path: Path, lake: Path) -> None
         ({"table": "nothing.csv"}, "no table"),
         ({"path": "nothing.csv"}, "there is no file"),
         ({"rows": []}, "rows"),
-        ({"table": "fish_0.csv", "k": 0}, "k"),
+        ({"table": "fish_0.csv", "k": 0}, "the argument 'k' has to be at least 1$"),
+        ({"table": "fish_0.csv", "k": "many"}, "the argument 'k' has to be a whole number$"),
+        ({"table": 5, "order": "x"}, "'order' has to be one of .*; the argument 'table' has to be text$"),
+        ({"rows": [1]}, "the argument 'rows.0' has to be an object$"),
+        ({"path": "a\0b.csv"}, "'a.x00b.csv' cannot be the path of a file"),
+        ({"path": "x" * 5000}, "name too long"),
+        ({"table": "a\0b"}, "there is no table"),
     ],
 )
 def test_what_cannot_be(ask: Ask, arguments: dict[str, Any], words: str) -> None:
-    with pytest.raises(ToolFailedError, match=words):
+    with pytest.raises(ToolFailedError, match=rf"(?i)^Error executing tool search_tables: .*{words}"):
         ask("search_tables", **arguments)
+
+
+def test_an_output_may_have_no_nul(ask: Ask) -> None:
+    with pytest.raises(ToolFailedError, match="cannot be the path of a file"):
+        ask("run_union", table="fish_0.csv", plan={}, output="a\0b.csv")
 
 
 def test_over_stdio(index_path: Path, tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ def test_a_terminal_shows_how_many_of_how_many(monkeypatch: pytest.MonkeyPatch) 
     shown = io.StringIO()
 
     class Wide(Console):
-        def __init__(self, stderr: bool) -> None:
+        def __init__(self, **_: object) -> None:
             super().__init__(file=shown, force_terminal=True, width=150)
 
     monkeypatch.setattr("rich.console.Console", Wide)

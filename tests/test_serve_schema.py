@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
 from hypothesis.errors import Unsatisfiable
+from pydantic_core.core_schema import ErrorType
 from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi import checks
 from served import TOKEN, Served, served
+
+from gentus.app.serve.responses import describe_errors
 
 EXAMPLES = 12
 CHECKS = [
@@ -111,3 +114,15 @@ def test_every_route_is_described(api: Served) -> None:
             assert told["description"], (method, path)
             assert told["tags"], (method, path)
             assert path.startswith("/api/") or told["tags"] == ["machines"]
+
+
+def test_no_words_of_pydantic_reach_people() -> None:
+    kinds = list(get_args(ErrorType))
+    assert len(kinds) > 80
+    names = ("min_length", "max_length", "pattern", "ge", "gt", "le", "lt", "expected", "error")
+    context = dict.fromkeys(names, "")
+    for kind in kinds:
+        error = {"type": kind, "loc": ("body", "field"), "msg": "Input should be", "ctx": context}
+        words = describe_errors([error])
+        assert ("Input" in words) == (kind == "value_error")  # whose words are ours
+        assert "'field'" in words or kind == "json_invalid"

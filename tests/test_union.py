@@ -427,6 +427,23 @@ def test_formulas_are_guarded(tmp_path: Path) -> None:
     assert (tmp_path / "plain.csv").read_text().startswith("=name,n,_source_table,_source_row\n=1+1,-1")
 
 
+@pytest.mark.parametrize("sign", "=+-@\uff1d\uff0b\uff0d\uff20")
+def test_nothing_that_a_spreadsheet_skips_hides_a_formula(tmp_path: Path, sign: str) -> None:
+    skipped = ["", " ", "\t", "\r", "\n", "\r\n", "\x00", "\x0b", "\x1f", "\x7f", "\x85", "\xa0", "\xad"]
+    skipped += ["\u2003", "\u200b", "\u200e", "\u2028", "\u202e", "\u2066", "\u3000", "\ufeff", " \n\ufeff\t"]
+    cells = [f"{start}{sign}cmd|' /C calc'!A0" for start in skipped]
+    name = f"\u200b{sign}a"
+    frame = pa.table({name: [*cells, "\n1", " -5", "a\n=b", "5 - 3"]})
+    own = PlannedTable("query", None, None, (Placement(name, name),))
+    plan = UnionPlan(own, (), (OutputColumn(name),), provenance=False)
+    for format in ("csv", "tsv"):
+        Union(plan, frame).write(Output.by_name(tmp_path / f"out.{format}", guard_formulas=True))
+        with (tmp_path / f"out.{format}").open(newline="") as file:
+            header, *rows = csv.reader(file, delimiter="\t" if format == "tsv" else ",", strict=True)
+        assert header == [f"'{name}"]
+        assert [row[0] for row in rows] == [*("'" + cell for cell in cells), "'\n1", " -5", "a\n=b", "5 - 3"]
+
+
 def test_many_rows_keep_their_order(tmp_path: Path) -> None:
     rows = [[str(number), f"{number % 28 + 1}.3.2020"] for number in range(20_000)]
     union = Union(Union(planned(tmp_path, [["n", "day"], *rows], [["m", "d"], *rows[:10]])).resolved_plan())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import re
+import shlex
 import sqlite3
 import subprocess
 import sys
@@ -19,6 +20,7 @@ import duckdb
 import openpyxl
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from gentus.extras import install
@@ -26,7 +28,7 @@ from gentus.index.hits import Hits
 from gentus.index.index import Index
 from gentus.union import OutputColumn, Placement, PlanError, PlannedTable, Union, UnionPlan, excel
 from gentus.union.errors import OutputError
-from gentus.union.output import Output
+from gentus.union.output import STREAMS, Output
 
 MAIN = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 
@@ -74,7 +76,7 @@ def test_excel_keeps_values_and_says_what_is_text(tmp_path: Path) -> None:
     assert [cell.value for cell in row] == list(cells.values())
     assert {cell.data_type for cell in row} == {"n", "b", "d", "s"}  # neither formulas nor errors
     assert [cell.value for cell in nothing] == [None] * len(cells)
-    text = {2: "have more than 15 digits", 5: "are infinite", 7: "have more than 15 digits"}
+    text = {2: "have more than 15 digits", 5: "are infinite or NaN", 7: "have more than 15 digits"}
     text |= {10: "are not between March 1900 and 9999", 13: "have a zone"}
     assert report.notes == [f"1 values of 'c{at}' {why} and are text in Excel" for at, why in text.items()]
 
@@ -165,23 +167,61 @@ def long_plan(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "plan.json"
 
 
-@pytest.mark.parametrize("format", ["csv", "jsonl"])
-def test_stdout_has_the_bytes_of_the_file(long_plan: Path, tmp_path: Path, format: str) -> None:
-    ran = subprocess.run(command(long_plan, "-o", "-", "--format", format), capture_output=True, check=True)
+def shell(line: str, plan: Path, folder: Path, *, code: int = 0) -> bytes:
+    """Run a line of a shell, in which `$G` is a union; returns stderr."""
+    union = shlex.join(command(plan, "-q"))
+    ran = subprocess.run(
+        ["bash", "-c", line.replace("$G", union)], cwd=folder, capture_output=True, check=False, timeout=60
+    )
+    assert ran.returncode == code, ran.stderr
+    return ran.stderr
+
+
+@pytest.mark.parametrize("format", STREAMS)
+def test_stdout_is_written_where_it_stands(long_plan: Path, tmp_path: Path, format: str) -> None:
+    union = f"$G -o - --format {format}"
     Union(UnionPlan.load(long_plan)).write(Output.by_name(tmp_path / f"o.{format}"))
-    assert ran.stdout == (tmp_path / f"o.{format}").read_bytes()
+    file = (tmp_path / f"o.{format}").read_bytes()
+    assert shell(f"{union} | cat > piped", long_plan, tmp_path) == b""
+    assert (tmp_path / "piped").read_bytes() == file
+    (tmp_path / "notes").write_bytes(b"kept\n")
+    shell(f"{{ echo head; {union}; echo tail; }} >> notes", long_plan, tmp_path)
+    assert (tmp_path / "notes").read_bytes() == b"kept\nhead\n" + file + b"tail\n"
+    if format == "parquet":
+        assert pq.read_table(tmp_path / "piped").equals(pq.read_table(tmp_path / "o.parquet"))
+        assert pl.read_parquet(tmp_path / "piped").height == 200_000
+
+
+def test_a_file_is_replaced_as_the_shell_says(long_plan: Path, tmp_path: Path) -> None:
+    (tmp_path / "group").write_bytes(b"old\n")
+    shell("{ echo head; $G -o -; } > group", long_plan, tmp_path)
+    assert (tmp_path / "group").read_bytes().startswith(b"head\ni,t\n0,\xc3\xa9 0\n")
+
+
+@pytest.mark.parametrize("sql", ["--sql -", "--dry-run --json"])
+def test_other_documents_are_appended_too(long_plan: Path, tmp_path: Path, sql: str) -> None:
+    (tmp_path / "notes").write_bytes(b"kept\n")
+    shell(f"$G {sql} >> notes", long_plan, tmp_path)
+    assert (tmp_path / "notes").read_bytes().startswith(b"kept\n" + (b"--" if "sql" in sql else b"{"))
+
+
+@pytest.mark.parametrize("format", ["csv", "parquet"])
+def test_a_closed_pipe_ends_quietly(long_plan: Path, tmp_path: Path, format: str) -> None:
+    line = f"$G -o - --format {format} | head -c 4 > some; exit ${{PIPESTATUS[0]}}"
+    assert shell(line, long_plan, tmp_path) == b""
+    assert (tmp_path / "some").stat().st_size == 4
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
+def test_stdout_without_room_is_called_that(long_plan: Path, tmp_path: Path) -> None:
+    said = b"Error: standard output was not written: there is no room on the disk\n"
+    assert shell("$G -o - > /dev/full", long_plan, tmp_path, code=1) == said
+    assert b"there is no standard output" in shell("$G -o - >&-", long_plan, tmp_path, code=1)
+
+
+def test_the_summary_is_on_stderr(long_plan: Path) -> None:  # with -q, as above, there is none
+    ran = subprocess.run(command(long_plan, "-o", "-"), capture_output=True, check=True)
     assert b"200,000 rows and 2 columns on stdout (" in ran.stderr
-
-
-def test_a_closed_pipe_ends_quietly(long_plan: Path) -> None:
-    with subprocess.Popen(
-        command(long_plan, "-o", "-"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        assert process.stdout.readline() == b"i,t\n"
-        process.stdout.close()
-        assert (process.wait(60), process.stderr.read()) == (0, b"")
 
 
 def test_what_cannot_go_to_stdout(long_plan: Path) -> None:

@@ -77,6 +77,28 @@ def test_cells_of_every_type(tmp_path: Path) -> None:
     assert cells[2:] == ["true", "2020-01-02", "2020-01-02 03:04:05", "03:04:05", "12", "1099511627776"]
 
 
+def test_days_that_are_counted_from_1904(tmp_path: Path) -> None:
+    """As old Macs count them; also where an extension has properties of its own."""
+    path, extended = tmp_path / "mac.xlsx", tmp_path / "extended.xlsx"
+    book = openpyxl.Workbook()
+    book.epoch = openpyxl.utils.datetime.CALENDAR_MAC_1904
+    book.active.append(["day", "time"])
+    book.active.append([datetime.date(1971, 1, 1), datetime.datetime(1948, 1, 1, 14, 57, 13)])
+    book.save(path)
+    with zipfile.ZipFile(path) as archive, zipfile.ZipFile(extended, "w") as made:
+        for name in archive.namelist():
+            extension = (
+                b'<extLst><ext xmlns:x="urn:x"><x:workbookPr chartTracking="1"/></ext></extLst></workbook>'
+            )
+            data = archive.read(name)
+            made.writestr(
+                name, data.replace(b"</workbook>", extension) if name == "xl/workbook.xml" else data
+            )
+    for one in (path, extended):
+        with sheet_rows(one, "Sheet", Limits()) as rows:
+            assert list(rows) == [["day", "time"], ["1971-01-01", "1948-01-01 14:57:13"]]
+
+
 @pytest.mark.parametrize("prefix", ["", "x"])
 def test_of_a_large_sheet_the_first_rows_are_unpacked(tmp_path: Path, prefix: str) -> None:
     """And all of them for a union."""

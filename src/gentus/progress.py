@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
+from gentus.terminal import console
+
 _SOONEST = 5.0  # seconds before the first estimate; the start says little about the rest
 _SHOWN_EVERY = 0.1  # seconds; drawing every step would cost more than many steps
 
@@ -82,7 +84,6 @@ class _Terminal(Progress):
     def stage(
         self, title: str, total: int | None, unit: str = "tables", effort: float | None = None
     ) -> Iterator[Step]:
-        from rich.console import Console
         from rich.progress import BarColumn, ProgressColumn, SpinnerColumn, Task, TextColumn
         from rich.progress import Progress as Bars
 
@@ -101,7 +102,7 @@ class _Terminal(Progress):
                 return "  ".join(filter(None, (count, beside, rate, time_left)))
 
         columns = (SpinnerColumn(), TextColumn(f"{title:<24}"), BarColumn(), Figures())
-        with Bars(*columns, console=Console(stderr=True)) as bars:
+        with Bars(*columns, console=console(stderr=True)) as bars:
             task = bars.add_task(title, total=total)
             hidden, shown = 0, 0.0
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from gentus.errors import GentusError
+from gentus.errors import GentusError, system_reason
 
 _CACHE_KB = 4096  # what stays in memory; SQLite writes the rest where TMPDIR says, else to /var/tmp
 
@@ -53,6 +53,6 @@ def _told() -> Iterator[None]:
         yield
     except sqlite3.OperationalError as error:
         raise NoRoomError(
-            f"A list that is too long for memory could not be kept on the disk ({error}). "
+            f"A list that is too long for memory could not be kept on the disk: {system_reason(error)}. "
             "Make room in the folder for temporary files, or name another in SQLITE_TMPDIR."
         ) from error

@@ -73,6 +73,7 @@ class BuildSettings:
     fit_width: int = 96  # of a wider table it compares this many columns
     limits: Limits = field(default_factory=Limits)
     header: Header = "auto"  # of delimited text that no rule of the lake names
+    encoding: str = ""  # the same; empty: it is found out
     exclude: tuple[str, ...] = ()  # patterns of files that are left out, besides those of the lake itself
     graph: GraphSettings = field(default_factory=GraphSettings)
     space: SpaceSettings = field(default_factory=SpaceSettings)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import codecs
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, TypedDict, get_args
 
 from gentus.sent import Sent
 
@@ -103,11 +104,31 @@ def tell_doubts(doubts: Iterable[tuple[str, str]]) -> None:
             log.warning(doubt_note(name, doubt))
 
 
-def checked_header(header: Header) -> Header:
-    """A choice of header; raises `ValueError` if it is none."""
-    if header not in HEADERS:
-        raise ValueError(f"header is one of {', '.join(HEADERS)}, not {header!r}")
-    return header
+class TextOptions(TypedDict, total=False):
+    """How delimited text is read, where a person says it."""
+
+    header: Header | None
+    encoding: str | None  # auto: it is found out
+
+
+def text_choices(options: Mapping[str, Any]) -> dict[str, Any]:
+    """What options say of delimited text, as fields of a source; raises `ValueError` if that is no choice."""
+    chosen: dict[str, Any] = {}
+    if (header := options.get("header")) is not None:
+        if header not in HEADERS:
+            raise ValueError(f"header is one of {', '.join(HEADERS)}, not {header!r}")
+        chosen["header"] = header
+    if (encoding := options.get("encoding")) is not None:
+        try:
+            chosen["encoding"] = (
+                "" if encoding in ("", "auto") else codecs.lookup(encoding).name.removesuffix("-sig")
+            )
+            b"".decode(encoding if chosen["encoding"] else "utf-8")
+        except (LookupError, ValueError) as error:
+            raise ValueError(
+                f"{encoding!r} is no encoding of text; there are utf-8, cp1252, cp1251, shift_jis and others"
+            ) from error
+    return chosen
 
 
 def evenly_spaced(total: int, wanted: int) -> Sequence[int]:

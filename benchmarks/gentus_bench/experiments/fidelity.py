@@ -30,7 +30,7 @@ from gentus.union.report import TableReport
 from gentus.union.session import MEMORY, open_session
 from gentus.union.sources import open_table
 from gentus_bench.experiment import Request
-from gentus_bench.experiments.fidelity_cells import Verdicts, compare_column
+from gentus_bench.experiments.fidelity_cells import Verdicts, compare_column, compare_typed
 from gentus_bench.experiments.fidelity_reference import NoReferenceError, Reference, read_reference
 from gentus_bench.results import Document
 from gentus_bench.table import Table
@@ -187,7 +187,10 @@ def _compare(
             verdicts.fail(half.num_rows, f"{placement.source}: {reference.reader} finds no such column")
             continue
         one = next(one for one in told.columns if one.into == placement.into)
-        found = compare_column(column, half[placement.into], placement.read, one)
+        if reference.reader == "pyarrow":
+            found = compare_typed(column, half[placement.into], one)
+        else:
+            found = compare_column(column, half[placement.into], placement.read, one)
         if found.silent and told.tally.stray_quotes:
             found = Verdicts(found.cells, found.changed + Counter({"stray quotes": found.silent}))
         verdicts.add(found)

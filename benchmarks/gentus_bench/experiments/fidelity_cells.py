@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from gentus.align.notation import DAY_FIRST
 from gentus.union.plan import FRACTION, Reading
 from gentus.union.report import ColumnReport
+from gentus_bench.experiments.exact_values import agrees, exact
 
 EXAMPLES = 5
 _TRUE, _FALSE = {"true", "t", "yes", "y", "1"}, {"false", "f", "no", "n", "0"}
@@ -90,6 +91,22 @@ def compare_column(
     for value, count in unexplained:
         verdicts.fail(count, f"{report.into}: {value[:60]!r} became null ({report.type})")
     verdicts.changed = +verdicts.changed
+    return verdicts
+
+
+def compare_typed(source: pa.ChunkedArray, found: pa.ChunkedArray, report: ColumnReport) -> Verdicts:
+    """Compare a typed column of the source with that of the union, value by value and exactly."""
+    verdicts = Verdicts(len(source))
+    lost = 0
+    for one, other in zip(exact(source), exact(found), strict=True):
+        if one is not None and other is None:
+            lost += 1
+        elif (one is None) != (other is None) or (one is not None and not agrees(one, other)):
+            verdicts.fail(1, f"{report.into}: {one} became {other} ({report.type})")
+    words = min(lost, report.taken_as_null.total())
+    counted = min(lost - words, report.unconverted)
+    verdicts.changed = +Counter({"null word": words, "not converted": counted})
+    verdicts.fail(lost - words - counted, f"{report.into}: {lost} values became null ({report.type})")
     return verdicts
 
 

@@ -65,7 +65,7 @@ def read_reference(source: Source, width: int, limits: Limits) -> Reference:
         return _sheet(path, str(source.part), width)
     if known is Format.DATABASE:
         return _sqlite(path, str(source.part))
-    if known in (None, Format.DELTA, Format.ICEBERG, Format.POSTGRES):
+    if known in (None, Format.DELTA, Format.ICEBERG, Format.POSTGRES, Format.ZIP):
         raise NoReferenceError("no other reader")
     return _text(path, sample_text(source.path, limits, known is Format.PROSE, source.header), width)
 
@@ -189,7 +189,12 @@ def _json_cell(value: Any) -> str | None:
 
 def _sheet(path: Path, part: str, width: int) -> Reference:
     from openpyxl import load_workbook
+    from openpyxl.utils.exceptions import InvalidFileException
 
+    try:
+        load_workbook(path, read_only=True).close()
+    except InvalidFileException as error:
+        raise NoReferenceError("openpyxl reads no .xls") from error
     with closing(load_workbook(path, read_only=True, data_only=True)) as book:
         rows = [[_sheet_cell(cell) for cell in row] for row in book[part].iter_rows(values_only=True)]
     filled = [row for row in rows if any(cell for cell in row)]

@@ -14,7 +14,14 @@ from typing import TypedDict, Unpack
 
 from gentus.extras import require_training
 from gentus.index.engine import EngineName, LocalEngine, open_engine
-from gentus.index.folder import IndexFolderError, Layout, indexed_lake, is_ours, new_folder
+from gentus.index.folder import (
+    IndexFolderError,
+    Layout,
+    indexed_lake,
+    is_ours,
+    new_folder,
+    refuse_other_format,
+)
 from gentus.index.index import Index
 from gentus.index.ingest import Ingest, lake_tables
 from gentus.index.stages import (
@@ -38,7 +45,7 @@ from gentus.paper.settings import PaperSettings
 from gentus.progress import Progress
 from gentus.settings import BuildSettings, Preset, refuse_unknown
 from gentus.shell import command
-from gentus.table import Header, checked_header
+from gentus.table import Header, text_choices
 
 
 class RefitOptions(TypedDict, total=False):
@@ -57,6 +64,7 @@ class BuildOptions(RefitOptions, total=False):
     settings: BuildSettings | None
     exclude: Sequence[str]  # patterns of files that are left out, besides those of the lake's .gentusignore
     header: Header | None  # of delimited text that no rule of the lake names; default: auto
+    encoding: str | None  # the same
     names: bool | None  # whether names of columns count, as far as they agree with cells
     seed: int | None
     force: bool  # replace an index of another lake
@@ -84,7 +92,8 @@ def build(
             raise ValueError("The preset paper learns from labels: give labels.")
         paper = _paper(paper, options.get("time_budget"))
     location, layout = _checked(lake, index, options.get("force", False))
-    rules, given = load_rules(location, settings.header, settings.exclude), None
+    text = {"header": settings.header, "encoding": settings.encoding}
+    rules, given = load_rules(location, text, settings.exclude), None
     if labels is not None:
         names = (item.name for item in lake_tables(location, layout, rules) if isinstance(item, Source))
         given = _read_labels(labels, names, location, options.get("queries"))
@@ -160,7 +169,7 @@ def _settings(options: BuildOptions) -> BuildSettings:
         settings,
         seed=settings.seed if seed is None else seed,
         names=settings.names if names is None else names,
-        header=checked_header(options.get("header") or settings.header),
+        **text_choices(options),
         exclude=tuple(options.get("exclude") or settings.exclude),
     )
 
@@ -192,6 +201,7 @@ def _checked(
             f"folder of its own: {command('index', location, '-o', new_folder(layout.root))}"
         )
     if not force:
+        refuse_other_format(layout, older=False)
         _refuse_other_lake(layout, str(location.resolve()))
     return location, layout
 
@@ -241,11 +251,10 @@ def _read_labels(
         return given  # an empty lake: the build says so
     pairs = f"{file}: none of its {sum(map(len, truth.values())):,} pairs"
     if found & asked.keys():
+        such = f"their queries, such as {min(truth)}, are"
         where = f"neither in {lake} nor in {folder}" if folder else f"not in {lake}"
         give = "" if folder else " If they are in another folder, give it: --queries FOLDER."
-        raise ValueError(
-            f"{pairs} can be learnt from: candidates are in {lake}, their queries are {where}.{give}"
-        )
+        raise ValueError(f"{pairs} can be learnt from: candidates are in {lake}, {such} {where}.{give}")
     example = f" They name {min(asked)}; the lake has {first}." if asked else ""
     raise ValueError(f"{pairs} names a candidate in {lake}.{example}")
 

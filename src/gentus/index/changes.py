@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, Unpack
 
 from gentus.index.compactor import compact
 from gentus.index.opened import OpenedIndex
 from gentus.lake import Remote, Skipped, Source, as_location
 from gentus.progress import Progress
-from gentus.table import Header
+from gentus.settings import refuse_unknown
+from gentus.table import TextOptions
 
 if TYPE_CHECKING:
     from gentus.index.updater import Changes, Updater
@@ -26,8 +27,8 @@ class IndexChanges(OpenedIndex):
         self,
         paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
         *,
-        header: Header | None = None,
         progress: Progress | None = None,
+        **text: Unpack[TextOptions],
     ) -> Changes:
         """Add files or whole folders; they can be found at once. Changed files are replaced.
 
@@ -35,8 +36,9 @@ class IndexChanges(OpenedIndex):
             >>> index.add("orders.csv").added
             ['.../orders.csv']
         """
+        refuse_unknown(text, TextOptions)
         some = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
-        return self._change(lambda: self._updater(progress).add(some, header))
+        return self._change(lambda: self._updater(progress).add(some, text))
 
     def add_tables(self, found: Iterable[Source | Skipped]) -> Changes:
         """The same for tables that were found already, by the names they have.
@@ -61,31 +63,32 @@ class IndexChanges(OpenedIndex):
         self,
         lake: str | os.PathLike[str] | Remote | None = None,
         *,
-        header: Header | None = None,
         exclude: Iterable[str] = (),
         dry_run: bool = False,
         force: bool = False,
         progress: Progress | None = None,
+        **text: Unpack[TextOptions],
     ) -> Changes:
         """Follow the lake: add new files, replace changed ones, remove deleted ones.
 
         Args:
             lake: Where it is now, if it has moved.
-            header: Whether delimited text that no rule of the lake names has a header, from now on.
             exclude: Patterns of files to leave out, from now on.
             dry_run: Only say what would happen.
             force: Remove even most of the index.
             progress: Where to show progress.
+            **text: `header` and `encoding` of delimited text that no rule of the lake names, from now on.
 
         Example:
             >>> Path("lake/films-1.csv").unlink()
             >>> index.sync()
             <Changes: 1 removed, 1 unreadable, 9 unchanged>
         """
+        refuse_unknown(text, TextOptions)
         root, updater = as_location(lake or self.config.lake), partial(self._updater, progress)
         if dry_run:
-            return updater().foresee(root, header, exclude)
-        return self._change(lambda: updater().sync(root, header, exclude, force))
+            return updater().foresee(root, text, exclude)
+        return self._change(lambda: updater().sync(root, text, exclude, force))
 
     def compact(self) -> bool:
         """Write all identifiers as one prefix tree. It happens by itself when much has changed.

@@ -24,6 +24,7 @@ from gentus.index.folder import (
     Layout,
     read_config,
     refuse_foreign,
+    refuse_other_format,
     superseded,
     verify,
     write_config,
@@ -119,6 +120,7 @@ def _problems(layout: Layout) -> Iterator[Problem]:
             for path in superseded(layout, config.generation, config.tree):
                 yield Problem(path.name, _LEFT_BEHIND, _repairing(layout))
     except sqlite3.Error as error:
+        refuse_other_format(layout)
         yield Problem(layout.catalogue.name, f"it cannot be read: {error}", rebuild)
 
 

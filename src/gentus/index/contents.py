@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from gentus.display import counted, dim, html_block, html_table, near
 from gentus.index.catalogue import Catalogue, explain_errors
@@ -13,7 +13,8 @@ from gentus.index.opened import OpenedIndex
 from gentus.index.queries import NamedQuery
 from gentus.lake import Source
 from gentus.progress import Progress
-from gentus.table import Header
+from gentus.settings import refuse_unknown
+from gentus.table import TextOptions
 
 if TYPE_CHECKING:
     from gentus.index.description import TableDescription
@@ -93,14 +94,15 @@ class IndexContents(OpenedIndex):
         """
         return self._lookup.source(name)
 
-    def find(self, query: NamedQuery, header: Header | None = None) -> Source:
+    def find(self, query: NamedQuery, **text: Unpack[TextOptions]) -> Source:
         """The table that a query names: a file or a URL, or else a table of the index.
 
         Example:
             >>> index.find("orders.csv").name
             'orders.csv'
         """
-        return self._lookup.find(query, header=header)
+        refuse_unknown(text, TextOptions)
+        return self._lookup.find(query, text=text)
 
     def sid(self, name: str) -> str | None:
         """The identifier of a table of the index; None if there is none of that name.

@@ -7,6 +7,7 @@ are in a private file. Only which tables were seen is held in memory, in a byte 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import IntEnum
@@ -18,6 +19,7 @@ from gentus.index.catalogue import Catalogue, Entry
 from gentus.index.folder import Layout
 from gentus.lake import (
     Excluded,
+    OtherKinds,
     Skipped,
     Source,
     Unlisted,
@@ -43,11 +45,11 @@ class Status(IntEnum):
     DELETED_UNREADABLE = 5  # deleted, and could not be read when it was there
     RETRIED = 6  # could not be read before, and is read again
     WITHDRAWN = 7  # in the index until now, and unreadable
-    REREAD = 8  # the same content, to be read with another header
+    REREAD = 8  # the same content, to be read with another header or encoding
     STILL_UNREADABLE = 9  # as before, for the same reason
 
 
-_SOURCE_FIELDS = ("part", "size", "mtime_ns", "version", "header", "pinned")
+_SOURCE_FIELDS = ("part", "size", "mtime_ns", "version", "header", "pinned", "encoding")
 DELETED = (Status.DELETED, Status.DELETED_UNREADABLE)
 NOT_READABLE = (Status.UNREADABLE, Status.WITHDRAWN, Status.STILL_UNREADABLE)
 _TO_READ = (Status.NEW, Status.CHANGED, Status.RETRIED, Status.REREAD)
@@ -85,6 +87,7 @@ class LakeDiff:
     def __init__(self) -> None:
         self.unchanged = 0  # in content
         self.excluded = 0  # files, or whole folders
+        self.others = Counter[str]()  # files of other kinds, by their endings
         self.doubts: dict[str, str] = {}  # of tables that were read: why their header looks like data
         columns = ("name", "status", "path", *_SOURCE_FIELDS, "reason")
         self._rows = Scratch(*columns, key="name")
@@ -145,8 +148,10 @@ class LakeDiff:
             f"SELECT name, path, {', '.join(_SOURCE_FIELDS)} FROM rows WHERE {condition} ORDER BY name"
         )
         return (
-            Source(name, as_location(os.fsdecode(path)), part, size, time, version, header, bool(pinned))
-            for name, path, part, size, time, version, header, pinned in found
+            Source(
+                name, as_location(os.fsdecode(path)), part, size, time, version, header, bool(pinned), code
+            )
+            for name, path, part, size, time, version, header, pinned, code in found
         )
 
 
@@ -172,8 +177,10 @@ def compare(
     items, unlisted = iter(found), list[str]()
     with (progress or Progress()).stage("Scanning the lake", None) as tick:
         while some := list(islice(items, _BATCH)):
-            read = [item for item in some if not isinstance(item, Excluded)]
-            diff.excluded += len(some) - len(read)
+            read = [item for item in some if not isinstance(item, Excluded | OtherKinds)]
+            diff.excluded += sum(isinstance(item, Excluded) for item in some)
+            for item in some:
+                diff.others.update(item.endings if isinstance(item, OtherKinds) else ())
             unlisted += [item.beginning for item in read if isinstance(item, Unlisted)]
             known = catalogue.tables.known(item.name for item in read)
             rows = []
@@ -182,7 +189,7 @@ def compare(
                 if not seen[number]:
                     seen[number] = number > 0
                     if entry is not None:
-                        item = _with_pinned_header(item, entry)
+                        item = _as_pinned(item, entry)
                     status = _decide(item, entry, cached)
                     if status is Status.WITHDRAWN and not whole:
                         status = Status.UNREADABLE  # only a lake that is followed takes tables away
@@ -207,7 +214,7 @@ def _deleted(
             diff.unchanged += reason is None
             continue
         status = Status.DELETED if reason is None else Status.DELETED_UNREADABLE
-        yield name, status, *(None,) * 7, reason
+        yield name, status, *(None,) * (1 + len(_SOURCE_FIELDS)), reason
 
 
 def _row(item: Source | Skipped, status: Status, entry: Entry | None) -> tuple[Any, ...]:
@@ -218,11 +225,11 @@ def _row(item: Source | Skipped, status: Status, entry: Entry | None) -> tuple[A
     return item.name, status, path, *(getattr(item, field) for field in _SOURCE_FIELDS), before
 
 
-def _with_pinned_header(item: Source | Skipped, entry: Entry) -> Source | Skipped:
-    """A table with the header that a person chose for it, unless another one is chosen now."""
+def _as_pinned(item: Source | Skipped, entry: Entry) -> Source | Skipped:
+    """A table as a person chose to read it, unless that is chosen anew."""
     if isinstance(item, Skipped) or item.pinned or not entry.pinned:
         return item
-    return replace(item, header=entry.header, pinned=True)
+    return replace(item, header=entry.header, encoding=entry.encoding, pinned=True)
 
 
 def _decide(item: Source | Skipped, entry: Entry | None, cached: Callable[[int], bool]) -> Status | None:
@@ -238,7 +245,7 @@ def _decide(item: Source | Skipped, entry: Entry | None, cached: Callable[[int],
         return Status.RETRIED  # the cause may be gone
     if not _same_content(item, entry, cached):
         return Status.CHANGED
-    if entry.header != item.header:
+    if (entry.header, entry.encoding) != (item.header, item.encoding):
         return Status.REREAD
     return None if (entry.mtime_ns, entry.path) == (item.mtime_ns, str(item.path)) else Status.TOUCHED
 

@@ -297,19 +297,36 @@ def new_folder(data: Path) -> Path:
 
 def indexed_lake(layout: Layout) -> str | None:
     """The lake of a finished index of any version; None if there is none, or `config.json` is damaged."""
+    lake = _stated(layout, "lake")
+    return None if lake is None else str(lake)
+
+
+def _stated(layout: Layout, key: str) -> Any:
     try:
-        return str(json.loads(layout.config.read_text("utf-8"))["lake"])
+        return json.loads(layout.config.read_text("utf-8"))[key]
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
+def refuse_other_format(layout: Layout, older: bool = True) -> None:
+    """Refuse an index that `config.json` says is of another format, or only one of a newer format."""
+    version = _stated(layout, "format")
+    if isinstance(version, int) and (older or version > FORMAT):
+        check_format(layout, version, indexed_lake(layout))
+
+
 def check_format(layout: Layout, version: object, lake: object) -> None:
-    """Refuse an index of another format, with the command that makes one of this."""
-    if version != FORMAT:
-        raise IndexFolderError(
-            f"{layout.root} has index format {version}, this version of gentus reads {FORMAT}. "
-            f"Build the index again: {command('index', lake or 'LAKE', '-o', layout.root)}"
-        )
+    """Refuse an index of another format, with the command that helps."""
+    if version == FORMAT:
+        return
+    from gentus.extras import upgrade  # only this message needs it
+
+    newer = isinstance(version, int) and version > FORMAT
+    build = f"Build the index again: {command('index', lake or 'LAKE', '-o', layout.root)}"
+    raise IndexFolderError(
+        f"{layout.root} has index format {version}, this version of gentus reads {FORMAT}. "
+        f"{f'A newer gentus made it; upgrade: {upgrade()}' if newer else build}"
+    )
 
 
 def _reason(error: Exception) -> str:

@@ -27,7 +27,8 @@ from gentus.index.queries import (
 from gentus.index.second_look import AtLeast, ChosenOptions, RankingOptions, SearchOptions
 from gentus.index.snapshot import Snapshot
 from gentus.lake import Skipped, Source, arrow_of
-from gentus.table import Header, Table, tell_doubts
+from gentus.settings import refuse_unknown
+from gentus.table import Header, Table, TextOptions, tell_doubts
 
 if TYPE_CHECKING:
     from gentus.index.union_plan import UnionOptions
@@ -98,7 +99,8 @@ class Index(IndexContents, IndexChanges):
             explain: Add to every hit which of its columns belong to which of the query's, and why.
             header: Whether the first row of a query that is delimited text is a header: `"yes"`, `"no"` or
                 `"auto"`; by default as in the index.
-            **ranking: `beam`, its width, and `order`, by `"aligned"` or `"generated"` scores; rarely needed.
+            **ranking: `beam`, its width, `order`, by `"aligned"` or `"generated"` scores, and the `encoding`
+                of a query that is delimited text; rarely needed.
 
         Example:
             >>> index.search("orders.csv", k=3)
@@ -116,7 +118,7 @@ class Index(IndexContents, IndexChanges):
         queries = [query] if is_one_query(query) else list(query)
         answers: list[Hits] = []
         for begin in range(0, len(queries), QUERY_BATCH):
-            resolve = partial(self._lookup.resolve, header=header)
+            resolve = partial(self._lookup.resolve, text=options)
             some = list(map(resolve, queries[begin : begin + QUERY_BATCH]))
             tables = [self.read(one) for one in some]
             hits = self.search_as(some, tables, k, **options)
@@ -160,7 +162,7 @@ class Index(IndexContents, IndexChanges):
             films-1.csv 2 of 2 tables fit yours fully.
         """
         snapshot = self._current()
-        find = partial(self._lookup.find, suggest=False, header=options.get("header"))
+        find = partial(self._lookup.find, suggest=False, text=options)
         encode = snapshot.retriever.portable()
         found = read_many(queries, find, encode, workers or os.cpu_count() or 1, self.limits)
         while some := list(islice(found, QUERY_BATCH)):
@@ -205,7 +207,7 @@ class Index(IndexContents, IndexChanges):
         query: QueryInput,
         table: Hit | QueryInput,
         names: bool = True,
-        header: Header | None = None,
+        **text: Unpack[TextOptions],
     ) -> Alignment:
         """Which columns of a query and of a table belong together, and why.
 
@@ -213,7 +215,7 @@ class Index(IndexContents, IndexChanges):
             query: What can be searched with.
             table: A table of the index, by its name or as a hit, or anything that can be a query.
             names: Whether column names count.
-            header: Whether delimited text has one: for the query, and a table that is not in the index.
+            **text: `header` and `encoding` of delimited text: of the query, and a file not in the index.
 
         Example:
             >>> found = index.align("orders.csv", "orders-2024-03.csv")
@@ -222,7 +224,8 @@ class Index(IndexContents, IndexChanges):
             >>> [column.name for column in found.query_only]
             ['amount']
         """
-        return self._lookup.align(query, table, names, header)
+        refuse_unknown(text, TextOptions)
+        return self._lookup.align(query, table, names, text)
 
     def union_plan(
         self,
@@ -258,7 +261,7 @@ class Index(IndexContents, IndexChanges):
                 adds columns that the query lacks; `provenance=True` adds the file of each row;
                 `distinct=False` leaves out equal rows; `strict=False` makes what only a default decides an
                 error; `decimal`, `dates` and `null_values` say how cells are read; `names=True` lets column
-                names count; `header` says whether delimited text has one; `progress` shows it.
+                names count; `header` and `encoding` say how delimited text is read; `progress` shows it.
 
         Example:
             >>> union = index.union("orders.csv", index.search("orders.csv", fit="full"), provenance=False)

@@ -39,6 +39,7 @@ def index_facts(layout: Layout, config: IndexConfig, catalogue: Catalogue) -> di
         "columns": columns,
         "skipped": len(skipped),
         "excluded": catalogue.excluded(),
+        "others": catalogue.others(),
         "exclude": list(config.settings.exclude),
         "doubtful_headers": len(catalogue.tables.doubtful()),
         "unusual": len(catalogue.tables.unusual()),

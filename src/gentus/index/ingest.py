@@ -73,7 +73,7 @@ class Ingest:
                 self.catalogue.tables.put(skipped_entries(skipped))
                 self.catalogue.tables.touch(touched)
                 self.catalogue.tables.retire(deleted)
-                self.catalogue.put_excluded(diff.excluded)
+                self.catalogue.put_left_out(diff.excluded, diff.others)
             self.read_sources(diff.to_read(), diff.workload())
 
     def read_sources(
@@ -132,6 +132,7 @@ class Ingest:
                 source.mtime_ns,
                 header=source.header,
                 pinned=source.pinned,
+                encoding=source.encoding,
             )
             if isinstance(result, Skipped):
                 entries.append(replace(entry, skipped=result.reason))

@@ -7,9 +7,10 @@ import heapq
 import logging
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gentus.align.alignment import Alignment
 from gentus.identifiers.semantic_ids import format_sid
@@ -37,7 +38,7 @@ from gentus.lake.formats.detect import folder_format
 from gentus.lake.location import identity
 from gentus.lake.rules import is_delimited, load_rules
 from gentus.shell import command
-from gentus.table import Header, Table, checked_header, tell_doubts
+from gentus.table import Table, TextOptions, tell_doubts, text_choices
 
 if TYPE_CHECKING:
     from gentus.index.description import TableDescription
@@ -56,40 +57,41 @@ class Lookup:
     lake: Location
     limits: Limits
     names: bool  # whether column names count in this index
-    header: Header  # of delimited text that no rule of the lake names
+    text: TextOptions  # how delimited text is read that no rule of the lake names
 
     def read(self, query: QueryInput) -> Table:
         """The sample of a query."""
         return read_query(self.resolve(query), self.limits)
 
-    def resolve(self, query: QueryInput, header: Header | None = None) -> Source | Table | Frame:
+    def resolve(self, query: QueryInput, text: Mapping[str, Any] | None = None) -> Source | Table | Frame:
         """A query with its file, if it is a name; data frames and sampled tables as they are."""
-        return self.find(query, header=header) if is_named(query) else query
+        return self.find(query, text=text) if is_named(query) else query
 
-    def find(self, query: NamedQuery, suggest: bool = True, header: Header | None = None) -> Source:
+    def find(self, query: NamedQuery, suggest: bool = True, text: Mapping[str, Any] | None = None) -> Source:
         """The table that a query names: a file, or else a table of the index.
 
         Raises `Unreadable` if there is neither; with `suggest`, it says which name may have been meant.
-        Without a header, a file of the index or its lake is read as there.
+        Where options do not say how delimited text is read, a file of the index or its lake is read as there.
         """
-        found = query if isinstance(query, Source) else self._named(query, suggest)
-        if header is not None:
-            return replace(found, header=checked_header(header))
-        return found if isinstance(query, Source) else self._read_as_known(found)
+        chosen = text_choices(text or {})
+        if isinstance(query, Source):
+            self._refuse_links_out(query)
+            return replace(query, **chosen)
+        return replace(self._read_as_known(self._named(query, suggest)), **chosen)
 
     def _read_as_known(self, source: Source) -> Source:
-        """A file with the header that it is read with in the index, or would be in its lake."""
+        """A file as it is read in the index, or would be in its lake."""
         if not is_delimited(source):
             return source
         with explain_errors(self.layout):
             real_path = self.catalogue.tables.real_path(source.path, str(self.lake))
             known = self.catalogue.tables.source_at(real_path, None)
         if known is not None:
-            return replace(source, header=known.header)
+            return replace(source, header=known.header, encoding=known.encoding)
         name = name_at(source.path.resolve(), None, self.lake, self.layout)
         if is_outside_lake(name):
             return source
-        return replace(source, header=load_rules(self.lake, self.header).header_of(name))
+        return replace(source, **load_rules(self.lake, self.text).choices(name))
 
     def _named(self, query: str | os.PathLike[str] | Remote, suggest: bool) -> Source:
         location = as_location(query)
@@ -101,7 +103,7 @@ class Lookup:
         except (OSError, ValueError):  # a file, perhaps; `only_named` says why it cannot be read
             return only_named(location, self.limits)
         if found is None and known is None and not location.exists():
-            raise TableNotFoundError(self.unknown(query, suggest))
+            raise TableNotFoundError(f"{query}: {self.unknown(query, suggest)}", query)
         if known is None or (found is not None and identity(found) != identity(known.path)):
             if known is not None:
                 log.warning(
@@ -119,6 +121,21 @@ class Lookup:
                 f"it is in the index, but its file {source.path} is no longer there; "
                 f"bring it back, or run: {command('sync', self.layout.root)}"
             )
+        self._refuse_links_out(source)
+
+    def _refuse_links_out(self, source: Source) -> None:
+        """Raise `Unreadable` if the file of a table is a link by now that leads out of the lake."""
+        if isinstance(source.path, Remote):
+            return  # URLs have no links
+        real, roots = Path(os.path.realpath(source.path)), (self.lake, self.lake.resolve())
+        if any(isinstance(root, Path) and source.path.is_relative_to(root) for root in roots):
+            if not real.is_relative_to(str(roots[1])):
+                raise Unreadable("its file is now a link that leads out of the lake; put a copy there")
+        elif is_outside_lake(source.name):
+            with explain_errors(self.layout):
+                known = self.catalogue.tables
+                if not known.ids_at(known.real_path(real)):
+                    raise Unreadable("its file is now a link that leads elsewhere than when it was added")
 
     def source(self, name: str) -> Source | None:
         """Where a table is, by its name; None if there is none of that name."""
@@ -166,7 +183,7 @@ class Lookup:
             known = self.catalogue.tables.entries([name]).get(name)
         if source is None or known is None:
             raise TableNotFoundError(
-                f"{name}: there is no table of this name in the index.{self._suggestion(name)}"
+                f"{name}: there is no table of this name in the index.{self._suggestion(name)}", name
             )
         table, missing = None, None
         try:
@@ -196,20 +213,20 @@ class Lookup:
         query: QueryInput,
         table: Hit | QueryInput,
         names: bool = True,
-        header: Header | None = None,
+        text: Mapping[str, Any] | None = None,
     ) -> Alignment:
         """Which columns of a query and of a table belong together, and why.
 
-        A header is that of the query, and of a table that is not in the index.
+        Options of text are for the query, and for a table that is not in the index.
         """
         from gentus.index.explain import align_tables
 
         with name_in_errors(query.name if isinstance(query, Source) else query):
-            own = self.read(self.resolve(query, header))
+            own = self.read(self.resolve(query, text))
         other = table.table if isinstance(table, Hit) else table
         with name_in_errors(other):
             source = self.source(other) if isinstance(other, str) else None
-            found = self.read(self.resolve(other, header) if source is None else source)
+            found = self.read(self.resolve(other, text) if source is None else source)
         tell_doubts((one.name, one.doubt) for one in (own, found) if one is not query and one is not table)
         return align_tables(own, found, names and self.names)
 

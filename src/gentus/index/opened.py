@@ -18,6 +18,7 @@ from gentus.index.lookup import Lookup
 from gentus.index.snapshot import Snapshot
 from gentus.lake import Limits, as_location
 from gentus.retrieval.beam import Decoder
+from gentus.table import TextOptions
 
 
 class OpenedIndex:
@@ -76,7 +77,8 @@ class OpenedIndex:
     @property
     def _lookup(self) -> Lookup:
         settings, lake = self.config.settings, as_location(self.config.lake)
-        return Lookup(self.layout, self.catalogue, lake, settings.limits, settings.names, settings.header)
+        text: TextOptions = {"header": settings.header, "encoding": settings.encoding}
+        return Lookup(self.layout, self.catalogue, lake, settings.limits, settings.names, text)
 
     def close(self) -> None:
         """Close the catalogue; the index cannot be searched any more. `with` does it, too.

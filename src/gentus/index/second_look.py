@@ -34,6 +34,7 @@ class RankingOptions(TypedDict, total=False):
 
     beam: int | None  # its width; default: max(2k, 200), with the paper's generator max(2k, 100)
     order: Order | None  # default: aligned, and generated where labels were learnt from
+    encoding: str | None  # of a query that is delimited text; default: as in the index, or auto
 
 
 class LakeSearchOptions(RankingOptions, total=False):

@@ -15,7 +15,7 @@ from gentus.features.weights import load_tokenizer, load_vectors
 from gentus.index.explain import Aligner
 from gentus.index.hits import Hit
 from gentus.index.lookup import Lookup
-from gentus.index.queries import QueryInput, is_named
+from gentus.index.queries import QueryInput, is_named, read_query
 from gentus.index.row_overlap import rows_in_words, tell_duplicates
 from gentus.index.second_look import AtLeast, fits_at_least
 from gentus.lake import Source, Unreadable, arrow_of, as_location, name_in_errors
@@ -50,6 +50,7 @@ class UnionOptions(TypedDict, total=False):
 
     names: bool  # column names count in the alignment; default true
     header: Header | None  # of the query, and of tables that are not in the index; default: as known, or auto
+    encoding: str | None  # the same
     keep_extra: bool  # add the columns that the query does not have; default false
     provenance: bool  # add the file that each row is from; default true
     distinct: bool  # leave out equal rows; default false
@@ -107,11 +108,11 @@ def _job(lookup: Lookup, query: QueryInput, options: UnionOptions) -> tuple[Plan
     frame, own, sample, bounds = None, PlannedTable("query", None), None, None
     if is_named(query):
         with name_in_errors(query):
-            source = lookup.find(query, header=options.get("header"))
+            source = lookup.find(query, text=options)
         own = _planned(source)
         if is_server(source.path):
             with name_in_errors(source.name):
-                sample = lookup.read(source)
+                sample = read_query(source, lookup.limits)
         elif not is_plain(source):
             bounds = lookup.limits
     else:
@@ -280,9 +281,10 @@ def _candidates(
         name = table.table if is_hit else table
         alignment = table.alignment if is_hit and options.get("names", True) else None
         source = table if isinstance(table, Source) else lookup.source(str(name))
+        known = source is not None
         if source is None:
             with name_in_errors(name):
-                source = replace(lookup.find(name, header=options.get("header")), name=str(name))
+                source = replace(lookup.find(name, text=options), name=str(name))
         key = identity(source.path), source.part
         if key == own:
             notes.append(f"{source.name} is the query itself and was left out")
@@ -293,7 +295,11 @@ def _candidates(
             try:
                 if is_hit:
                     _check_fit(table.fit, table.score, table.columns, options)
+                if known:
+                    lookup.find(source)  # which refuses links out of the lake
             except Unreadable as error:
+                if not is_hit:
+                    raise PlanError(f"{source.name}: {error.reason}") from error
                 left_out.append(LeftOut(source.name, error.reason))
             else:
                 yield Candidate(source, alignment, is_hit)
@@ -315,5 +321,7 @@ def _check_fit(fit: Fit, score: float, columns: MatchedColumns, options: UnionOp
 
 
 def _planned(source: Source) -> PlannedTable:
-    header = source.header if is_delimited(source) else "auto"
-    return PlannedTable(source.name, absolute(source.path), source.part, header=header)
+    planned = PlannedTable(source.name, absolute(source.path), source.part)
+    if not is_delimited(source):
+        return planned
+    return replace(planned, header=source.header, encoding=source.encoding)

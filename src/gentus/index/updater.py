@@ -44,7 +44,7 @@ from gentus.lake.exclude import Exclude, keeping, latest
 from gentus.lake.rules import LakeRules, excluded_name, is_delimited, load_rules
 from gentus.progress import Progress
 from gentus.settings import BuildSettings
-from gentus.table import Header, checked_header
+from gentus.table import TextOptions, text_choices
 
 MOST_NAMES = 10_000  # of tables in the report, for each kind of change; the others are only counted
 Kind = Literal["added", "replaced", "reread", "removed", "unreadable"]
@@ -69,12 +69,13 @@ class Changes:
 
     added: list[str] = field(default_factory=list)
     replaced: list[str] = field(default_factory=list)
-    reread: list[str] = field(default_factory=list)  # with another header
+    reread: list[str] = field(default_factory=list)  # with another header or encoding
     removed: list[str] = field(default_factory=list)
     unreadable: dict[str, str] = field(default_factory=dict)  # and why; new ones first
     still_unreadable: int = 0  # of these, how many could not be read before for the same reason
     unchanged: int = 0
     excluded: int = 0  # files and whole folders that are not read because a person excluded them
+    others: dict[str, int] = field(default_factory=dict)  # files of other kinds, by their endings
     taken_back: list[str] = field(default_factory=list)  # excluded, and added by name: kept from now on
     doubts: dict[str, str] = field(default_factory=dict)  # tables read whose header looks like data, and why
     unnamed: dict[Kind, int] = field(default_factory=dict)  # how many more there are, where the list is cut
@@ -108,15 +109,15 @@ class Updater:
     snapshot: Snapshot
     progress: Progress = field(default_factory=Progress)
 
-    def add(self, paths: Iterable[str | os.PathLike[str] | Remote], header: Header | None = None) -> Changes:
+    def add(self, paths: Iterable[str | os.PathLike[str] | Remote], text: TextOptions) -> Changes:
         """Add files, or whole folders of them; one that is there already and has changed is replaced.
 
-        A header is chosen for these tables alone; without one, files of the lake are read by its rules. A
+        What is said of text counts for these tables alone; else files of the lake are read by its rules. A
         file or folder that is named is added even if it is excluded, and not excluded any more.
         """
         config, given = self.snapshot.config, list(paths)
-        lake, settings = as_location(config.lake), config.settings
-        rules = load_rules(lake, settings.header, settings.exclude)
+        lake, said = as_location(config.lake), text_choices(text)
+        rules = load_rules(lake, *self._choices({}, ()))
         named = [name for path in given if (name := excluded_name(path, lake, rules.exclude))]
         exclude = Exclude((*rules.exclude.patterns, *map(keeping, named)))
 
@@ -124,9 +125,10 @@ class Updater:
             inside = not is_outside_lake(item.name)
             if inside and (left_out := exclude.excluded(item.name, item.path)):
                 return left_out
-            if header is None or isinstance(item, Skipped) or not is_delimited(item):
-                return rules.applied(item) if inside else item
-            return replace(item, header=checked_header(header), pinned=True)
+            item = rules.applied(item) if inside else item
+            if not said or isinstance(item, Skipped) or not is_delimited(item):
+                return item
+            return replace(item, **said, pinned=True)
 
         changes = self.add_tables(chosen(item) for path in given for item in locate(path, config.lake))
         if named:
@@ -162,7 +164,7 @@ class Updater:
             known = catalogue.tables.entries(names)
             missing = [name for name in names if name not in known]
             if missing:
-                raise TableNotFoundError(_unknown(missing, catalogue))
+                raise TableNotFoundError(_unknown(missing, catalogue), missing[0])
             with catalogue.transaction():
                 catalogue.identifiers.remove_tables(known)
         removed = [entry for entry in known.values() if entry.skipped is None]
@@ -185,9 +187,9 @@ class Updater:
             return exists(path)
         return any(item.name == entry.name for item in locate(path, self.snapshot.config.lake))
 
-    def foresee(self, lake: Location, header: Header | None = None, exclude: Iterable[str] = ()) -> Changes:
+    def foresee(self, lake: Location, text: TextOptions, exclude: Iterable[str] = ()) -> Changes:
         """What `sync` would do, as far as it can be told before new and changed files are read."""
-        rules = load_rules(_existing(lake), *self._choices(header, exclude))
+        rules = load_rules(_existing(lake), *self._choices(text, exclude))
         with (
             closing(Catalogue(self.layout.catalogue)) as catalogue,
             self._compared(lake, rules, catalogue) as diff,
@@ -197,17 +199,17 @@ class Updater:
     def sync(
         self,
         lake: Location,
-        header: Header | None = None,
+        text: TextOptions,
         exclude: Iterable[str] = (),
         force: bool = False,
     ) -> Changes:
         """Follow a lake: add what is new, replace what has changed, remove what was deleted.
 
-        A header is that of all delimited text that no rule names, from now on; patterns to exclude are added
-        to those of before.
+        What is said of text counts for all that no rule names, from now on; patterns to exclude are added to
+        those of before.
         """
-        chosen_header, patterns = self._choices(header, exclude)
-        rules = load_rules(_existing(lake), chosen_header, patterns)
+        chosen, patterns = self._choices(text, exclude)
+        rules = load_rules(_existing(lake), chosen, patterns)
         with writer(self.layout) as catalogue:
             config = self._current_config(catalogue)
             with self._compared(lake, rules, catalogue) as diff:
@@ -222,13 +224,13 @@ class Updater:
                 with catalogue.transaction():
                     catalogue.tables.put(skipped_entries(diff.unreadable()))
                     catalogue.identifiers.withdraw(diff.names(*NOT_READABLE))
-                    catalogue.put_excluded(diff.excluded)
+                    catalogue.put_left_out(diff.excluded, diff.others)
                 self._apply(diff, catalogue, config)
                 if diff.count(*DELETED):
                     with catalogue.transaction():
                         catalogue.identifiers.remove_tables(diff.names(*DELETED))
                 changes = _summary(diff)
-            settings = replace(config.settings, header=chosen_header, exclude=patterns)
+            settings = replace(config.settings, **chosen, exclude=patterns)
             self._publish(catalogue, config, settings)
         return changes
 
@@ -243,10 +245,11 @@ class Updater:
         finalise(self.layout, changed)
         return changed
 
-    def _choices(self, header: Header | None, exclude: Iterable[str]) -> tuple[Header, tuple[str, ...]]:
-        """The header unless one is given, and all patterns."""
+    def _choices(self, text: TextOptions, exclude: Iterable[str]) -> tuple[dict[str, Any], tuple[str, ...]]:
+        """How text is read, as known unless it is said, and all patterns."""
         settings = self.snapshot.config.settings
-        return checked_header(header or settings.header), latest(settings.exclude, exclude)
+        known = {"header": settings.header, "encoding": settings.encoding}
+        return known | text_choices(text), latest(settings.exclude, exclude)
 
     def _compared(self, lake: Location, rules: LakeRules, catalogue: Catalogue) -> LakeDiff:
         return compare(lake_tables(lake, self.layout, rules), catalogue, self.layout, True, self.progress)
@@ -329,6 +332,7 @@ def _summary(
         diff.count(*still),
         diff.unchanged,
         excluded=diff.excluded,
+        others=dict(diff.others.most_common()),
         doubts=dict(islice(diff.doubts.items(), MOST_NAMES)),
         needs_force=needs_force,
     )

@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from gentus.errors import GentusError
+from gentus.errors import GentusError, system_reason
 from gentus.index.catalogue import Catalogue
 from gentus.index.config import IndexConfig
 from gentus.index.folder import (
@@ -44,7 +44,7 @@ def writer(layout: Layout, create: bool = False) -> Iterator[Catalogue]:
     except sqlite3.OperationalError as error:
         if "user-defined function" in str(error):  # ours cannot fail: this is how SQLite reports Ctrl-C in it
             raise KeyboardInterrupt from error
-        raise IndexFolderError(_refused(layout, opened, error)) from error
+        raise IndexFolderError(_refused(layout, opened, system_reason(error))) from error
     except sqlite3.DatabaseError as error:
         raise IndexFolderError(
             f"{layout.catalogue} is damaged ({error}). Delete {layout.root} and index the lake again."
@@ -52,7 +52,7 @@ def writer(layout: Layout, create: bool = False) -> Iterator[Catalogue]:
     except OSError as error:
         if opened and error.filename and not str(error.filename).startswith(str(layout.root)):
             raise  # it concerns some other file
-        raise IndexFolderError(_refused(layout, opened, error.strerror or error)) from error
+        raise IndexFolderError(_refused(layout, opened, system_reason(error))) from error
 
 
 @contextmanager
@@ -101,7 +101,7 @@ def _recover(layout: Layout, catalogue: Catalogue) -> None:
         finalise(layout, config)
 
 
-def _refused(layout: Layout, opened: bool, reason: object) -> str:
+def _refused(layout: Layout, opened: bool, reason: str) -> str:
     if not (opened or layout.config.is_file()):
         return f"Cannot write the index to {layout.root}: {reason}"
     return (

@@ -16,6 +16,7 @@ Each may import those before it, and the modules of `gentus` itself; nothing els
 from gentus.lake.base import (
     Excluded,
     LakeNotFoundError,
+    OtherKinds,
     SeveralTables,
     Skipped,
     Source,
@@ -39,6 +40,7 @@ __all__ = [
     "LakeNotFoundError",
     "Limits",
     "Location",
+    "OtherKinds",
     "Remote",
     "SeveralTables",
     "Skipped",

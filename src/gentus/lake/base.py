@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from gentus.table import EMPTY, Column, Head, Header, Limits, Rows, Table
 
 log = logging.getLogger("gentus.lake")
 
+RULES = "gentus.toml"  # in the root folder of a lake: how its files are read
 _LONGEST_EMPTY = max(map(len, EMPTY))
 _SURROGATES = re.compile("[\ud800-\udfff]")  # halves of characters: JSON can write them, nothing else can
 
@@ -32,7 +33,8 @@ class Source:
     mtime_ns: int
     version: str = ""  # the store's version of the content (an ETag or the like), as listed
     header: Header = "auto"  # of delimited text
-    pinned: bool = False  # a person chose the header of this table alone, whatever the rules of the lake say
+    pinned: bool = False  # a person chose how this table alone is read, whatever the rules of the lake say
+    encoding: str = ""  # of delimited text; empty: it is found out
 
     def __post_init__(self) -> None:
         """Keep the listed state with a URL, so that it is not asked for again."""
@@ -74,6 +76,13 @@ class Excluded(Skipped):
     """A file or folder that is not read because a person excluded it."""
 
 
+@dataclass(frozen=True, slots=True)
+class OtherKinds(Skipped):
+    """Files in a folder or an archive that are no tables by their names: counted, and otherwise left out."""
+
+    endings: Mapping[str, int] = field(default_factory=dict, hash=False)
+
+
 class Unreadable(GentusError, ValueError):  # noqa: N818 - the name says it of the table
     """A table that cannot be read; `reason` says why in plain words.
 
@@ -107,6 +116,15 @@ class TableNotFoundError(Unreadable, FileNotFoundError, KeyError):
         film-1.csv: there is no table of this name in the index. Did you mean films-1.csv or ...?
     """
 
+    def __init__(self, message: str, table: str) -> None:
+        super().__init__(message.removeprefix(f"{table}: "))
+        self.args = message, table  # what another process needs to unpickle it
+        self.table = table
+
+    def __str__(self) -> str:
+        """The message, which names the table."""
+        return str(self.args[0])
+
 
 class LakeNotFoundError(GentusError, FileNotFoundError):
     """There is nothing where a lake should be.
@@ -135,11 +153,10 @@ def name_in_errors(table: object) -> Iterator[None]:
     try:
         yield
     except Unreadable as error:
-        if not isinstance(table, str | os.PathLike | Remote):
+        if isinstance(error, TableNotFoundError) or not isinstance(table, str | os.PathLike | Remote):
             raise
         shown = as_location(table) if is_url(str(table)) else table  # without a password
-        kind = TableNotFoundError if isinstance(error, TableNotFoundError) else Unreadable
-        raise kind(f"{shown}: {error.reason}") from error
+        raise Unreadable(f"{shown}: {error.reason}") from error
 
 
 def failure_reason(error: BaseException) -> str:

@@ -9,8 +9,9 @@ table can be taken back out of a folder that is left out.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from gentus.lake.base import Excluded, Skipped, Source
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     from gentus.lake.location import Location
 
 _SPECIAL = re.compile(r"([\\*?\[])")
-_ANY_FOLDERS = "(?:[^/]+/)*"
+LONGEST = 4_096  # characters of a pattern: as long as a path can be
+_ANY_FOLDERS = "(?:[^/]++/)*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,25 +31,31 @@ class Pattern:
     text: str  # as it was written
     keeps: bool = field(init=False)  # what it matches is not left out
     _matches: re.Pattern[str] = field(init=False, repr=False, compare=False)
-    _above: tuple[re.Pattern[str], ...] = field(init=False, repr=False, compare=False)
+    _above: tuple[re.Pattern[str], ...] = field(init=False, repr=False, compare=False)  # up to the first **
+    _at_any_depth: bool = field(init=False, repr=False, compare=False)  # there is a ** after these
 
     def __post_init__(self) -> None:
-        """Translate it."""
-        keeps = self.text.startswith("!")
+        """Translate it into expressions that take linear time.
+
+        Of two `*` or `**`, the first may stand for as little as possible, once and for all: if the rest can
+        match at all, it can match behind that. So everything but the last one is atomic.
+        """
+        keeps = checked_length(self.text).startswith("!")
         path = self.text[keeps:]
         parts = [part for part in path.removesuffix("/").split("/") if part not in ("", ".")]
         if not parts:
             raise ValueError(f"{self.text!r} is no pattern of files")
         if "/" not in path.removesuffix("/"):
             parts = ["**", *parts]
-        before = [_ANY_FOLDERS if part == "**" else f"{_expression(part)}/" for part in parts]
+        before = ["" if part == "**" else f"{_expression(part)}/" for part in parts]
         last = ".+" if parts[-1] == "**" else _expression(parts[-1])
         ending = "/.*" if path.endswith("/") else "(?:/.*)?"
-        whole = "".join([*before[:-1], last, ending])
-        above = tuple(re.compile("".join(before[:at]), re.S) for at in range(1, len(parts)))
+        whole = _folders(before[:-1]) + last + ending
+        above = parts[: parts.index("**")] if "**" in parts[:-1] else parts[:-1]
         object.__setattr__(self, "keeps", keeps)
         object.__setattr__(self, "_matches", re.compile(whole, re.S))
-        object.__setattr__(self, "_above", above)
+        object.__setattr__(self, "_above", tuple(re.compile(_expression(part), re.S) for part in above))
+        object.__setattr__(self, "_at_any_depth", "**" in parts[:-1])
 
     def matches(self, name: str) -> bool:
         """Whether it matches a table or a folder above it; the name of a folder ends in a slash."""
@@ -55,7 +63,9 @@ class Pattern:
 
     def may_match_in(self, folder: str) -> bool:
         """Whether it can match something in a folder, whose name ends in a slash."""
-        return any(one.fullmatch(folder) for one in self._above)
+        names = folder.removesuffix("/").split("/")
+        fits = all(one.fullmatch(name) for one, name in zip(self._above, names, strict=False))
+        return fits and (self._at_any_depth or len(names) <= len(self._above))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +105,13 @@ class Exclude:
 NOTHING = Exclude()
 
 
+def checked_length(pattern: str) -> str:
+    """A pattern that is not too long."""
+    if len(pattern) > LONGEST:
+        raise ValueError(f"a pattern of {len(pattern):,} characters is too long; {LONGEST:,} are allowed")
+    return pattern
+
+
 def parse_lines(text: str, where: object) -> list[str]:
     """The patterns in a file: one on each line, but for empty ones and comments (`#`)."""
     found = []
@@ -120,24 +137,47 @@ def latest(before: Iterable[str], given: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*(one for one in before if one not in new), *new]))
 
 
+@lru_cache(maxsize=4096)
+def whole_path(pattern: str) -> re.Pattern[str]:
+    """The expression of a pattern that stands for files, and not for what is in a folder; `!` is a sign."""
+    *before, last = pattern.split("/") if "/" in pattern else ("**", pattern)
+    folders = ["" if part == "**" else f"{_expression(part)}/" for part in before]
+    return re.compile(_folders(folders) + (".+" if last == "**" else _expression(last)), re.S)
+
+
+def _folders(parts: Sequence[str]) -> str:
+    """A regular expression for folders, of which an empty one stands for any number."""
+    runs = [""]
+    for part in parts:
+        runs = [*runs[:-1], runs[-1] + part] if part else [*runs, ""]
+    if len(runs) == 1:
+        return runs[0]
+    between = "".join(f"(?>{_ANY_FOLDERS}?{run})" for run in runs[1:-1])
+    return runs[0] + between + _ANY_FOLDERS + runs[-1]
+
+
 def _expression(part: str) -> str:
     """A regular expression for one part of a path."""
-    found, at = "", 0
+    pieces, at = [""], 0  # between one * and the next
     while at < len(part):
         sign = part[at]
         end = part.find("]", at + 2) if sign == "[" else -1
         if sign == "*":
-            found += "[^/]*"
+            pieces.append("")
         elif sign == "?":
-            found += "[^/]"
+            pieces[-1] += "[^/]"
         elif end > 0:
             inner = part[at + 1 : end].replace("\\", "\\\\").replace("[", "\\[").replace("^", "\\^")
-            found += f"[^/{inner[1:]}]" if inner.startswith("!") else f"[{inner}]"
+            pieces[-1] += f"[^/{inner[1:]}]" if inner.startswith("!") else f"[{inner}]"
             at = end
         else:
             at += sign == "\\" and at + 1 < len(part)
-            found += re.escape(part[at])
+            pieces[-1] += re.escape(part[at])
         at += 1
+    found = pieces[0]
+    if len(pieces) > 1:
+        between = "".join(f"(?>[^/]*?{piece})" for piece in pieces[1:-1] if piece)
+        found = f"(?>{found}{between}[^/]*{pieces[-1]})"
     try:
         re.compile(found)
     except re.error as error:  # such as [z-a]

@@ -11,12 +11,13 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, cast
 
 from gentus.lake.base import Unreadable
 from gentus.lake.encoding import ONE_BYTE, WESTERN, guess_encoding
-from gentus.lake.location import Location, Remote
+from gentus.lake.location import Location, Member, Remote
 
 GZIP = b"\x1f\x8b"
 ZSTD = b"\x28\xb5\x2f\xfd"
@@ -70,6 +71,10 @@ def opened(path: Location, full: bool = False) -> Iterator[BinaryIO]:
 
     Of an object at a URL a bounded number of bytes can be read, unless `full` says that all will be.
     """
+    if isinstance(path, Member):
+        with _opened_member(path, full) as member:
+            yield member
+        return
     if isinstance(path, Remote):
         from gentus.lake.remote.file import opened_remote
 
@@ -82,6 +87,34 @@ def opened(path: Location, full: bool = False) -> Iterator[BinaryIO]:
             yield file
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def _opened_member(path: Member, full: bool) -> Iterator[BinaryIO]:
+    """Open a file in an archive; nothing is unpacked on the disk."""
+    import zipfile
+
+    if path.data is not None:
+        yield io.BytesIO(path.data)
+        return
+    with (
+        unpacking(),
+        opened(path.archive, full) as file,
+        zipfile.ZipFile(file) as archive,
+        archive.open(path.inside) as member,
+    ):
+        yield cast(BinaryIO, member)
+
+
+@contextmanager
+def unpacking() -> Iterator[None]:
+    """Make the errors of a damaged archive one that says so."""
+    import zipfile
+
+    try:
+        yield
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise Unreadable(f"the archive is damaged ({error}); copy it again") from error
 
 
 def _descriptor(path: Path) -> int:
@@ -124,13 +157,15 @@ def magic(path: Location) -> bytes:
 def sample_bytes(path: Location, limit: int, least: int = 0) -> ByteSample:
     """Read at most `limit` bytes of a file, decompressed; a head of `least` if the usual one is too short."""
     with opened(path) as file:
-        size = size_of(file)
         start = file.read(4)
         file.seek(0)
         if start.startswith(GZIP):
             return _compressed(_gunzip(file), min(limit, max(_WHOLE, least)))
         if start == ZSTD:
             return _compressed(_unzstd(file), min(limit, max(_WHOLE, least)))
+        if isinstance(path, Member):
+            return _compressed(iter(partial(file.read, _BLOCK), b""), min(limit, max(_WHOLE, least)))
+        size = size_of(file)
         if size <= _WHOLE:
             return ByteSample(_exactly(file, min(size, limit)), [], size <= limit)
         head = _exactly(file, min(limit, max(_HEAD, least)))
@@ -221,17 +256,22 @@ def _unzstd(file: BinaryIO) -> Iterator[bytes]:
 # --- bytes to text --------------------------------------------------------------------------------------
 
 
-def _detect_encoding(head: bytes) -> tuple[str, int]:
-    """The encoding of a file that starts with `head`, and the length of its byte order mark."""
+def _detect_encoding(head: bytes, given: str = "") -> tuple[str, int]:
+    """The encoding of a file that starts with `head`, unless one is given, and the length of its mark.
+
+    A byte order mark decides before all else: the files of a folder may differ.
+    """
     for start, what in _BINARY:
         if head.startswith(start):
             raise Unreadable(f"it is not text: it looks like {what}")
     for mark, name in _BOMS:
         if head.startswith(mark):
             return name, len(mark)
+    if given:
+        return given, 0
     look = head[:_LOOK]
     zeros = look.count(0)
-    if zeros * 5 > len(look):  # a byte in five is zero: UTF-16 of mostly Latin text, or no text
+    if zeros > min(len(look) // 5, 8 + len(look) // 40):  # UTF-16, of which some is ASCII, or no text
         odd = look[1::2].count(0)
         if odd * 10 >= zeros * 9:
             return "utf-16-le", 0
@@ -260,10 +300,10 @@ def decode(data: bytes, encoding: str) -> str:
     return data.decode(encoding, "replace")
 
 
-def to_text(head: bytes, blocks: Sequence[bytes] = ()) -> tuple[str, str]:
+def to_text(head: bytes, blocks: Sequence[bytes] = (), given: str = "") -> tuple[str, str]:
     """Decode the start of a file; returns the text and the encoding, which blocks further on may tell."""
-    encoding, mark = _detect_encoding(head)
-    if blocks and encoding == "utf-8" and head.isascii():
+    encoding, mark = _detect_encoding(head, given)
+    if blocks and not given and encoding == "utf-8" and head.isascii():
         telling = (block for block in blocks if not block.isascii())
         encoding = next((_detect_encoding(_CUT.sub(b"", block))[0] for block in telling), encoding)
     text = decode(head[mark:], encoding)
@@ -284,7 +324,7 @@ def stream_text(
     If all of the head is ASCII it does not tell the encoding: bytes further on that are no UTF-8 are taken as
     Windows-1252. Otherwise they become U+FFFD.
     """
-    _, mark = _detect_encoding(head)
+    _, mark = _detect_encoding(head, encoding)
     wide = encoding != "utf-8" and encoding not in ONE_BYTE
     guessed = encoding != "utf-8" or head.isascii()
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from heapq import merge
 from itertools import chain, islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
-from gentus.lake.base import Skipped, Source, Unlisted, Unreadable, failure_reason
+from gentus.lake.base import RULES, OtherKinds, Skipped, Source, Unlisted, Unreadable, failure_reason
 from gentus.lake.exclude import NOTHING, Exclude
 from gentus.lake.files import magic
 from gentus.lake.formats.detect import (
@@ -18,6 +19,7 @@ from gentus.lake.formats.detect import (
     SEVERAL_TABLES,
     Format,
     detect_format,
+    ending_of,
     folder_format,
     format_of,
     is_database,
@@ -31,6 +33,7 @@ from gentus.lake.reader import parts_of
 from gentus.lake.sandbox.process import sandbox_process
 from gentus.table import Limits
 
+R = TypeVar("R")
 MANY = 20_000  # names up to this are sorted in memory, where they take 3 MB; more of them on the disk
 NOT_A_TABLE = "its name does not end like that of a table (.csv, .parquet, ..); rename it"
 _INSIDE = "to a folder of this lake, whose tables are read where they lie"
@@ -45,6 +48,7 @@ class FolderEntry(NamedTuple):
     folder: bool
     link: bool
     table: bool = False  # a folder, and one table
+    others: Counter[str] | None = None  # files of other kinds in the folder, counted by their endings
 
     @property
     def name(self) -> str:
@@ -62,18 +66,28 @@ def listing(folder: Path, prefix: str = "", exclude: Exclude = NOTHING) -> Itera
 
     Its JSON files with one object each and the same keys are one entry, unless some of them are excluded.
     """
-    entries = sorted_entries(folder)
+    left_out = Counter[str]()
+
+    def count(name: str) -> None:
+        name = unicode_name(name)
+        if prefix + name != RULES and not exclude.by(prefix + name):
+            left_out[ending_of(name)] += 1
+
+    entries = sorted_entries(folder, count)
+    beside = [FolderEntry("", "", False, False, others=left_out)] if left_out else []
     others = _no_rows(folder, prefix, exclude, entries)
     if others is None:
-        return iter(entries)
+        return chain(beside, entries)
     kept = (one for one in entries if one.file in others or not one.may_be_row)
-    return merge(kept, [FolderEntry(JSON_FILES, "", False, False, table=True)])
+    return chain(beside, merge(kept, [FolderEntry(JSON_FILES, "", False, False, table=True)]))
 
 
-def sorted_entries(folder: Path) -> Iterable[FolderEntry]:
+def sorted_entries(
+    folder: Path, count_other: Callable[[str], None] = lambda name: None
+) -> Iterable[FolderEntry]:
     """The entries of a folder that may be tables, file by file; they can be gone through several times."""
     with os.scandir(folder) as entries:
-        found = (one for one in map(_entry, entries) if one is not None)
+        found = (one for entry in entries if (one := _entry(entry, count_other)) is not None)
         few = list(islice(found, MANY))
         if len(few) < MANY:
             few.sort()
@@ -101,12 +115,13 @@ def _no_rows(
     return frozenset(others) if rows >= FEWEST else None
 
 
-def _entry(entry: os.DirEntry[str]) -> FolderEntry | None:
+def _entry(entry: os.DirEntry[str], count_other: Callable[[str], None]) -> FolderEntry | None:
     if entry.name.startswith("."):
         return None
     known, folder, link = format_of(entry.name), entry.is_dir(follow_symlinks=False), entry.is_symlink()
     if not (known or folder or link):
-        return None  # most files of some folders: they need not be sorted
+        count_other(entry.name)  # most files of some folders: they need not be sorted
+        return None
     if folder and folder_format(Path(entry.path)):
         return FolderEntry(unicode_name(entry.name), entry.name, False, False, table=True)
     inner = folder or known in SEVERAL_TABLES
@@ -120,13 +135,13 @@ class _SortedOnDisk:
         from gentus.scratch import Scratch  # lazily: it imports SQLite, which few lakes need
 
         self._rows = Scratch("key", "file", "folder", "link", "table_")
-        self._rows.extend((one.key, os.fsencode(one.file), *one[2:]) for one in found)
+        self._rows.extend((one.key, os.fsencode(one.file), *one[2:5]) for one in found)
 
     def __iter__(self) -> Iterator[FolderEntry]:
         """SQLite sorts text by its bytes in UTF-8, which is the order of code points, and so Python's."""
         return (
-            FolderEntry(key, os.fsdecode(file), *map(bool, rest))
-            for key, file, *rest in self._rows.run("SELECT * FROM rows ORDER BY key, file")
+            FolderEntry(key, os.fsdecode(file), bool(folder), bool(link), bool(table))
+            for key, file, folder, link, table in self._rows.run("SELECT * FROM rows ORDER BY key, file")
         )
 
 
@@ -166,6 +181,9 @@ def tables_at(
     entry: FolderEntry, folder: Path, prefix: str, root: Path, exclude: Exclude
 ) -> Iterator[Source | Skipped]:
     """Yield the tables of an entry that is a file, a link or one table."""
+    if entry.others:
+        yield OtherKinds(prefix, folder / "*", "", entry.others)
+        return
     path, name = folder / entry.file, prefix + entry.name
     if left_out := exclude.excluded(name, path):
         yield left_out
@@ -207,6 +225,13 @@ def tables_of_link(path: Path, root: Path, name: str) -> Iterator[Source | Skipp
         yield Skipped(name, path, f"it is a link {_OUTSIDE}")
     elif known:
         yield from tables_of_file(path, name, known)
+    else:
+        yield other_kind(path, name)
+
+
+def other_kind(path: Location, name: str) -> OtherKinds:
+    """A file of another kind."""
+    return OtherKinds(name, path, "", {ending_of(path.name): 1})
 
 
 def tables_of_file(path: Path, name: str, known: Format) -> Iterator[Source | Skipped]:
@@ -223,24 +248,36 @@ def tables_in(path: Location, name: str, known: Format, state: State) -> Iterato
     if known not in SEVERAL_TABLES:
         yield Source(name, path, None, state.size, state.mtime_ns, state.version)
         return
+    from gentus.lake.formats.archive import Members, members_of  # few lakes have archives
+
     try:
         start = magic(path)
         if known is Format.DATABASE and path.suffix.lower() == ".db" and not is_database(start):
-            return  # many programs use this name for other files
-        parts = [str(part) for part in _parts_of(path, detect_format(path, start))]
+            yield other_kind(path, name)  # many programs use this name for other files
+            return
+        if (found := detect_format(path, start)) is Format.ZIP:
+            members = _in_sandbox(path, members_of, path, Limits())
+        else:
+            members = Members([str(part) for part in _in_sandbox(path, parts_of, path, found, Limits())])
     except Exception as error:  # DuckDB, SQLite and zip files may raise anything
         yield Unlisted(name or path.name, path, failure_reason(error), whole=not name)
         return
-    for part in sorted(parts):
-        full = f"{name}/{part}" if name else part
-        yield Source(full, path, part, state.size, state.mtime_ns, state.version)
-    if not parts:
+    beginning = f"{name}/" if name else ""
+    listed: list[Source | Skipped] = [
+        Source(beginning + part, path, part, state.size, state.mtime_ns, state.version)
+        for part in members.tables
+    ]
+    listed += [Skipped(beginning + part, path, reason) for part, reason in members.refused.items()]
+    if members.others:
+        yield OtherKinds(beginning, path, "", members.others)
+    yield from sorted(listed, key=lambda one: one.name)
+    if not listed:
         yield Skipped(name or path.name, path, "there are no tables in it")
 
 
-def _parts_of(path: Location, known: Format) -> Sequence[str | None]:
-    """List the tables inside a file, in a sandbox: a damaged one may crash its parser."""
+def _in_sandbox(path: Location, function: Callable[..., R], *arguments: object) -> R:
+    """List the tables inside a file in a sandbox: a damaged one may crash its parser."""
     if isinstance(path, Remote) and path.scheme == "memory":  # its objects exist in this process only
-        return parts_of(path, known, Limits())
+        return function(*arguments)
     with sandbox_process() as sandbox:
-        return sandbox(parts_of, path, known, Limits())
+        return sandbox(function, *arguments)

@@ -75,6 +75,15 @@ class Remote:
         return self.url.removeprefix(str(other / "")) if inside else self.url
 
 
+@dataclass(frozen=True, slots=True)
+class Member(Remote):
+    """A file in an archive, which is read like an object at a URL: from memory or as a stream."""
+
+    archive: Path | Remote = field(kw_only=True)
+    inside: str = field(kw_only=True)  # its name in the archive
+    data: bytes | None = field(default=None, kw_only=True, repr=False)  # all of it; None: it is streamed
+
+
 Location: TypeAlias = Path | Remote
 
 

@@ -41,6 +41,10 @@ def parts_of(path: Location, known: Format, limits: Limits) -> list[str] | list[
         from gentus.lake.formats.excel import sheets_of
 
         return sheets_of(path, limits)
+    if known is Format.ZIP:
+        from gentus.lake.formats.archive import members_of
+
+        return members_of(path, limits).tables
     return [JSON_FILES] if known is Format.JSON_FOLDER else [None]
 
 
@@ -55,7 +59,7 @@ def only_table(
         if not isinstance(path, Remote):
             found = file_at(path)
             if found is None:
-                raise TableNotFoundError(f"there is no file {path}")
+                raise TableNotFoundError(f"there is no file {path}", str(path))
             path, part = found
             if part is None and path.is_dir() and is_record_folder(path):
                 part = JSON_FILES
@@ -69,7 +73,7 @@ def only_table(
     listed = ", ".join(str(one) for one in parts[:10]) + (", .." if len(parts) > 10 else "")
     if part is not None and part not in parts:
         holds = f"it holds {listed}" if parts and parts[0] else "it is one table"
-        raise TableNotFoundError(f"there is no table {part} in {path}; {holds}")
+        raise TableNotFoundError(f"there is no table {part} in {path}; {holds}", f"{path}/{part}")
     if part is None and len(parts) > 1:
         hint = f"name one of them behind its path: {shlex.quote(f'{path}/{parts[0]}')}"
         raise SeveralTables(f"it holds {len(parts)} tables ({listed})", hint)
@@ -126,7 +130,11 @@ def _read(source: Source, limits: Limits) -> Table:
                 from gentus.lake.formats.excel import read_sheet
 
                 return read_sheet(path, part, name, limits)
-            case (Format.DATABASE | Format.EXCEL, None):
+            case (Format.ZIP, str()):
+                from gentus.lake.formats.archive import member_source
+
+                return _read(member_source(source, part, limits), limits)
+            case (Format.DATABASE | Format.EXCEL | Format.ZIP, None):
                 raise Unreadable(NO_TABLE_NAMED)
             case (Format.PARQUET, _):
                 from gentus.lake.formats.parquet import read_parquet

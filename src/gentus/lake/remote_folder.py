@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from typing import Any
 
-from gentus.lake.base import Skipped, Source, Unlisted, Unreadable
+from gentus.lake.base import RULES, Skipped, Source, Unlisted, Unreadable
 from gentus.lake.exclude import NOTHING, Exclude
 from gentus.lake.files import magic
-from gentus.lake.folder import NOT_A_TABLE, folder_table, tables_in
+from gentus.lake.folder import NOT_A_TABLE, folder_table, other_kind, tables_in
 from gentus.lake.formats.detect import (
     DELTA_LOG,
     METADATA,
@@ -68,6 +68,8 @@ def scan_remote(lake: Remote, exclude: Exclude = NOTHING) -> Iterator[Source | S
         if folder:
             for one in _in_order(_listing(lake, exclude)):
                 left_out = one.info.get(_EXCLUDED) or exclude.excluded(one.name, lake / one.name)
+                if left_out and not one.info.get(_EXCLUDED) and format_of(one.name) is None:
+                    continue  # of the files that are left out, only tables are counted as excluded
                 found_in = _object(lake / one.name, one.name, one.info)
                 yield from [left_out] if left_out else exclude.applied(found_in)
             return
@@ -114,6 +116,8 @@ def _object(location: Remote, name: str, info: dict[str, Any]) -> Iterator[Sourc
         return
     found = format_of(location.name)
     if found is None:
+        if name != RULES:
+            yield other_kind(location, name)
         return
     if {".", ".."} & set(name.split("/")):
         yield Skipped(name, location, _DOTS)
@@ -141,11 +145,10 @@ def _in_order(entries: Iterator[_Entry]) -> Iterator[_Entry]:
 
 
 def _listing(lake: Remote, exclude: Exclude) -> Iterator[_Entry]:
-    """All objects that may be tables, and folders that are excluded, sorted by name; no hidden ones."""
+    """All objects, and folders that are excluded, sorted by name; no hidden ones."""
     for one in _s3_entries(lake) if is_s3(lake) else _walk(lake, exclude):
         hidden = any(part.startswith(".") and part not in (".", "..") for part in one.name.split("/"))
-        table = one.info.keys() & {_TABLE, _EXCLUDED} or format_of(one.name.rsplit("/", 1)[-1])
-        if table and not hidden and not one.name.endswith("/"):
+        if one.info is not None and not hidden and not one.name.endswith("/"):
             yield one
 
 

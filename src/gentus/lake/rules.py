@@ -9,23 +9,21 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from gentus.lake.base import Skipped, Source
-from gentus.lake.exclude import NOTHING, Exclude, parse_lines
+from gentus.lake.base import RULES, Skipped, Source
+from gentus.lake.exclude import NOTHING, Exclude, checked_length, parse_lines, whole_path
 from gentus.lake.files import sample_bytes
 from gentus.lake.formats.detect import Format, format_of
 from gentus.lake.location import POSTGRES, Location, Remote, as_location
 from gentus.lake.tables import is_outside_lake, table_name
-from gentus.table import HEADERS, Header
+from gentus.table import text_choices
 
-RULES = "gentus.toml"
 IGNORED = ".gentusignore"  # patterns of what is left out, see `exclude`
-_KEYS = ("path", "header")
+_KEYS = ("path", "header", "encoding")
 _MOST = 1 << 20  # bytes
 
 
@@ -34,39 +32,33 @@ class FileRule:
     """How the files of a pattern are read."""
 
     path: str
-    header: Header
+    text: Mapping[str, Any] = field(hash=False)  # fields of a source: header, encoding
 
     def matches(self, name: str) -> bool:
         """Whether a file is meant, by its name in the lake; without a slash, in whatever folder it is."""
-        parts, names = self.path.split("/"), name.split("/")
-        if len(parts) == 1:
-            parts = ["**", *parts]
-        ends = {0}  # how many folders of the name the parts so far can stand for
-        for part in parts:
-            if part == "**":  # any number of folders
-                ends = set(range(min(ends, default=len(names) + 1), len(names) + 1))
-            else:
-                ends = {at + 1 for at in ends if at < len(names) and fnmatchcase(names[at], part)}
-        return len(names) in ends
+        return whole_path(self.path).fullmatch(name) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class LakeRules:
     """How the files of a lake are read: by the last rule that matches, else by the default."""
 
-    header: Header = "auto"
+    text: Mapping[str, Any] = field(default_factory=dict, hash=False)  # fields of a source
     files: tuple[FileRule, ...] = ()
     exclude: Exclude = NOTHING
 
     def applied(self, item: Source | Skipped) -> Source | Skipped:
-        """A table of the lake with its header; only delimited text has one."""
+        """A table of the lake as it is to be read; only of delimited text is there a choice."""
         if isinstance(item, Skipped) or not is_delimited(item):
             return item
-        return replace(item, header=self.header_of(item.name))
+        return replace(item, **self.choices(item.name))
 
-    def header_of(self, name: str) -> Header:
-        """The header of a file of the lake, by its name."""
-        return next((rule.header for rule in reversed(self.files) if rule.matches(name)), self.header)
+    def choices(self, name: str) -> dict[str, Any]:
+        """How a file of the lake is read, by its name, as fields of a source."""
+        chosen = dict(self.text)
+        for rule in self.files:
+            chosen.update(rule.text if rule.matches(name) else {})
+        return chosen
 
 
 def excluded_name(path: str | os.PathLike[str] | Remote, lake: Location, exclude: Exclude) -> str | None:
@@ -83,17 +75,21 @@ def excluded_name(path: str | os.PathLike[str] | Remote, lake: Location, exclude
 
 def is_delimited(source: Source) -> bool:
     """Whether a table is delimited text, by the name of its file."""
-    return source.part is None and format_of(source.path.name) in (Format.TEXT, Format.PROSE)
+    in_archive = source.part is not None and format_of(source.path.name) is Format.ZIP
+    name = source.part if in_archive else source.path.name if source.part is None else None
+    return name is not None and format_of(name) in (Format.TEXT, Format.PROSE)
 
 
-def load_rules(lake: Location, header: Header = "auto", exclude: Iterable[str] = ()) -> LakeRules:
+def load_rules(
+    lake: Location, text: Mapping[str, Any] | None = None, exclude: Iterable[str] = ()
+) -> LakeRules:
     """The rules of a lake; raises `ValueError` that names the file and the key or line.
 
     Patterns that are given come after those of the lake, and so decide.
     """
     ignored = _text(lake, IGNORED)
     patterns = [] if ignored is None else parse_lines(ignored, lake / IGNORED)
-    return LakeRules(header, _file_rules(lake), Exclude.of([*patterns, *exclude]))
+    return LakeRules(text_choices(text or {}), _file_rules(lake), Exclude.of([*patterns, *exclude]))
 
 
 def _file_rules(lake: Location) -> tuple[FileRule, ...]:
@@ -119,13 +115,16 @@ def _rule(rule: Any, where: str) -> FileRule:
         raise ValueError(f"{where} is no table of keys")
     for key in rule:
         if key not in _KEYS:
-            raise ValueError(f"{where} has an unknown key {key!r}; there are {' and '.join(_KEYS)}")
-    for key in _KEYS:
+            raise ValueError(f"{where} has an unknown key {key!r}; there are {', '.join(_KEYS)}")
+    for key in ("path", *rule) if len(rule) > 1 else ("path", "header"):
         if not isinstance(rule.get(key), str) or not rule[key]:
             raise ValueError(f"{where} needs {key!r}, a text")
-    if rule["header"] not in HEADERS:
-        raise ValueError(f"{where}: 'header' is one of {', '.join(HEADERS)}, not {rule['header']!r}")
-    return FileRule(rule["path"].removeprefix("./"), rule["header"])
+    try:
+        path = checked_length(rule["path"]).removeprefix("./")
+        whole_path(path)
+        return FileRule(path, text_choices(rule))
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from error
 
 
 def _text(lake: Location, name: str) -> str | None:

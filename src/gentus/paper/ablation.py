@@ -43,3 +43,6 @@ def atomic(codes: U8, errors: F32, K: int, random: np.random.Generator) -> Ident
     count = len(codes)
     own = random.permutation(count)[:, None].astype(np.uint32)
     return Identifiers(own, np.zeros(count, np.int32), np.ones(count, bool), count)
+
+
+ASSIGNED = {"semantic": semantic, "no-suffix": no_suffix, "random": random_codes, "atomic": atomic}

@@ -74,7 +74,7 @@ def load_bert(checkpoint: str, *, download: bool = False) -> Bert:
 
 
 def load_t5(checkpoint: str, *, download: bool = False, dropout: float = 0.0) -> BaseT5:
-    """A T5 with its weights, `t5-base` for one. Its output layer has to be tied to its embedding, as T5's is."""
+    """A T5 with its weights, such as `t5-base`, whose output layer is tied to its embedding."""
     model, tokenizer, missing = _load("T5Model", checkpoint, checkpoint, download)
     config = model.config
     if config.model_type != "t5" or missing or not getattr(config, "tie_word_embeddings", True):
@@ -105,7 +105,7 @@ def create_t5(settings: T5Settings) -> BaseT5:
         settings.dropout,
     )  # fmt: skip
     pieces = load_tokenizer()
-    start, eos = (pieces.token_to_id(token) for token in ("<unk>", "</s>"))
+    start, eos = (int(pieces.token_to_id(token) or 0) for token in ("<unk>", "</s>"))
     return BaseT5(T5(shape), vectors, pieces, start, eos, frozen=True)
 
 

@@ -51,6 +51,8 @@ def generate(
 ) -> list[Generated]:
     """PrefixConstrainedBeamSearch for serialised queries; identifiers are rows of the tree."""
     results: list[Generated] = []
+    if not len(trie):
+        return [Generated(np.zeros(0, np.int64), np.zeros(0, np.float32))] * len(sentences)
     model.eval()
     for at in range(0, len(sentences), QUERIES):
         with model.precision():
@@ -68,7 +70,7 @@ def _generate(beams: Beams, trie: Tree, beam: int, masked: Masked) -> list[Gener
     counts, scores = np.full(queries, len(trie)), np.zeros(queries, np.float32)
     slot = np.arange(queries)  # (n,) the row of its logits; -1 once its score is final
     logits = beams.begin()  # (Q, K + S + 1)
-    for level in range(trie.levels + 2 if len(trie) else 0):
+    for level in range(trie.levels + 2):
         parent, nodes, counts, symbols = allowed_next(trie, nodes, counts, level, vocabulary)
         owner, slot, scores = owner[parent], slot[parent], scores[parent]
         open_ = slot >= 0
@@ -106,7 +108,7 @@ def generate_freely(
             beams.begin()
             for position in range(levels + 2):
                 totals = torch.tensor([score for score, _ in found])[:, None] + beams.log_p()  # (n, V)
-                best, at = totals.flatten().topk(2 * beam)
+                best, at = totals.flatten().topk(min(2 * beam, totals.numel()))
                 parents, tokens = at // totals.shape[1], at % totals.shape[1]
                 ended = tokens == model.vocabulary.eos
                 done += [
@@ -123,13 +125,11 @@ def generate_freely(
 
 
 class Beams:
-    """Prefixes that grow by one symbol a step, with cached keys and values, which are reordered by `parent`."""
+    """Prefixes that grow by a token a step; their cached keys and values are reordered by `parent`."""
 
     def __init__(self, model: Generator, memory: Memory) -> None:
         self.model, self._memory = model, memory
-        self.owner = torch.arange(
-            len(memory.mask), device=model.device
-        )  # (n,) the query of each beam, rising
+        self.owner = torch.arange(len(memory.mask), device=model.device)  # (n,) the query of each beam
         self._past: list[tuple[Tensor, Tensor]] | None = None
         self._states = torch.zeros(0)
 
@@ -139,7 +139,7 @@ class Beams:
         return self._advance(start.expand(len(self.owner), 1, -1))
 
     def step(self, parent: I64, tokens: I64) -> F32:
-        """(n, K + S + 1) logits after `tokens` (n,), which extend the beams `parent` (n,), rising by query."""
+        """(n, K + S + 1) logits after `tokens` (n,), of the beams `parent` (n,), rising by query."""
         rows, written = (torch.from_numpy(array).to(self.model.device) for array in (parent, tokens))
         assert self._past is not None
         self._past = [(keys[rows], values[rows]) for keys, values in self._past]

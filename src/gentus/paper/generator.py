@@ -1,4 +1,4 @@
-"""The generator G_θ (section 5.4): a T5 whose vocabulary has K code tokens, suffix tokens, `[COL]` and `[VAL]`.
+"""The generator G_θ (section 5.4): a T5 whose vocabulary has K code tokens, suffix tokens and markers.
 
 P(y_t | y_<t, x) is a softmax over the whole extended vocabulary, text tokens included. Inside, an identifier
 is written in *symbols*: 0 .. K-1 are the codes, K + h - 1 is the suffix h, and K + S is the end.
@@ -49,7 +49,7 @@ class Vocabulary:
         return self.K + self.S
 
     def suffix(self, suffixes: NDArray[np.integer[Any]]) -> I64:
-        """The symbol of each suffix; 0, which is none, is the end. Suffixes beyond S share the last symbol."""
+        """The symbol of each suffix; 0, which is none, is the end. Those beyond S share the last symbol."""
         return np.where(suffixes > 0, self.K + np.minimum(suffixes, self.S) - 1, self.end).astype(np.int64)
 
     def tok(
@@ -81,8 +81,9 @@ class Generator(nn.Module):
         spread, mean = torch.std_mean(text, 0)
         # What is common to all identifier tokens lets the softmax leave the text tokens at once.
         common, own = torch.randn(text.shape[1]), torch.randn(vocabulary.end + 2, text.shape[1])
-        self.added = nn.Parameter(mean + spread * (common + own))  # (K + S + 2, d)
-        self.bfloat16 = False
+        own[: vocabulary.end] += common
+        self.added = nn.Parameter(mean + spread * own)  # (K + S + 2, d)
+        self.mixed = False
 
     @property
     def device(self) -> torch.device:
@@ -90,8 +91,8 @@ class Generator(nn.Module):
         return self.added.device
 
     def precision(self) -> AbstractContextManager[Any]:
-        """Matrix products in bfloat16 where `bfloat16` says so."""
-        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.bfloat16)
+        """Matrix products in bfloat16 where `mixed` says so."""
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.mixed)
 
     def embed(self, ids: Tensor) -> Tensor:
         """(.., d) embeddings of token ids."""
@@ -134,22 +135,25 @@ class Generator(nn.Module):
     def logits(self, states: Tensor) -> Tensor:
         """(n, K + S + 1) logits of the symbols, of decoder states (n, d); output is tied to the embedding."""
         symbols = torch.cat([self.added[: self.vocabulary.end], self.text[self.vocabulary.eos][None]])
-        return (self._scaled(states) @ symbols.T).float()
+        logits: Tensor = (self._scaled(states) @ symbols.T).float()
+        return logits
 
     def all_logits(self, states: Tensor) -> Tensor:
         """(n, V + K + S + 2) logits of all tokens, of decoder states (n, d)."""
-        return (self._scaled(states) @ torch.cat([self.text, self.added]).T).float()
+        logits: Tensor = (self._scaled(states) @ torch.cat([self.text, self.added]).T).float()
+        return logits
 
     def log_normalizer(self, states: Tensor) -> Tensor:
         """(n,) log of the sum of exp(logit) over the whole extended vocabulary."""
         scaled = self._scaled(states)
         added = (scaled @ self.added.T).float().logsumexp(1)
-        text = _LogSumExp.apply(scaled, self.text, self.bfloat16)
+        text: Tensor = _LogSumExp.apply(scaled, self.text, self.mixed)  # type: ignore[no-untyped-call]
         return torch.logaddexp(added, text)
 
     def _scaled(self, states: Tensor) -> Tensor:
         """As T5 scales states before its tied output layer."""
-        return states * self.t5.shape.d_model**-0.5
+        scaled: Tensor = states * self.t5.shape.d_model**-0.5
+        return scaled
 
 
 class _LogSumExp(torch.autograd.Function):
@@ -165,7 +169,7 @@ class _LogSumExp(torch.autograd.Function):
         kind = torch.bfloat16 if bfloat16 else rows.dtype
         with torch.autocast(states.device.type, enabled=False):
             weights, total, expected = rows.to(kind), [], []
-            for some in states.to(kind).split(BLOCK):
+            for some in torch.split(states.to(kind), BLOCK):
                 logits = some @ weights.T  # (b, V)
                 most = logits.amax(1, keepdim=True)
                 p = logits.sub_(most).exp_()
@@ -184,16 +188,15 @@ class _LogSumExp(torch.autograd.Function):
         to_rows = None
         if ctx.needs_input_grad[1]:
             to_rows = torch.zeros_like(rows)
-            for some, of, by in zip(
-                states.split(BLOCK), result.split(BLOCK), gradient.split(BLOCK), strict=True
-            ):
-                p = (some.to(rows.dtype) @ rows.T - of[:, None]).exp()
-                to_rows += (p * by[:, None]).T @ some.to(rows.dtype)
+            for block in torch.split(torch.arange(len(states), device=states.device), BLOCK):
+                some = states[block].to(rows.dtype)
+                p = (some @ rows.T - result[block, None]).exp()
+                to_rows += (p * gradient[block, None]).T @ some
         return (expected * gradient[:, None]).to(states.dtype), to_rows, None
 
 
 def _distinct_prefixes(owner: Tensor, y: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Row (u,) and position (u,) of every distinct prefix of an input, and the prefix of each token (n, T)."""
+    """Row and position (u,) of every distinct prefix of an input, and the prefix of each token (n, T)."""
     rows, positions, prefix, count = [], [], torch.zeros_like(y), 0
     group = owner
     for position in range(y.shape[1]):

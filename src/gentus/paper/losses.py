@@ -12,7 +12,7 @@ def l_rec(e: Tensor, e_hat: Tensor) -> Tensor:
 
 
 def l_rq(residuals: Tensor, codewords: Tensor, beta: float) -> Tensor:
-    """L_rq: codebook + β commitment at every level, of residuals r^(l-1) and codewords b_l, both (L, B, d)."""
+    """L_rq: codebook + β commitment at every level, of residuals r^(l-1) and codewords, both (L, B, d)."""
     codebook = ((residuals.detach() - codewords) ** 2).sum(2)  # (L, B)
     commit = ((residuals - codewords.detach()) ** 2).sum(2)  # (L, B)
     return (codebook + beta * commit).sum(0).mean()

@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from gentus.arrays import F32, I64
 from gentus.metrics import score
-from gentus.paper.ablation import Identifiers, semantic
+from gentus.paper.ablation import ASSIGNED, Identifiers
 from gentus.paper.checkpoints import SCRATCH, best_device, create_t5, fast_bfloat16, load_bert, load_t5
 from gentus.paper.decode import beam_width, generate
 from gentus.paper.encoder import ColumnStates, Encoder, Pooling
@@ -28,7 +27,6 @@ from gentus.retrieval.trie import Trie, build_trie
 from gentus.table import Table
 
 K_HELD_OUT = 20  # of MAP@k on held-out queries
-Assign = Callable[[NDArray[np.uint8], F32, int, np.random.Generator], Identifiers]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +43,9 @@ class Offline:
     map: float  # of the generator alone on held-out queries
 
 
-def encode_tables(
-    tables: Sequence[Table], settings: PaperSettings, *, download: bool = False
-) -> tuple[Encoder, F32]:
+def encode_tables(tables: Sequence[Table], settings: PaperSettings) -> tuple[Encoder, F32]:
     """F_η, standardised over the lake, and (N, D) its table embeddings E."""
-    states = ColumnStates(load_bert(settings.bert, download=download), settings.encoder)
+    states = ColumnStates(load_bert(settings.bert, download=settings.download), settings.encoder)
     eta, h_cols = Pooling(states.width), states.h_cols(tables)
     eta.standardise(h_cols)
     return Encoder(states, eta), eta.vectors(h_cols)
@@ -60,34 +56,41 @@ def offline(
     pairs: I64,
     settings: PaperSettings,
     folder: Path,
-    *,
     e: F32 | None = None,
-    assign: Assign = semantic,
     report: Callable[[Progress], None] = lambda progress: None,
-    download: bool = False,
 ) -> Offline:
-    """Algorithm 1: from a lake and (n, 2) annotated pairs, as positions in it, to identifiers and a generator.
+    """Algorithm 1: from a lake and (n, 2) annotated pairs of positions to identifiers and a generator.
 
     `e` are table vectors from elsewhere, in place of F_η's. Queries of the lake by which the checkpoint is
     chosen are held out, with all pairs that name them.
     """
     random = np.random.default_rng(settings.seed)
     train, held_out = hold_out(pairs, settings, random)
-    f_eta, E = (None, e) if e is not None else encode_tables(tables, settings, download=download)  # noqa: N806  # 1
+    f_eta, E = (None, e) if e is not None else encode_tables(tables, settings)  # noqa: N806  # 1
     P_train = symmetrize(train)  # noqa: N806  # 2
     q_omega = train_quantizer(E, P_train, settings.sid, settings.seed)  # 3, 4
     base, errors = q_omega.encode(E)  # 5 to 8
-    identifiers = assign(base, errors, settings.sid.K, random)  # 9 to 11
+    identifiers = ASSIGNED[settings.identifiers](base, errors, settings.sid.K, random)  # 9 to 11
     queries = np.unique(train[:, 0]).tolist()
     profiles = [profile(table, settings.records.profile) for table in tables]
     N = mine_hard_negatives(queries, profiles, train, settings.records.n_neg)  # noqa: N806  # 12
-    g_theta, serializer = create_generator(identifiers, settings, download=download)
+    g_theta, serializer = create_generator(identifiers, settings)
     trie = build_tree(identifiers)  # 18
     y, lengths = g_theta.vocabulary.tok(identifiers.codes, identifiers.suffixes)
     indexed = np.arange(len(tables)) if settings.records.indexed == "all" else np.unique(train[:, 1])
-    z = latents(q_omega, E)
+    key = training_key(settings, train, identifiers, tables)
     records = Records(
-        tables, serializer, train, indexed, N, y, lengths, z, settings.records, settings.seed
+        tables,
+        serializer,
+        train,
+        indexed,
+        N,
+        y,
+        lengths,
+        latents(q_omega, E),
+        settings.records,
+        settings.seed,
+        key,
     )  # 13 to 15
     sentences = {query: serializer.ser(tables[query]) for query in held_out}
 
@@ -98,8 +101,7 @@ def offline(
         ranked = {query: trie.table(one.rows).tolist() for query, one in zip(sentences, found, strict=True)}
         return score(ranked, held_out, K_HELD_OUT).map
 
-    key = training_key(settings, train, identifiers, tables)
-    best = train_generator(g_theta, records, settings.train, folder, evaluate, report, key=key)  # 16, 17
+    best = train_generator(g_theta, records, settings.train, folder, evaluate, report)  # 16, 17
     return Offline(f_eta, q_omega, g_theta, serializer, identifiers, errors, trie, best)  # 19
 
 
@@ -114,19 +116,17 @@ def hold_out(
     return pairs[~np.isin(pairs, held_out).any(1)], truth
 
 
-def create_generator(
-    identifiers: Identifiers, settings: PaperSettings, *, download: bool = False
-) -> tuple[Generator, Serializer]:
+def create_generator(identifiers: Identifiers, settings: PaperSettings) -> tuple[Generator, Serializer]:
     """G_θ^(0), from scratch or a checkpoint, with its extended vocabulary, and `ser` for it."""
     torch.manual_seed(settings.seed)
     if settings.t5 == SCRATCH:
         base = create_t5(settings.scratch)
     else:
-        base = load_t5(settings.t5, download=download, dropout=settings.scratch.dropout)
+        base = load_t5(settings.t5, download=settings.download, dropout=settings.scratch.dropout)
     suffixes = 2 * int(identifiers.suffixes.max(initial=0)) + 8  # with room for tables that are added later
     vocabulary = extend_tokenizer(len(base.text), base.eos, base.start, identifiers.K, suffixes)
     model = Generator(base.t5, base.text, vocabulary, frozen=base.frozen).to(best_device())
-    model.bfloat16 = fast_bfloat16(model.device)
+    model.mixed = fast_bfloat16(model.device)
     last = (base.eos,)
     return model, Serializer(base.pieces, vocabulary.col, vocabulary.val, (), last, settings.text)
 
@@ -144,7 +144,7 @@ def latents(q_omega: Quantizer, e: F32) -> F32:
 
 
 def training_key(settings: PaperSettings, *data: Any) -> str:
-    """What a training depends on: settings, data and the code of this package. Whether it is by time does not count."""
+    """What a training depends on: settings, data, and the code of this package."""
     kind = replace(settings, train=replace(settings.train, save_seconds=0.0))
     digest = hashlib.sha256(repr(kind).encode())
     pairs, identifiers, tables = data

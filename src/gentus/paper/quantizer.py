@@ -62,7 +62,7 @@ class Quantizer(nn.Module):
 
     @torch.inference_mode()
     def encode(self, e: F32) -> tuple[U8, F32]:
-        """(N, L) base identifiers of table embeddings (N, D), each by itself, and (N,) the errors ||z - z_hat||^2."""
+        """(N, L) base identifiers of embeddings (N, D), each by itself, and (N,) ||z - z_hat||^2."""
         codes = np.empty((len(e), self.settings.L), np.uint8)
         errors = np.empty(len(e), np.float32)
         for at, one in enumerate(torch.from_numpy(np.ascontiguousarray(e, np.float32))):
@@ -73,7 +73,7 @@ class Quantizer(nn.Module):
 
 
 def resolve_collisions(codes: NDArray[np.integer[Any]], errors: F32) -> NDArray[np.int32]:
-    """(N,) h_i: 0 for a unique base identifier; in a collision group 1, 2, .. from the best reconstructed on."""
+    """(N,) h_i: 0 for a unique base identifier; in a collision group 1, 2, .., the least error first."""
     return assign_suffixes(np.asarray(codes), errors)
 
 

@@ -38,7 +38,7 @@ def symmetrize(pairs: I64) -> I64:
 
 
 def aug(table: Table, number: int, settings: RecordSettings) -> Table:
-    """A view: some rows, in another order, and all columns, in another order. Number 0 is the table itself."""
+    """A view: some rows and all columns, both in another order. Number 0 is the table itself."""
     if number == 0:
         return table
     random = np.random.default_rng((zlib.crc32(table.name.encode()), number))
@@ -56,7 +56,7 @@ def aug(table: Table, number: int, settings: RecordSettings) -> Table:
 
 
 def r_pos(pairs: I64, settings: RecordSettings, positives: int, random: np.random.Generator) -> list[View]:
-    """R_pos of one pass: every annotated pair (q, T⁺) once, with views of q that share the encoding of some T⁺."""
+    """R_pos of one pass: every annotated pair (q, T⁺) once; a view of q is encoded once for several T⁺."""
     views = []
     for query in np.unique(pairs[:, 0]).tolist():
         targets = random.permutation(pairs[pairs[:, 0] == query, 1])
@@ -72,7 +72,7 @@ def r_idx(tables: Iterable[int], settings: RecordSettings, random: np.random.Gen
 
 
 def r_pairwise(views: Sequence[View], negatives: dict[int, I32], random: np.random.Generator) -> list[View]:
-    """R_pairwise: the views of R_pos with a mined hard negative each, which every target is to score above."""
+    """R_pairwise: the views of R_pos, each with a hard negative that all its targets are to score above."""
     return [
         view._replace(negative=int(random.choice(found))) if len(found := negatives[view.table]) else view
         for view in views
@@ -84,7 +84,7 @@ def _number(settings: RecordSettings, random: np.random.Generator) -> int:
 
 
 def profile(table: Table, tokens: int) -> set[int]:
-    """Sampled tokens of the non-empty cells: the smallest hashes, so that tables with the same tokens share them."""
+    """Sampled tokens of the non-empty cells: the smallest hashes, so that samples of equal tables agree."""
     found = set()
     for column in table.columns:
         for at in evenly_spaced(len(column.cells), PROFILED):
@@ -95,7 +95,7 @@ def profile(table: Table, tokens: int) -> set[int]:
 def mine_hard_negatives(
     queries: Sequence[int], profiles: Sequence[set[int]], pairs: I64, n_neg: int
 ) -> dict[int, I32]:
-    """For each query the n_neg tables of the greatest Jaccard similarity, without those annotated and itself."""
+    """For each query the n_neg tables of greatest Jaccard similarity, those annotated and itself left out."""
     sizes = np.array([len(one) for one in profiles])
     tokens = np.array([token for one in profiles for token in sorted(one)], np.int64)
     order = np.argsort(tokens, kind="stable")

@@ -144,7 +144,7 @@ def load_model(path: Path, tree: Tree) -> PaperRetriever:
     g_theta = Generator(T5(shape), weights["text"], vocabulary, frozen=frozen)
     g_theta.load_state_dict(weights)
     g_theta.to(best_device())
-    g_theta.bfloat16 = fast_bfloat16(g_theta.device)
+    g_theta.mixed = fast_bfloat16(g_theta.device)
     q_omega = Quantizer(said["width"], settings.sid)
     q_omega.load_state_dict(_part(tensors, "q_omega"))
     serializer = Serializer(pieces, vocabulary.col, vocabulary.val, (), (vocabulary.eos,), settings.text)

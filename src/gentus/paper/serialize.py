@@ -58,7 +58,7 @@ class Serializer:
         return Sentence([*ids, *self.last], positions)
 
     def sigma(self, values: Sequence[Tokens], share: int) -> Tokens:
-        """σ_j = [COL] ∘ [VAL] ∘ tok(v_1) ∘ .. in `share` tokens: evenly spaced values, the first one cut if needed."""
+        """σ_j = [COL] ∘ [VAL] ∘ tok(v_1) ∘ .. in `share` tokens: evenly spaced values; a lone one is cut."""
         room = share - 2
         while len(values) > 1 and sum(map(len, values)) > room:
             fitting = max(1, min(len(values) - 1, len(values) * room // sum(map(len, values))))
@@ -66,7 +66,7 @@ class Serializer:
         return [self.col, self.val, *chain.from_iterable(values)][:share]
 
     def _tok(self, columns: Sequence[Sequence[str]]) -> list[list[Tokens]]:
-        """The tokens of the values of columns; of each value once. Some text has none, such as control characters."""
+        """The tokens of the values of columns. Some text has none, such as control characters."""
         if len(self._known) > CACHED:
             self._known.clear()
         new = list(dict.fromkeys(value for column in columns for value in column if value not in self._known))

@@ -7,6 +7,7 @@ from typing import Literal
 
 Indexed = Literal["positives", "all"]
 TableVectors = Literal["bert", "closed-form"]
+Kind = Literal["semantic", "no-suffix", "random", "atomic"]  # of identifiers (Table 5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,8 @@ class PaperSettings:
     vectors: TableVectors = "bert"  # what table embeddings come from
     bert: str = "minilm"
     t5: str = "scratch"
-    download: bool = False  # whether checkpoints may be fetched from the hub
+    download: bool = False  # of models that are not on this machine
+    identifiers: Kind = "semantic"
     encoder: SerialSettings = field(default_factory=SerialSettings)
     text: SerialSettings = field(default_factory=lambda: SerialSettings(tokens=64))  # of the generator
     sid: SidSettings = field(default_factory=SidSettings)

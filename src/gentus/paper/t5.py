@@ -8,6 +8,7 @@ small, learns at a rate that is eight times too high for them. Loading T5's weig
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -39,10 +40,6 @@ class Memory(NamedTuple):
     values: list[Tensor]
     mask: Tensor  # (B, 1, 1, S) 0 at tokens, minus infinity at padding
 
-    def __len__(self) -> int:  # type: ignore[override]  # the number of inputs
-        """B."""
-        return len(self.mask)
-
 
 class Attention(nn.Module):
     """Multi-head attention without biases; with a relative position bias where it has one."""
@@ -62,7 +59,7 @@ class Attention(nn.Module):
 
     def split(self, x: Tensor) -> Tensor:
         """(B, T, H * d) as (B, H, T, d)."""
-        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        return x.view(*x.shape[:2], self.heads, -1).transpose(1, 2)
 
     def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values (B, H, T, d) of (B, T, d_model)."""
@@ -78,7 +75,7 @@ class Attention(nn.Module):
         return self.o(x.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
 
     def bias(self, length: int, *, causal: bool) -> Tensor:
-        """(1, H, T, T) of T5's buckets of relative positions; of a decoder, minus infinity for later positions."""
+        """(1, H, T, T) by T5's buckets of relative positions; causal: minus infinity for later positions."""
         assert self.positions is not None
         at = torch.arange(length, device=self.positions.weight.device)
         relative = at - at[:, None]  # (T, T) of a key to a query
@@ -135,11 +132,14 @@ class Norm(nn.Module):
 class Layer(nn.Module):
     """Self-attention, in a decoder cross-attention, and a feed-forward network, each added to its input."""
 
+    cross: Attention
+    cross_norm: Norm
+
     def __init__(self, shape: Shape, *, first: bool, decoder: bool) -> None:
         super().__init__()
         self.itself, self.itself_norm = Attention(shape, positions=first), Norm(shape.d_model)
-        self.cross = Attention(shape) if decoder else None
-        self.cross_norm = Norm(shape.d_model) if decoder else None
+        if decoder:
+            self.cross, self.cross_norm = Attention(shape), Norm(shape.d_model)
         self.feed, self.feed_norm = FeedForward(shape), Norm(shape.d_model)
         self.dropout = nn.Dropout(shape.dropout)
 
@@ -147,14 +147,17 @@ class Layer(nn.Module):
 class T5(nn.Module):
     """Encoder and decoder. Embeddings are the caller's."""
 
+    encoder: Sequence[Layer]
+    decoder: Sequence[Layer]
+
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.shape, self.dropout = shape, nn.Dropout(shape.dropout)
-        self.encoder = nn.ModuleList(Layer(shape, first=not at, decoder=False) for at in range(shape.layers))
+        encoders = [Layer(shape, first=not at, decoder=False) for at in range(shape.layers)]
+        self.encoder = nn.ModuleList(encoders)  # type: ignore[assignment]
         self.encoder_norm = Norm(shape.d_model)
-        self.decoder = nn.ModuleList(
-            Layer(shape, first=not at, decoder=True) for at in range(shape.decoder_layers)
-        )
+        decoders = [Layer(shape, first=not at, decoder=True) for at in range(shape.decoder_layers)]
+        self.decoder = nn.ModuleList(decoders)  # type: ignore[assignment]
         self.decoder_norm = Norm(shape.d_model)
 
     def encode(self, x: Tensor, mask: Tensor) -> Tensor:
@@ -185,10 +188,9 @@ class T5(nn.Module):
         x = self.dropout(x)
         before = past[0][0].shape[2] if past else 0
         bias = self.decoder[0].itself.bias(before + x.shape[1], causal=True)[:, :, before:]
-        slot = torch.arange(len(owner), device=x.device) - torch.searchsorted(
-            owner, owner
-        )  # among its input's
-        width = int(slot.max()) + 1 if len(slot) else 0
+        # (n,) the place of each prefix among those of its input
+        slot = torch.arange(len(owner), device=x.device) - torch.searchsorted(owner, owner)
+        width = int(slot.max()) + 1
         present = []
         for at, layer in enumerate(self.decoder):
             q, k, v = layer.itself.project(layer.itself_norm(x))
@@ -199,11 +201,10 @@ class T5(nn.Module):
             # Prefixes of one input attend to it together, side by side as if they were one sequence.
             q = layer.cross.q(layer.cross_norm(x))  # (n, T, H * d)
             beside = q.new_zeros(len(memory.mask), width, *q.shape[1:])
-            beside = layer.cross.split(
-                beside.index_put((owner, slot), q).flatten(1, 2)
-            )  # (B, H, width * T, d)
-            found = layer.cross.attend(beside, memory.keys[at], memory.values[at], memory.mask)
-            found = found.transpose(1, 2).flatten(2).unflatten(1, (width, -1))[owner, slot]  # (n, T, H * d)
+            beside = beside.index_put((owner, slot), q)  # (B, width, T, H * d)
+            rows = layer.cross.split(beside.flatten(1, 2))  # (B, H, width * T, d)
+            found = layer.cross.attend(rows, memory.keys[at], memory.values[at], memory.mask)
+            found = found.transpose(1, 2).reshape(beside.shape)[owner, slot]  # (n, T, H * d)
             x = x + layer.dropout(layer.cross.o(found))
             x = x + layer.dropout(layer.feed(layer.feed_norm(x)))
         return self.dropout(self.decoder_norm(x)), present

@@ -48,6 +48,7 @@ class Records:
     z: F32  # (N, d) latents
     settings: RecordSettings
     seed: int
+    key: str = ""  # what a training with these depends on
 
     def epoch(self, number: int, positives: int) -> list[View]:
         """The views of one pass over the annotated pairs, shuffled."""
@@ -96,14 +97,14 @@ class Progress(NamedTuple):
 def generator_losses(
     model: Generator, views: Sequence[View], records: Records, settings: TrainSettings
 ) -> Losses:
-    """L_gen of a batch: cross-entropy of all positive and indexing targets, and the ranking of hard negatives."""
+    """L_gen of a batch: cross-entropy of positive and indexing targets, ranking of hard negatives."""
     sentences = [
         records.serializer.ser(aug(records.tables[view.table], view.number, records.settings))
         for view in views
     ]
     rows = [(at, table, 0) for at, view in enumerate(views) for table in view.targets]
     rows += [(at, view.negative, 1) for at, view in enumerate(views) if view.negative >= 0]
-    owner, table, negative = torch.tensor(sorted(rows, key=lambda row: row[0])).T  # (n,) each
+    owner, table, negative = torch.tensor(sorted(rows, key=lambda row: row[0])).T.contiguous()  # (n,) each
     lengths = records.lengths[table]
     y = records.y[table][:, : int(lengths.max())]
     on = model.device
@@ -126,78 +127,61 @@ def train_generator(
     folder: Path,
     evaluate: Callable[[], float],
     report: Callable[[Progress], None] = lambda progress: None,
-    *,
-    key: str = "",
 ) -> float:
-    """Train G_θ, and leave it as it was after the epoch with the best MAP on held-out queries, which is returned.
+    """Train G_θ, and leave it as it was after the epoch with the best MAP on held-out queries; returns that.
 
-    What a stopped training of the same `key` left in the folder is continued.
+    What a stopped training of the same records left in the folder is continued.
     """
     rank, world = _join()
-    head = nn.Linear(model.added.shape[1], records.z.shape[1])  # for the regression
-    learning = {f"model.{name}": p for name, p in model.named_parameters() if p.requires_grad}
-    learning |= {f"head.{name}": p for name, p in head.named_parameters()}
-    others = [p for p in learning.values() if p is not model.added]
-    groups: list[dict[str, Any]] = [{"params": others, "times": 1.0}]
-    groups.append({"params": [model.added], "times": settings.added_rate})
-    optimizer = torch.optim.AdamW(groups, settings.rate, settings.betas, weight_decay=0.0)
-    done = _load_checkpoint(folder / CHECKPOINT, key, learning, optimizer)
-    step, before, best = done["step"], done["seconds"], done["best"]
-    each = len(records.epoch(0, settings.positives)) // settings.views or 1  # steps of an epoch
-    began = saved = time.monotonic()
+    run = _Run(model, nn.Linear(model.added.shape[1], records.z.shape[1]), settings, folder, records.key)
+    begun = run.resume()
+    each = max(1, len(records.epoch(0, settings.positives)) // settings.views)  # steps of an epoch
     views: list[View] = []
-    ce = pairwise = 0.0
+    parts = [0.0, 0.0]
     while True:
-        seconds = _from_first(before + time.monotonic() - began, world)
-        share = seconds / (60 * settings.minutes) if settings.minutes else step / (each * settings.epochs)
-        epoch, at = divmod(step, each)
-        if (step > done["step"] and not at) or share >= 1:
+        seconds = _from_first(run.seconds, world)
+        share = seconds / (60 * settings.minutes) if settings.minutes else run.step / (each * settings.epochs)
+        epoch, at = divmod(run.step, each)
+        if (run.step > begun and not at) or share >= 1:
             found = evaluate()
-            if found >= best:
-                best = found
+            if found >= run.best:
+                run.best = found
                 if not rank:
-                    write_file(
-                        folder / BEST, save({n: p.detach() for n, p in learning.items()}, {"key": key})
-                    )
-            report(Progress(step, min(share, 1.0), seconds, ce, pairwise, found, best))
+                    run.keep_best()
+            report(Progress(run.step, min(share, 1.0), seconds, parts[0], parts[1], found, run.best))
         if share >= 1:
             break
-        if not rank and (not at or time.monotonic() - saved > settings.save_seconds) and step > done["step"]:
-            seconds = before + time.monotonic() - began  # the evaluation's included
-            _save_checkpoint(folder / CHECKPOINT, key, learning, optimizer, (step, seconds, best))
-            saved = time.monotonic()
+        if not rank and run.step > begun and (not at or run.unsaved > settings.save_seconds):
+            run.save()
         if not at or not views:
             views = records.epoch(epoch, settings.positives)
-        torch.manual_seed(records.seed * 1_000_003 + step)  # dropout
+        torch.manual_seed(records.seed * 1_000_003 + run.step)  # dropout
         model.train()
-        rate = _rate(step, share, settings)
-        for group in optimizer.param_groups:
-            group["lr"] = rate * group["times"]
         with model.precision():
             if share < settings.regression:
-                batch = records.indexing(step, 4 * settings.indexing)[rank::world]
-                loss = _regression(model, head, batch, records)
+                batch = records.indexing(run.step, 4 * settings.indexing)[rank::world]
+                loss = _regression(model, run.head, batch, records)
             else:
                 batch = views[at * settings.views : (at + 1) * settings.views]
-                batch = (batch + records.indexing(step, settings.indexing))[rank::world]
-                loss, *parts = generator_losses(model, batch, records, settings)
-                ce, pairwise = (0.98 * old + 0.02 * float(new) for old, new in zip((ce, pairwise), parts))
-        optimizer.zero_grad()
+                batch = (batch + records.indexing(run.step, settings.indexing))[rank::world]
+                losses = generator_losses(model, batch, records, settings)
+                loss, parts = losses.total, [float(losses.ce.detach()), float(losses.pairwise.detach())]
+        run.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         if world > 1:
-            for p in learning.values():
-                p.grad = torch.zeros_like(p) if p.grad is None else p.grad
-                dist.all_reduce(p.grad, dist.ReduceOp.SUM)
-                p.grad /= world
-        nn.utils.clip_grad_norm_(learning.values(), settings.clip)
-        optimizer.step()
-        step += 1
-    _load_weights(folder / BEST, learning)
-    return best
+            _average([*run.learning.values()], world)
+        nn.utils.clip_grad_norm_(run.learning.values(), settings.clip)
+        rate = _rate(run.step, share, settings)
+        for group in run.optimizer.param_groups:
+            group["lr"] = rate * group["times"]
+        run.optimizer.step()
+        run.step += 1
+    run.restore_best()
+    return run.best
 
 
 def _regression(model: Generator, head: nn.Linear, views: Sequence[View], records: Records) -> Tensor:
-    """1 - cosine of the latents of tables and what the encoder says of views of them: no labels are needed."""
+    """1 - cosine of latents of tables and what the encoder says of views of them; no labels are needed."""
     tables = [aug(records.tables[view.table], view.number, records.settings) for view in views]
     states, mask = model.states([records.serializer.ser(table) for table in tables])
     mean = (states * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)  # (B, d)
@@ -216,7 +200,7 @@ def _rate(step: int, share: float, settings: TrainSettings) -> float:
 
 
 def _join() -> tuple[int, int]:
-    """Rank and number of the processes that were launched together (`torchrun`); each has a part of every batch."""
+    """Rank and number of processes launched together (`torchrun`); each has a part of every batch."""
     world = int(os.environ.get("WORLD_SIZE", "1"))
     if world > 1 and not dist.is_initialized():
         dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
@@ -232,48 +216,79 @@ def _from_first(seconds: float, world: int) -> float:
     return float(clock)
 
 
+def _average(learning: Sequence[nn.Parameter], world: int) -> None:
+    for p in learning:
+        p.grad = torch.zeros_like(p) if p.grad is None else p.grad
+        dist.all_reduce(p.grad, dist.ReduceOp.SUM)
+        p.grad /= world
+
+
 # --- checkpoints -------------------------------------------------------------------------------------
 
 
-def _save_checkpoint(
-    path: Path,
-    key: str,
-    learning: dict[str, nn.Parameter],
-    optimizer: torch.optim.AdamW,
-    state: tuple[int, float, float],
-) -> None:
-    """Weights and moments, and where the training is, in one file."""
-    tensors = {name: p.detach() for name, p in learning.items()}
-    for name, p in learning.items():
-        for moment in ("exp_avg", "exp_avg_sq", "step"):
-            if moment in optimizer.state[p]:
-                tensors[f"{moment}.{name}"] = optimizer.state[p][moment]
-    step, seconds, best = state
-    said = {"key": key, "step": step, "seconds": seconds, "best": best}
-    write_file(path, save(tensors, {"training": json.dumps(said)}))
+class _Run:
+    """A training: what learns, its optimizer, where it is, and its files."""
 
+    def __init__(
+        self, model: Generator, head: nn.Linear, settings: TrainSettings, folder: Path, key: str
+    ) -> None:
+        self.head, self.folder, self.key = head.to(model.device), folder, key
+        self.learning = {f"model.{name}": p for name, p in model.named_parameters() if p.requires_grad}
+        self.learning |= {f"head.{name}": p for name, p in head.named_parameters()}
+        others = [p for p in self.learning.values() if p is not model.added]
+        groups: list[dict[str, Any]] = [{"params": others, "times": 1.0}]
+        groups.append({"params": [model.added], "times": settings.added_rate})
+        self.optimizer = torch.optim.AdamW(groups, settings.rate, settings.betas, weight_decay=0.0)
+        self.step, self.best, self._before = 0, -1.0, 0.0
+        self._began = self._saved = time.monotonic()
 
-def _load_checkpoint(
-    path: Path, key: str, learning: dict[str, nn.Parameter], optimizer: torch.optim.AdamW
-) -> dict[str, Any]:
-    """Where a training of this key was; at its beginning if there is none."""
-    fresh = {"step": 0, "seconds": 0.0, "best": -1.0}
-    if not path.exists():
-        return fresh
-    with safe_open(path, "pt") as file:
-        said: dict[str, Any] = json.loads(file.metadata()["training"])
-        if said["key"] != key:
-            return fresh
-        for name in file.keys():  # noqa: SIM118  # it is no dictionary
-            if name not in learning:
-                moment, _, name_ = name.partition(".")
-                optimizer.state[learning[name_]][moment] = file.get_tensor(name)
-    _load_weights(path, learning)
-    return said
+    @property
+    def seconds(self) -> float:
+        """Of this training, without the time in which it was stopped."""
+        return self._before + time.monotonic() - self._began
 
+    @property
+    def unsaved(self) -> float:
+        """Seconds since the last checkpoint."""
+        return time.monotonic() - self._saved
 
-@torch.no_grad()
-def _load_weights(path: Path, learning: dict[str, nn.Parameter]) -> None:
-    with safe_open(path, "pt") as file:
-        for name, p in learning.items():
-            p.copy_(file.get_tensor(name))
+    def save(self) -> None:
+        """Weights, moments, and where the training is, in one file."""
+        tensors = {name: p.detach() for name, p in self.learning.items()}
+        for name, p in self.learning.items():
+            for moment, value in self.optimizer.state[p].items():
+                tensors[f"{moment}.{name}"] = value
+        said = {"key": self.key, "step": self.step, "best": self.best, "seconds": self.seconds}
+        write_file(self.folder / CHECKPOINT, save(tensors, {"training": json.dumps(said)}))
+        self._saved = time.monotonic()
+
+    def resume(self) -> int:
+        """Go on where a training of this key was stopped, if there is one; returns its step."""
+        path = self.folder / CHECKPOINT
+        if not path.exists():
+            return 0
+        with safe_open(path, "pt") as file:
+            said = json.loads(file.metadata()["training"])
+            if said["key"] != self.key:
+                return 0
+            for name in file.keys():  # noqa: SIM118  # it is no dictionary
+                moment, _, of = name.partition(".")
+                if of in self.learning:
+                    self.optimizer.state[self.learning[of]][moment] = file.get_tensor(name)
+        self._load(path)
+        self.step, self.best, self._before = said["step"], said["best"], said["seconds"]
+        return self.step
+
+    def keep_best(self) -> None:
+        """Store the weights as the best so far."""
+        write_file(self.folder / BEST, save({name: p.detach() for name, p in self.learning.items()}))
+
+    def restore_best(self) -> None:
+        """Back to the best weights."""
+        self._load(self.folder / BEST)
+
+    @torch.no_grad()
+    def _load(self, path: Path) -> None:
+        with safe_open(path, "pt") as file:
+            for name, p in self.learning.items():
+                p.copy_(file.get_tensor(name))

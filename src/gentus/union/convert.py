@@ -6,21 +6,36 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gentus.align.notation import DAY_FIRST
+from gentus.lake.formats.arrow_mend import LONG_DECIMAL
 from gentus.lake.formats.typed import literal, text_of
 from gentus.lake.full.rows import FullTable
 from gentus.union.plain import Notation, plain_cast
 from gentus.union.plan import FRACTION, OutputColumn, PlannedTable, Reading
 from gentus.union.sql_macros import FALSE, TRUE, is_any, is_one_of
-from gentus.union.sql_types import EXACT, FLOATS, INTEGERS, ZONED, is_date, is_decimal, is_number, union_type
+from gentus.union.sql_types import (
+    EXACT,
+    FLOATS,
+    ZONED,
+    ZONED_NS,
+    is_clock,
+    is_date,
+    is_decimal,
+    is_number,
+    is_zoned,
+)
 
 _DRESSED = r"[^\d.,+\- :/]"
 _WHOLE = r"[+-]?\d+"
-_LONG = r"[+-]?\d{16,}"
+_ZEROS = r"\.0*"
+_LONG = r"[+-]?\d{16,}(?:\.0*)?"
+_FEW = 16  # characters of a number that a DOUBLE holds exactly
+_NANOSECONDS = r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}\.\d{7,9}"
 
 
 def trimmed(value: str, kind: str) -> str:
-    """A cell as text without blanks around it."""
-    return f"gentus_trimmed({value if kind == 'VARCHAR' else text_of(value, kind)})"
+    """A cell as text without blanks around it; bytes that are no text do not convert."""
+    text = value if kind == "VARCHAR" else text_of(value, kind)
+    return f"gentus_trimmed({f'coalesce({text}, CAST({value} AS VARCHAR))' if kind == 'BLOB' else text})"
 
 
 def bare(text: str) -> str:
@@ -111,22 +126,26 @@ class _Steps:
 
     def convert(self, cell: Cell) -> None:
         """Add the steps of a column."""
-        own, raw, text = union_type(cell.native), f"c{cell.position}", f"t{cell.at}"
-        typed = raw if cell.native == own else f"CAST({raw} AS {own})"
+        own, raw, text = cell.native, f"c{cell.position}", f"t{cell.at}"
         value = _from_typed(text, own, cell.target)
         cast = None if self.null_values else plain_cast(cell.plain, raw, cell.target, cell.read.decimal)
         if cast is not None:
             self._take(cell, cast)
         elif value is None and cell.target == "VARCHAR":
-            as_text = raw if cell.native == "VARCHAR" else text_of(raw, cell.native)
+            as_text = raw if own == "VARCHAR" else _text_of(raw, own)
             self._take(cell, f"nullif({as_text}, '')" if self.delimited else as_text)
+            if own == "BLOB":  # bytes may be no text
+                self.cells.append(
+                    f"CASE WHEN {as_text} IS NULL THEN CAST({raw} AS VARCHAR) END AS f{cell.at}"
+                )
+                self._count_lost(cell.at, f"f{cell.at}")
         elif value is None:
             self._parse(cell, raw)
-        elif value == text or (own in FLOATS and cell.target in FLOATS):
-            self._take(cell, value.replace(text, typed), own)
+        elif own == cell.target or (own, cell.target) == FLOATS:
+            self._take(cell, value.replace(text, raw), own)
         else:
-            word = _null_word(typed, own, self.null_values)
-            self.cells += [f"{word} AS w{cell.at}", f"CASE WHEN {word} IS NULL THEN {typed} END AS {text}"]
+            word = _null_word(raw, own, cell.target, self.null_values)
+            self.cells += [f"{word} AS w{cell.at}", f"CASE WHEN {word} IS NULL THEN {raw} END AS {text}"]
             self._count_words(cell.at)
             self._check(cell, value, text)
 
@@ -157,39 +176,56 @@ class _Steps:
         self._count_words(at)
         self.bares.append(f"{bare(read) if is_number(cell.target) else 'NULL'} AS b{at}")
         self.parsed.append(f"{_parsed(read, f'b{at}', cell.target, cell.read)} AS p{at}")
-        self._check(cell, _from_text(read, f"p{at}", cell.target), read)
+        value = _from_text(read, f"p{at}", cell.target)
+        if cell.native == "INTERVAL":  # a second is no time of day, though it looks like one
+            value = f"CAST(NULL AS {cell.target})"
+        if cell.native == LONG_DECIMAL and cell.target in FLOATS:  # other text is rounded to a DOUBLE
+            few = f"strlen(trim(replace(ltrim(p{at}, '-'), '.', ''), '0')) < {_FEW}"
+            value = f"CASE WHEN {few} THEN {value} END"
+        self._check(cell, value, read)
 
     def _check(self, cell: Cell, value: str, text: str) -> None:
         """A value that is null where a cell is not of the type."""
         at = cell.at
         self.values.append(f"{value} AS d{at}")
+        self._count_lost(at, f"CASE WHEN d{at} IS NULL THEN CAST({text} AS VARCHAR) END AS f{at}")
+
+    def _count_lost(self, at: int, text: str) -> None:
         self.failing.append(at)
-        self.lost.append(f"CASE WHEN d{at} IS NULL THEN CAST({text} AS VARCHAR) END AS f{at}")
+        self.lost.append(text)
 
 
-def _null_word(value: str, own: str, null_values: Sequence[str]) -> str:
-    """The text of a typed value that is taken as null: NaN, or one of some texts."""
+def _text_of(value: str, own: str) -> str:
+    """A typed value in a column of text: times that have a zone keep it, at midnight too."""
+    return f"CAST({value} AS VARCHAR)" if is_zoned(own) else text_of(value, own)
+
+
+def _null_word(value: str, own: str, target: str, null_values: Sequence[str]) -> str:
+    """The text of a typed value that is taken as null: NaN, unless there can be one, or one of some texts."""
     text = text_of(value, own)
-    nan = f"WHEN isnan({value}) THEN 'NaN'" if own in FLOATS else ""
+    nan = f"WHEN isnan({value}) THEN 'NaN'" if own in FLOATS and target not in FLOATS else ""
     return f"(CASE {nan} WHEN {is_any(text, null_values)} THEN {text} END)"
 
 
 def _from_typed(value: str, own: str, target: str) -> str | None:
-    """A typed value, cast to another type; None if it has to become text first. NaN stays NaN."""
-    if own in FLOATS and target in FLOATS:
-        return f"CAST({value} AS {target})"
-    if own in FLOATS and target in INTEGERS:
-        exact = f"{value} = trunc({value}) AND abs({value}) <= {EXACT}"
-        return f"CASE WHEN {exact} THEN TRY_CAST({value} AS {target}) END"
-    if own == "VARCHAR":
-        return None  # text has other ways to write a missing value
-    if own == target:
+    """A typed value as another type, null if it would change; None if it has to become text first."""
+    if own == target != "VARCHAR":  # text has other ways to write a missing value
         return value
-    if own in INTEGERS and (target in INTEGERS or target == "DOUBLE" or is_decimal(target)):
-        return f"TRY_CAST({value} AS {target})"
-    if (is_decimal(own) and target == "DOUBLE") or (own, target) == ("DATE", "TIMESTAMP"):
-        return f"CAST({value} AS {target})"
-    return None
+    if not any(both(own) and both(target) for both in (is_number, is_date, is_clock)):
+        return None
+    there = _cast(value, own, target)
+    if (own, target) == FLOATS:
+        return there
+    return f"CASE WHEN {_cast(there, target, own)} = {value} THEN {there} END"
+
+
+def _cast(value: str, own: str, target: str) -> str:
+    """SQL of a cast that is null where it fails."""
+    if (own in FLOATS and is_decimal(target)) or (is_decimal(own) and target in FLOATS):
+        value = f"CAST({value} AS VARCHAR)"  # 0.1 is 0.1, and not what its bits come to
+    if own == ZONED_NS:  # DuckDB lacks some casts of it; the session is in UTC
+        value = f"TRY_CAST({value} AS TIMESTAMP_NS)"
+    return f"TRY_CAST({value} AS {target})"
 
 
 def _parsed(text: str, bare: str, target: str, read: Reading) -> str:
@@ -220,19 +256,32 @@ def _from_text(text: str, parsed: str, target: str) -> str:
     if target == "DATE":
         return f"CASE WHEN {parsed} = date_trunc('day', {parsed}) THEN CAST({parsed} AS DATE) END"
     if is_date(target):
-        return f"CAST({parsed} AT TIME ZONE 'UTC' AS {target})"
-    return f"TRY_CAST({text} AS {target})"
+        value = f"TRY_CAST({parsed} AT TIME ZONE 'UTC' AS {target})"
+        if "_NS" not in target:
+            return value
+        long = f"regexp_full_match({text}, {literal(_NANOSECONDS)})"
+        return f"CASE WHEN {long} THEN TRY_CAST({text} AS {target}) ELSE {value} END"
+    if is_clock(target):  # a cast would drop a date, a zone and further digits
+        clock = rf"\d{{1,2}}:\d{{2}}(?::\d{{2}}(?:\.\d{{1,{9 if target == 'TIME_NS' else 6}}})?)?"
+        return f"CASE WHEN regexp_full_match({text}, {literal(clock)}) THEN TRY_CAST({text} AS {target}) END"
+    return f"encode({text})" if target == "BLOB" else f"TRY_CAST({text} AS {target})"
 
 
 def _number(digits: str, target: str) -> str:
-    double = f"TRY_CAST({digits} AS DOUBLE)"
+    double, few = f"TRY_CAST({digits} AS DOUBLE)", f"strlen({digits}) < {_FEW}"
     value = f"TRY_CAST({digits} AS {target})"
     if target in FLOATS:
         long = f"regexp_full_match({digits}, {literal(_LONG)})"  # an identifier, rather than a measurement
-        inexact = f"{long} AND TRY_CAST({double} AS HUGEINT) IS DISTINCT FROM TRY_CAST({digits} AS HUGEINT)"
-        return f"CASE WHEN isfinite({double}) AND NOT ({inexact}) THEN {value} END"
+        exact = f"TRY_CAST({double} AS HUGEINT) = TRY_CAST({digits} AS HUGEINT)"
+        return f"CASE WHEN isfinite({double}) AND NOT ({long} AND ({exact}) IS NOT TRUE) THEN {value} END"
     if is_decimal(target):
-        return f"CASE WHEN CAST({value} AS DOUBLE) = {double} THEN {value} END"
-    exact = f"{double} = trunc({double}) AND abs({double}) <= {EXACT}"
-    whole = f"CASE WHEN {exact} THEN TRY_CAST({double} AS {target}) END"
-    return f"CASE WHEN regexp_full_match({digits}, {literal(_WHOLE)}) THEN {value} ELSE {whole} END"
+        places = rf"[+-]?\d*\.?\d{{0,{target[8:-1].split(',')[1]}}}0*"
+        exact = f"{few} OR regexp_full_match({digits}, {literal(places)})"
+        return f"CASE WHEN CAST({value} AS DOUBLE) = {double} AND ({exact}) THEN {value} END"
+    exact = f"{few} AND {double} = trunc({double}) AND abs({double}) < {EXACT}"
+    return (
+        f"CASE WHEN regexp_full_match({digits}, {literal(_WHOLE)}) THEN {value}"
+        rf" WHEN regexp_full_match({digits}, {literal(_WHOLE + _ZEROS)})"
+        f" THEN TRY_CAST(regexp_extract({digits}, {literal(_WHOLE)}) AS {target})"
+        f" WHEN {exact} THEN TRY_CAST({double} AS {target}) END"
+    )

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import difflib
-import errno
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from gentus.errors import GentusError
-
-_NO_ROOM = "there is no room on the disk"
+from gentus.errors import NO_ROOM, GentusError, system_reason
 
 
 class PlanError(GentusError, ValueError):
@@ -24,6 +21,14 @@ class PlanError(GentusError, ValueError):
         ...     print(error)
         'query' of the plan lacks 'name'
     """
+
+    def __init__(self, *lines: str) -> None:
+        super().__init__(*lines)
+        self.lines = lines  # apart: a line end inside one is that of a name
+
+    def __str__(self) -> str:
+        """The whole message."""
+        return "\n".join(self.lines)
 
 
 class OutputError(GentusError, ValueError):
@@ -83,6 +88,7 @@ def as_output_error(path: Path, failed: str = "was not written") -> Iterator[Non
     """
     import duckdb
 
+    output = "standard output" if path == Path("-") else path
     try:
         yield
     except duckdb.Error as error:
@@ -92,9 +98,9 @@ def as_output_error(path: Path, failed: str = "was not written") -> Iterator[Non
         if reason := memory_reason(error):
             message = reason
         elif any(words in str(error) for words in ("No space left", "File too large", "not enough space")):
-            message = _NO_ROOM
-        raise OutputError(f"{path} {failed}: {message}") from error
+            message = NO_ROOM
+        raise OutputError(f"{output} {failed}: {message}") from error
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
+        if system_reason(error) != NO_ROOM:
             raise
-        raise OutputError(f"{path} {failed}: {_NO_ROOM}") from error
+        raise OutputError(f"{output} {failed}: {NO_ROOM}") from error

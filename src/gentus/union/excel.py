@@ -26,7 +26,7 @@ from gentus.union.excel_parts import (
     TIMESTAMP,
     workbook,
 )
-from gentus.union.sql_types import FLOATS, INTEGERS, ZONED, is_decimal
+from gentus.union.sql_types import FLOATS, INTEGERS, is_decimal, is_zoned
 
 if TYPE_CHECKING:
     import duckdb
@@ -74,7 +74,7 @@ def _column(name: str, kind: str) -> _Column:
         return _Column(name, *_either(fits, text, text), why="have more than 15 digits")
     if kind in FLOATS:
         number = f"CAST({value}::DOUBLE AS VARCHAR)"
-        return _Column(name, *_either(f"isfinite({value})", number, text), why="are infinite")
+        return _Column(name, *_either(f"isfinite({value})", number, text), why="are infinite or NaN")
     if kind == "BOOLEAN":
         return _Column(name, f"CAST({value}::INTEGER AS VARCHAR)", attributes=' t="b"')
     if kind in _DATES:
@@ -83,7 +83,7 @@ def _column(name: str, kind: str) -> _Column:
         fits = "true" if kind == "TIME" else f"isfinite({value}) AND {days} >= 61 AND {days} < 2958466"
         number, other = _either(fits, f"CAST({days} AS VARCHAR)", text)
         return _Column(name, number, other, f' s="{style}"', "are not between March 1900 and 9999")
-    return _Column(name, text=text, why="have a zone" if kind == ZONED else "")
+    return _Column(name, text=text, why="have a zone" if is_zoned(kind) else "")
 
 
 def _either(fits: str, number: str, text: str) -> tuple[str, str]:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
-from contextlib import closing, suppress
+import re
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,8 +20,10 @@ from gentus.lake.formats.typed import literal, quoted
 from gentus.lake.location import Location, as_location
 from gentus.lake.sandbox.named import in_sandbox
 from gentus.table import Limits
+from gentus.terminal import copy_to_stdout
 from gentus.union.errors import OutputError, OutputExistsError, as_output_error
 from gentus.union.excel import check_sheet, write_excel
+from gentus.union.not_finite import not_finite_notes, null_not_finite
 from gentus.union.plan import UnionPlan
 from gentus.union.session import NO_EXTENSIONS
 from gentus.union.sqlite import MOST_COLUMNS as SQLITE_COLUMNS
@@ -34,10 +39,12 @@ FORMATS = {  # by the end of the name
 STREAMS = ("csv", "tsv", "jsonl", "parquet")  # formats that can be written to standard output
 STDOUT = Path("-")
 TABLE = "unioned"
-_STDOUT_FILE = Path("/dev/stdout")
+_DESCRIPTORS = Path("/dev/fd")  # where a descriptor of this process can be opened by its number
 _PROVENANCE = ("_source_table", "_source_row")
-_FORMULA = r"^[=+\-@\t\r]"
-_NUMBER = r"[+-]?(?:\d[\d.,]*|\.\d+)(?:[eE][+-]?\d+)?\s?%?"
+# Spreadsheets skip blanks, control and invisible characters before a sign, and read signs of full width.
+_SKIPPED = "\\x00-\\x20\\x7f-\xa0\xad\u1680\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ufeff"
+_FORMULA = f"^(?:[\t\r\n]|[{_SKIPPED}]*[=+\\-@\uff1d\uff0b\uff0d\uff20])"
+_NUMBER = r" *[+-]?(?:\d[\d.,]*|\.\d+)(?:[eE][+-]?\d+)?\s?%?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +103,8 @@ class Output:
     def check_path(self) -> None:
         """The same checks as far as they need no plan."""
         if self.path == STDOUT:
-            if not _STDOUT_FILE.exists():
-                raise OutputError(f"this system has no {_STDOUT_FILE}; name a file to write to")
+            if sys.__stdout__ is None or not _DESCRIPTORS.is_dir():
+                raise OutputError("there is no standard output that can be written to here; name a file")
             return
         folder = self.path.parent
         if not folder.is_dir():
@@ -225,7 +232,9 @@ def write_rows(
     if output.format == "sqlite":
         with as_sqlite_error(output.path):
             return Written(
-                *write_sqlite(duck, result_sql(plan, rows), result_types(plan), file, output.table)
+                *write_sqlite(
+                    duck, result_sql(plan, rows), result_types(plan), file, output.table, plan.strict
+                )
             )
     if output.format == "xlsx":
         return Written(*write_excel(duck, result_sql(plan, rows), result_types(plan), file, output.table))
@@ -236,12 +245,46 @@ def write_rows(
         options = f"{options}, ROW_GROUP_SIZE {max(_STEP, group)}"
         if (os.cpu_count() or 1) <= 2:  # two threads that keep the order of rows take longer than one
             duck.execute("SET threads = 1")
-    file = _STDOUT_FILE if output.path == STDOUT else file
     sql = result_sql(plan, rows, text, _guarded_name if output.guard_formulas else str)
-    if output.format in ("csv", "tsv") and len(result_columns(plan)) == 1:  # a blank line would be no row
+    types = result_types(plan)
+    sql = null_not_finite(duck, sql, types, output.format)
+    if output.format in ("csv", "tsv") and len(types) == 1:  # a blank line would be no row
         sql = f"SELECT coalesce(CAST(COLUMNS(*) AS VARCHAR), '') FROM ({sql})"
-    ((count,),) = duck.execute(f"COPY ({sql}) TO {literal(str(file))} ({options})").fetchall()
-    return Written(int(count))
+    with _into_stdout() if output.path == STDOUT else nullcontext(file) as target:
+        ((count,),) = duck.execute(f"COPY ({sql}) TO {literal(str(target))} ({options})").fetchall()
+    return Written(int(count), not_finite_notes(duck, types, output.format, plan.strict))
+
+
+@contextmanager
+def _into_stdout() -> Iterator[Path]:
+    """A path to write to, whose bytes go to standard output as it was inherited.
+
+    Opening `/dev/stdout` opens the file behind it anew: it would be emptied, and written from its start.
+    """
+    reader, writer = os.pipe()
+    failures: list[OSError] = []
+
+    def copy() -> None:
+        try:
+            copy_to_stdout(reader)
+        except BrokenPipeError:  # the pipe is closed by now, too, which ends the writing ...
+            failures.append(BrokenPipeError())  # ... in order: Click takes one with a number for a failure
+        except OSError as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=copy, name="gentus stdout", daemon=True)
+    thread.start()
+    failed: Exception | None = None
+    try:
+        yield _DESCRIPTORS / str(writer)
+    except Exception as error:  # of a pipe that is closed, whose cause the thread knows
+        failed = error
+    finally:
+        os.close(writer)
+        thread.join()
+    for one in (*failures, failed):
+        if one is not None:
+            raise one
 
 
 _OPTIONS = {
@@ -262,7 +305,7 @@ def _guarded(value: str) -> str:
 
 
 def _guarded_name(name: str) -> str:
-    return f"'{name}" if name[:1] in "=+-@\t\r" else name
+    return f"'{name}" if re.match(_FORMULA, name) else name
 
 
 def _create_table(duck: duckdb.DuckDBPyConnection, file: Path, output: Output, sql: str) -> int:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from gentus.lake.formats.typed import literal
 from gentus.lake.full.rows import FullTable, Tally
-from gentus.union.stacked import stacked_cells
+from gentus.union.stacked import cell_text, stacked_cells
 
 if TYPE_CHECKING:
     import duckdb
@@ -119,7 +119,9 @@ def verify(
             alone = [at for at in alone if at not in found]
     for begin in range(0, len(alone) if found else max(1, len(alone)), _TOGETHER):
         some = alone[begin : begin + _TOGETHER]
-        counts = [one for at in some for one in _counts(f"c{at}", full, full.types[at], expected[at])]
+        counts = [
+            one for at in some for one in _counts(cell_text(full, at), full, full.types[at], expected[at])
+        ]
         with full.scan(duck, some, Tally()) as relation:
             ((rows, *values),) = duck.execute(
                 f"SELECT {', '.join(['count(*)', *counts])} FROM {relation}"

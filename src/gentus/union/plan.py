@@ -43,7 +43,7 @@ _PLAN_KEYS = (
 )
 _COLUMN_KEYS = ("name", "type", "likely_type", "note")
 _TABLE_KEYS = (
-    *("name", "path", "part", "header", "rows", "score", "fit", "found", "columns", "left_out"),
+    *("name", "path", "part", "header", "encoding", "rows", "score", "fit", "found", "columns", "left_out"),
     *CHOICE_KEYS,
 )
 _PLACEMENT_KEYS = ("from", "into", "score", "reason", "read", "decided", "note")
@@ -167,6 +167,7 @@ class PlannedTable:
     header: Header = "auto"  # of delimited text
     fit: str | None = None  # full, partial or none
     choices: Choices = NO_CHOICES
+    encoding: str = ""  # of delimited text; empty: it is found out
     found: bool = False  # by a search: it is left out if it cannot be read to its end
 
     def to_dict(self, texts: set[str]) -> dict[str, Any]:
@@ -176,6 +177,7 @@ class PlannedTable:
             "path": self.path,
             **_filled({"part": self.part}),
             **({} if self.header == "auto" else {"header": self.header}),
+            **({"encoding": self.encoding} if self.encoding else {}),
             **_filled({"rows": self.rows, "score": self.score, "fit": self.fit}),
             **({"found": True} if self.found else {}),
             **self.choices.to_dict(),
@@ -197,6 +199,7 @@ class PlannedTable:
             cast(Header, one.choice("header", HEADERS)),
             one.get("fit", str, None),
             Choices.from_json(one),
+            one.get("encoding", str, ""),
             one.get("found", bool, False),
         )
 

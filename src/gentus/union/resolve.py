@@ -14,7 +14,7 @@ from gentus.union.sampled import as_sampled
 from gentus.union.shapes import count_shapes, sample_shapes
 from gentus.union.sources import SourceTable, as_table_error
 from gentus.union.sql_types import is_date, is_number
-from gentus.union.strict import check_readings
+from gentus.union.strict import check_columns, check_encodings, check_readings
 from gentus.union.type_inference import (
     DecidedColumn,
     InferredType,
@@ -23,6 +23,7 @@ from gentus.union.type_inference import (
     infer_reading,
     infer_type,
     widen_type,
+    zone_notes,
 )
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def resolve_plan(
 
     Raises `PlanError` for a strict plan of which only a default decides something.
     """
+    check_encodings(plan, sources)
     targets = {column.name: column for column in plan.columns}
     for source in sources:
         source.shapes.null_values = plan.null_values(source.planned)
@@ -62,6 +64,7 @@ def resolve_plan(
     )
     resolved = replace(plan, query=own, tables=tuple(others), columns=tuple(outputs.values()))
     check_readings(resolved)
+    check_columns(resolved, sources)
     complete = all(source.shapes.rows is not None for source in sources)
     return resolved if complete else as_sampled(resolved, plan)
 
@@ -213,7 +216,7 @@ def _typed(target: OutputColumn, own: _Column | None, tables: Sequence[_Column])
     if target.type is not None:
         return target
     if own is None:  # the query has no such column
-        return replace(target, type=common_type(column.inferred.type for column in tables))
+        return replace(target, type=common_type((column.inferred.type, column.shapes) for column in tables))
     inferred = booleans_by_tables(own.inferred, own.shapes, [column.shapes for column in tables])
     kind, why = widen_type(inferred.type, own.shapes, [column.decided for column in tables])
     return replace(target, type=kind, note=why or inferred.note)
@@ -233,7 +236,8 @@ def _with_readings(
         target = outputs[column.into].type or "VARCHAR"
         text = source.full.types[by_name[column.source]] == "VARCHAR"
         if not text or not (is_number(target) or is_date(target)):
-            placed.append(replace(column, decided=()))  # nothing of it is parsed
+            notes = zone_notes(target, known.shapes) if known else []
+            placed.append(replace(column, decided=(), note="; ".join(notes)))  # nothing of it is parsed
         elif column.read is not None:
             found = column.decision("decimal" if is_number(target) else "dates")
             placed.append(replace(column, decided=(found,) if found else ()))

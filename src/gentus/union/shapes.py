@@ -15,7 +15,7 @@ from gentus.union.column_shapes import ColumnShapes
 from gentus.union.convert import bare, trimmed
 from gentus.union.plain import Notation, notation_of, verify
 from gentus.union.sql_macros import is_any
-from gentus.union.sql_types import FLOATS, INTEGERS, ZONED, is_date, is_number, union_type
+from gentus.union.sql_types import FLOATS, INTEGERS, is_date, is_number, is_zoned, union_type
 from gentus.union.stacked import cell_text, stacked_cells
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ class TableShapes:
     columns: dict[int, ColumnShapes] = field(default_factory=dict)  # by position
     null_values: tuple[str, ...] = ()  # cells that a person takes as null
     placed: list[int] = field(default_factory=list)  # columns whose cells are counted in any case
+    binary: int = 0  # cells that are no text, which a read has counted
     sampled: bool = False  # only the first rows are read
     held: bool = False  # all cells are in memory
     is_plain: Callable[[], bool] = lambda: True  # whether DuckDB reads all of the file as it should ...
@@ -136,7 +137,8 @@ def _count_shapes(
         is_text = "t" in shapes.classes or len(shapes.classes - {"b"}) > 1  # 1 may stand beside yes
         if notation is not None and seen.matching == seen.filled:
             counts = Counter({notation.shape: seen.filled})
-            known.columns[at] = replace(shapes, counts=counts, largest=seen.largest, plain=notation)
+            plain = notation if full.types[at] == "VARCHAR" else None
+            known.columns[at] = replace(shapes, counts=counts, largest=seen.largest, plain=plain)
         elif rows < limit:
             known.columns[at] = shapes
         elif at not in positions or (is_text and at in strict and full.written):
@@ -166,7 +168,7 @@ def _count_typed(
     duck: duckdb.DuckDBPyConnection, full: FullTable, positions: Sequence[int], limit: int | None
 ) -> tuple[int | None, dict[int, ColumnShapes]]:
     """What the values of typed columns tell besides their type: how many, how large, any fractions."""
-    types = {at: union_type(full.types[at]) for at in positions}
+    types = {at: full.types[at] for at in positions}
     counts = [f"count(c{at}), {', '.join(_facts(f'c{at}', kind))}" for at, kind in types.items()]
     with full.scan(duck, positions, Tally()) as relation:
         sql = f"SELECT count(*), {', '.join(counts)} FROM {first_rows(relation, limit)}"
@@ -194,7 +196,8 @@ def _facts(value: str, kind: str) -> tuple[str, str]:
         return largest, "false" if kind in INTEGERS else f"bool_or({value} <> trunc({value}))"
     if kind == "BOOLEAN":
         return "NULL", f"bool_or({value})"
-    return "NULL", f"bool_or({value} <> date_trunc('day', {value}))" if is_date(kind) else "false"
+    day = f"TRY_CAST(TRY_CAST({value} AS DATE) AS {kind})"
+    return "NULL", f"bool_or({value} IS DISTINCT FROM {day})" if is_date(kind) else "false"
 
 
 def _typed_shape(kind: str, largest: float | None, special: bool) -> str:
@@ -204,7 +207,7 @@ def _typed_shape(kind: str, largest: float | None, special: bool) -> str:
         return "n::point" if special else whole
     if kind == "BOOLEAN":
         return "b:true:" if special else "b:false:"
-    if kind == ZONED:
+    if is_zoned(kind):
         return "d:any:zone"
     if is_date(kind):
         return "d:any:time" if special else "d:any:"

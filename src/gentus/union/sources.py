@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
@@ -16,7 +16,7 @@ from gentus.lake import Limits, Source, Unreadable, as_location
 from gentus.lake.base import failure_reason
 from gentus.lake.full.open import open_full
 from gentus.lake.full.rows import FullTable, Tally, first_rows
-from gentus.table import doubt_note
+from gentus.table import doubt_note, text_choices
 from gentus.union.convert import Conversion, KnownCells, conversion_sql
 from gentus.union.errors import PlanError, did_you_mean, memory_reason
 from gentus.union.plan import OutputColumn, PlannedTable, UnionPlan
@@ -57,8 +57,11 @@ class SourceTable:
         if cells is not None:
             ways[0] = replace(ways[0], scan=lambda *given: cells.scan(shapes.sampled, *given))
 
-        def scan(*given: Any) -> AbstractContextManager[str]:
-            return ways[0].scan(*given)
+        @contextmanager
+        def scan(duck: duckdb.DuckDBPyConnection, positions: Sequence[int], tally: Tally) -> Iterator[str]:
+            with ways[0].scan(duck, positions, tally) as relation:
+                yield relation
+            shapes.binary = max(shapes.binary, tally.binary)
 
         def fall_back() -> bool:
             shapes.held = False
@@ -185,7 +188,8 @@ def open_table(
                 "or name a file: gentus union INDEX QUERY --plan PLAN -o OUT"
             )
         return SourceTable.of(table, full_frame(frame, duck, limits))
-    source = Source(table.name, as_location(table.path), table.part, 0, 0, header=table.header)
+    text = text_choices({"header": table.header, "encoding": table.encoding})
+    source = Source(table.name, as_location(table.path), table.part, 0, 0, **text)
     return SourceTable.of(table, open_full(source, duck, limits))
 
 

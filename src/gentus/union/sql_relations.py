@@ -27,6 +27,7 @@ _REFUSED = {
     Format.DELTA: _EXTENSION.format("Delta tables"),
     Format.ICEBERG: _EXTENSION.format("Iceberg tables"),
     Format.POSTGRES: _EXTENSION.format("Postgres tables"),
+    Format.ZIP: "it is in an archive; unpack it",
     Format.ARROW: _EXTENSION.format("Arrow files"),
 }
 _ENCODINGS = {"cp1252": "latin-1"}  # equal but for a few signs, and values are compared
@@ -70,7 +71,7 @@ def relations(
         columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in full.names)
         yield Relation(f"read_json({file}, columns = {{{columns}}})", full.names)
     else:
-        sampled = sample_text(path, limits, known is Format.PROSE, table.header)
+        sampled = sample_text(path, limits, known is Format.PROSE, table.header, table.encoding)
         names = _unique(full.names)
         for lenient in (False, True):
             options = read_csv_options(sampled.dialect, names, bool(sampled.layout.header), lenient)

@@ -18,9 +18,13 @@ INTEGERS = (
 )
 FLOATS = ("FLOAT", "DOUBLE")
 EXACT = 2**53  # whole numbers up to this are exact as DOUBLE
-ZONED = "TIMESTAMP WITH TIME ZONE"
-_OTHERS = ("BOOLEAN", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_NS", ZONED, "VARCHAR", "BLOB", "UUID")
+ZONED, ZONED_NS = "TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS"
+_OTHERS = (
+    *("BOOLEAN", "DATE", "TIME", "TIME_NS", "TIMESTAMP", "TIMESTAMP_NS", ZONED, ZONED_NS),
+    *("VARCHAR", "BLOB", "UUID"),
+)
 _ALIASES = {
+    **dict.fromkeys(("HUGEINT", "UHUGEINT"), "DECIMAL(38,0)"),  # which Parquet lacks: it would have a DOUBLE
     "BOOL": "BOOLEAN",
     "INT": "INTEGER",
     "LONG": "BIGINT",
@@ -64,3 +68,13 @@ def is_number(kind: str) -> bool:
 def is_date(kind: str) -> bool:
     """Whether it is a type of dates, with a time of day or without."""
     return kind == "DATE" or kind.startswith("TIMESTAMP")
+
+
+def is_zoned(kind: str) -> bool:
+    """Whether it is a type of times that have a zone."""
+    return kind in (ZONED, ZONED_NS)
+
+
+def is_clock(kind: str) -> bool:
+    """Whether it is a type of times of day."""
+    return kind in ("TIME", "TIME_NS")

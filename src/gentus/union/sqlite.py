@@ -8,9 +8,11 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gentus.errors import system_reason
 from gentus.lake.formats.typed import quoted
 from gentus.union.errors import OutputError
-from gentus.union.sql_types import FLOATS, INTEGERS, ZONED, is_decimal, is_number
+from gentus.union.not_finite import not_finite_notes, null_not_finite
+from gentus.union.sql_types import FLOATS, INTEGERS, is_decimal, is_number, is_zoned
 
 if TYPE_CHECKING:
     import duckdb
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
 MOST_COLUMNS = 2000  # of a table, as SQLite is usually compiled
 SECONDS = 5.0  # that another program may keep the file
 _BATCH = 2048
-_BEYOND = ("HUGEINT", "UBIGINT", "UHUGEINT")  # integers that SQLite cannot hold
 
 
 def sqlite_tables(path: Path) -> dict[str, str]:
@@ -34,11 +35,12 @@ def write_sqlite(
     columns: Sequence[tuple[str, str]],
     file: Path,
     table: str,
+    strict: bool = False,
 ) -> tuple[int, list[str]]:
     """Write the rows of a query as a table, in place of one of that name; the other tables stay.
 
-    `columns` are the names and types of the result. Returns how many rows there are, and which numbers became
-    text, in words.
+    `columns` are the names and types of the result. Returns how many rows there are, and in words which
+    numbers became text or null.
     """
     notes = [
         f"{name!r} is {kind}, which SQLite lacks, and is text there"
@@ -53,6 +55,7 @@ def write_sqlite(
         f"{quoted(name)} {kind}" for (name, _), (_, kind) in zip(columns, casts, strict=True)
     )
     duck.execute("SET threads = 1")  # results that stream from several threads have no order
+    sql = null_not_finite(duck, sql, columns, "sqlite")
     reader = duck.sql(f"SELECT {values} FROM ({sql})").to_arrow_reader(_BATCH)
     count = 0
     is_new = not file.exists()
@@ -67,19 +70,20 @@ def write_sqlite(
         for batch in reader:
             database.executemany(insert, zip(*(column.to_pylist() for column in batch.columns), strict=True))
             count += batch.num_rows
+        notes += not_finite_notes(duck, columns, "sqlite", strict)
         database.execute("COMMIT")
     return count, notes
 
 
 def _cast(value: str, kind: str) -> tuple[str, str]:
     """A value as SQLite can hold it without loss, and the type of the column there."""
-    if kind == "BOOLEAN" or (kind in INTEGERS and kind not in _BEYOND):
+    if kind == "BOOLEAN" or (kind in INTEGERS and kind != "UBIGINT"):
         return f"CAST({value} AS BIGINT)", "INTEGER"
     if kind in FLOATS or (is_decimal(kind) and int(kind[8:].split(",")[0]) <= 15):
         return f"CAST({value} AS DOUBLE)", "REAL"
     if kind == "BLOB":
         return value, "BLOB"
-    if kind == ZONED:  # in UTC; SQLite's functions want the minutes of the zone, too
+    if is_zoned(kind):  # in UTC; SQLite's functions want the minutes of the zone, too
         return f"CAST({value} AS VARCHAR) || ':00'", "TEXT"
     return f"CAST({value} AS VARCHAR)", "TEXT"
 
@@ -95,11 +99,7 @@ def as_sqlite_error(path: Path, failed: str = "was not written") -> Iterator[Non
     try:
         yield
     except sqlite3.Error as error:
-        message = str(error)
+        message = system_reason(error)
         if "locked" in message:
             message = "another program is writing to it; try again when it has ended"
-        elif "full" in message:
-            message = "there is no room on the disk"
-        elif "I/O" in message:  # what it says of a file that may not grow
-            message += "; there may be no room on the disk"
         raise OutputError(f"{path} {failed}: {message}") from error

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from gentus.union.decision import Decision
 from gentus.union.errors import PlanError
 from gentus.union.plan import Placement, PlannedTable, UnionPlan
 from gentus.union.report import UnionReport
+from gentus.union.sources import SourceTable
 
 
 def check_readings(plan: UnionPlan) -> None:
@@ -20,9 +23,27 @@ def check_readings(plan: UnionPlan) -> None:
         if found.undecided
     ]
     if undecided:
-        raise PlanError(
-            "\n".join(["cells can be read in two ways, and --strict wants a decision:", *undecided])
-        )
+        raise PlanError("cells can be read in two ways, and --strict wants a decision:", *undecided)
+
+
+def check_encodings(plan: UnionPlan, sources: Iterable[SourceTable]) -> None:
+    """Raise `PlanError` if a strict plan has tables whose encoding is a guess; it lists all of them."""
+    guessed = [f"  {one.planned.name}: {one.full.guess}" for one in sources if one.full.guess]
+    if plan.strict and guessed:
+        decide = "; decide with --encoding, or with a rule in gentus.toml:"
+        raise PlanError(f"encodings are a guess, and --strict allows none{decide}", *guessed)
+
+
+def check_columns(plan: UnionPlan, sources: Iterable[SourceTable]) -> None:
+    """Raise `PlanError` if columns or cells of the tables of a strict plan cannot be read."""
+    lost = []
+    for source in sources:
+        if source.full.left_out:
+            lost.append(f"  {source.planned.name}: {source.full.reading}")
+        if source.shapes.binary:
+            lost.append(f"  {source.planned.name}: {source.shapes.binary:,} cells are not text")
+    if plan.strict and lost:
+        raise PlanError("not all can be read, and --strict allows no loss:", *lost)
 
 
 def _undecided(table: PlannedTable, column: Placement, found: Decision) -> str:
@@ -42,4 +63,4 @@ def check_values(plan: UnionPlan, report: UnionReport) -> None:
         for column in table.columns
         if column.unconverted
     ]
-    raise PlanError("\n".join(["values do not convert, and --strict allows no loss:", *lost]))
+    raise PlanError("values do not convert, and --strict allows no loss:", *lost)

@@ -11,7 +11,7 @@ from gentus.align.notation import What
 from gentus.union.column_shapes import ColumnShapes
 from gentus.union.decision import Decision
 from gentus.union.plan import AS_WRITTEN, FRACTION, Reading
-from gentus.union.sql_types import EXACT, INTEGERS, ZONED, is_date, is_number, union_type
+from gentus.union.sql_types import EXACT, FLOATS, INTEGERS, ZONED, is_date, is_number, is_zoned, union_type
 
 Decided: TypeAlias = Mapping[What, Decision]  # on the notations of a column
 _BOOLEAN_PAIRS = (("yes", "no"), ("t", "f"), ("y", "n"))
@@ -35,7 +35,7 @@ class InferredType:
 def infer_type(shapes: ColumnShapes, decided: Decided) -> InferredType:
     """The type that all cells of a column have; text if there is none."""
     if not shapes.untyped or shapes.type != "VARCHAR":
-        return InferredType(union_type(shapes.type))
+        return _kept_type(shapes)
     classes = shapes.classes
     if classes == {"b"} or (classes == {"b", "n"} and shapes.only_bits):
         if _are_booleans(shapes.booleans):
@@ -46,6 +46,16 @@ def infer_type(shapes: ColumnShapes, decided: Decided) -> InferredType:
     if classes == {"d"}:
         return _infer_date(shapes, decided["dates"])
     return InferredType("VARCHAR")
+
+
+def _kept_type(shapes: ColumnShapes) -> InferredType:
+    """The type of a typed column, or the nearest one that all formats hold: few have integers of 128 bits."""
+    kind, largest = union_type(shapes.type), shapes.largest or 0
+    if shapes.type == kind or shapes.type not in INTEGERS:
+        return InferredType(kind)
+    if largest < _LIMITS["BIGINT"]:
+        return InferredType("BIGINT")
+    return InferredType(kind) if largest < 10**38 else InferredType("VARCHAR", note="text: over 38 digits")
 
 
 def _are_booleans(booleans: frozenset[str]) -> bool:
@@ -125,7 +135,9 @@ def widen_type(kind: str, own: ColumnShapes | None, tables: Sequence[DecidedColu
         return "VARCHAR", "text: a table has leading zeros or many digits in it, so these are identifiers"
     if kind in INTEGERS:
         largest = max((other.largest or 0 for other in others), default=0)
-        if any(one.has_fractions for one in tables) and (own is None or (own.largest or 0) <= EXACT):
+        whole = [one.shapes for one in tables if not one.has_fractions and one.shapes.type not in FLOATS]
+        exact = all((one.largest or 0) < EXACT for one in (*whole, *filter(None, [own])))
+        if exact and any(one.has_fractions for one in tables):
             return "DOUBLE", "whole numbers in the query, fractions in a table"
         if largest >= _LIMITS[kind] and largest < _LIMITS["BIGINT"]:
             return "BIGINT", f"{kind} in the query, larger numbers in a table"
@@ -143,10 +155,16 @@ def infer_reading(
     if is_number(target_type) and "decimal" in column.decided:
         return _number_reading(column.shapes, column.decided["decimal"].value, query)
     if is_date(target_type) and "dates" in column.decided:
-        zoned = "zone" in column.shapes.times and target_type != ZONED
-        notes = ["times with a zone become UTC"] if zoned else []
-        return Reading(dates=column.decided["dates"].value), notes
+        return Reading(dates=column.decided["dates"].value), zone_notes(target_type, column.shapes)
     return Reading(), []
+
+
+def zone_notes(target_type: str, shapes: ColumnShapes) -> list[str]:
+    """What is said where times have a zone, and the column has none, or the other way round."""
+    if is_zoned(target_type) and shapes.times - {"zone"}:
+        return ["times without a zone are taken as UTC"]
+    zoned = "zone" in shapes.times and is_date(target_type) and not is_zoned(target_type)
+    return ["times with a zone become UTC"] if zoned else []
 
 
 def _number_reading(
@@ -170,11 +188,14 @@ def _at_most_one(shapes: ColumnShapes) -> bool:
     return shapes.largest is not None and shapes.largest <= 1 and not shapes.only_bits
 
 
-def common_type(types: Iterable[str]) -> str:
-    """The type of a column that several tables have and the query has not."""
-    found = set(types) or {"VARCHAR"}
-    if len(found) == 1:
-        return found.pop()
+def common_type(columns: Iterable[tuple[str, ColumnShapes]]) -> str:
+    """The type of a column that several tables have and the query has not, given the type in each."""
+    found, largest = set[str](), 0.0
+    for kind, shapes in columns:
+        found.add(kind)
+        largest = max(largest, (shapes.largest or 0) if kind == "BIGINT" else 0)
+    if len(found) <= 1:
+        return found.pop() if found else "VARCHAR"
     if found <= {"BIGINT", "DOUBLE"}:
-        return "DOUBLE"
+        return "DOUBLE" if largest < EXACT else "VARCHAR"
     return "TIMESTAMP" if found == {"DATE", "TIMESTAMP"} else "VARCHAR"

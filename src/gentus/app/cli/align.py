@@ -9,6 +9,7 @@ import typer
 from gentus.app.cli.common import (
     READING,
     AsJson,
+    EncodingOption,
     HeaderOption,
     IndexPath,
     Quiet,
@@ -20,6 +21,7 @@ from gentus.app.cli.common import (
 )
 from gentus.app.cli.complete import tables_and_files
 from gentus.app.cli.query import QueryText, named_argument, prepare_reading
+from gentus.terminal import markup
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -47,6 +49,7 @@ def align(
         ),
     ] = True,
     header: HeaderOption = None,
+    encoding: EncodingOption = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -59,7 +62,7 @@ def align(
     """
     prepare_reading(query, table)
     with open_index(index) as opened, named_argument(query) as given:
-        alignment = opened.align(given, table, names, header)
+        alignment = opened.align(given, table, names, header=header, encoding=encoding)
     if as_json:
         emit(alignment.to_dict())
         return
@@ -71,15 +74,13 @@ def show_alignment(alignment: Alignment, page: Console, rank: int | None = None)
 
     With the rank of a hit, its verdict stands in the list of hits already.
     """
-    from rich.markup import escape
-
     number = "" if rank is None else f"{rank}  "
-    title = f"{number}[bold]{escape(alignment.table)}[/bold]"
+    title = f"{number}[bold]{markup(alignment.table)}[/bold]"
     if rank is None and alignment.score is not None:
         title += f"  [dim]fit {alignment.fit}, {alignment.columns} columns, score {alignment.score:.3f}[/dim]"
     if alignment.missing is not None:
         kept = "Its columns are compared by what the index keeps of them."
-        page.print(f"{title}: {escape(alignment.missing)}. {kept}\n", highlight=False, soft_wrap=True)
+        page.print(f"{title}: {markup(alignment.missing)}. {kept}\n", highlight=False, soft_wrap=True)
         return
     grid = empty_grid()
     grid.add_column("yours", style="bold", overflow="fold")
@@ -88,7 +89,10 @@ def show_alignment(alignment: Alignment, page: Console, rank: int | None = None)
     grid.add_column("why", style="dim", overflow="fold")
     for pair in alignment.pairs:
         grid.add_row(
-            escape(pair.query.name), escape(pair.table.name), f"{pair.score:.2f}", escape(pair.reason)
+            markup(pair.query.name),
+            markup(pair.table.name),
+            f"{pair.score:.2f}",
+            markup(pair.reason),
         )
     if alignment.pairs:
         print_grid(page, title, grid)
@@ -96,7 +100,7 @@ def show_alignment(alignment: Alignment, page: Console, rank: int | None = None)
         page.print(f"{title}  [dim]no column matches one of yours[/dim]", highlight=False, soft_wrap=True)
     for side, columns in (("yours", alignment.query_only), ("theirs", alignment.table_only)):
         if columns:
-            page.print(f"[dim]only {side}:[/dim] {escape(_listed(columns))}")
+            page.print(f"[dim]only {side}:[/dim] {markup(_listed(columns))}")
     page.print()
 
 

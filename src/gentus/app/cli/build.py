@@ -14,6 +14,7 @@ from gentus.app.cli.common import (
     READING,
     RUNNING,
     AsJson,
+    EncodingOption,
     ExcludeOption,
     HeaderOption,
     IndexPath,
@@ -21,6 +22,7 @@ from gentus.app.cli.common import (
     TimeBudget,
     emit,
     index_parts,
+    other_kinds,
     progress,
     say,
     say_stopped,
@@ -52,6 +54,7 @@ def index(
         ),
     ] = True,
     header: HeaderOption = None,
+    encoding: EncodingOption = None,
     exclude: ExcludeOption = None,
     labels: Annotated[
         Path | None,
@@ -178,12 +181,13 @@ def index(
     from gentus.index.build import build
     from gentus.paper.settings import paper_settings
     from gentus.settings import BuildSettings, QuantizerSettings
+    from gentus.table import text_choices
 
     started = time.perf_counter()
     settings = BuildSettings(
         seed=seed,
         names=names,
-        header=header or "auto",
+        **text_choices({"header": header, "encoding": encoding}),
         exclude=tuple(exclude or ()),
         quantizer=QuantizerSettings(levels, codes),
     )
@@ -235,6 +239,8 @@ def _summary(built: Index, info: dict[str, Any], seconds: float, out: Path) -> I
         yield f"{outside:,} labelled pairs name tables that are not in the lake; they were left out."
     if info["excluded"]:
         yield f"{info['excluded']:,} files or folders excluded."
+    if info["others"]:
+        yield f"{other_kinds(info['others'])}."
     if info["skipped"]:
         yield f"{info['skipped']:,} skipped: see {command('info', out, '--skipped')}"
     if info["unusual"]:

@@ -11,18 +11,21 @@ import typer
 from gentus.app.cli.common import (
     RUNNING,
     AsJson,
+    EncodingOption,
     ExcludeOption,
     HeaderOption,
     IndexPath,
     Quiet,
     emit,
     open_index,
+    other_kinds,
     progress,
     say,
 )
 from gentus.app.cli.complete import table_names
 from gentus.app.cli.headers import header_hints
 from gentus.shell import command
+from gentus.terminal import write_line
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,6 +41,7 @@ def add(
         list[str], typer.Argument(metavar="FILE", help="Tables, or folders of them; paths or URLs.")
     ],
     header: HeaderOption = None,
+    encoding: EncodingOption = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -49,7 +53,7 @@ def add(
     """
     started = time.perf_counter()
     with open_index(index) as opened:
-        changes = opened.add(files, header=header, progress=progress())
+        changes = opened.add(files, header=header, encoding=encoding, progress=progress())
         lake = opened.config.lake
     _print_changes(changes, time.perf_counter() - started, as_json, named=True)
     _print_doubts(changes, lake, index)
@@ -101,6 +105,7 @@ def sync(
         typer.Argument(metavar="LAKE", help="The lake, if it has moved. Default: that of the build."),
     ] = None,
     header: HeaderOption = None,
+    encoding: EncodingOption = None,
     exclude: ExcludeOption = None,
     dry_run: Annotated[
         bool,
@@ -130,6 +135,7 @@ def sync(
         changes = opened.sync(
             lake,
             header=header,
+            encoding=encoding,
             exclude=exclude or (),
             dry_run=dry_run,
             force=force,
@@ -185,7 +191,7 @@ def check(
     else:
         for problem in problems:
             outcome = "repaired" if problem.repaired else f"to repair it: {problem.cure}"
-            print(f"{problem.file}: {problem.what} ({outcome})")
+            write_line(f"{problem.file}: {problem.what} ({outcome})")
     left = sum(not problem.repaired for problem in problems)
     say(f"{left:,} problems left." if left else "The index is intact.")
     if left:
@@ -211,10 +217,12 @@ def _print_changes(
     would = "would be " if dry_run else ""
     counts = [f"{changes.count(kind):,} {would}{kind}" for kind in kinds]
     if reread := changes.count("reread"):
-        counts.append(f"{reread:,} {would}read again with another header")
+        counts.append(f"{reread:,} {would}read again in another way")
     counts.append(f"{changes.unchanged:,} unchanged")
     if changes.excluded:
         counts.append(f"{changes.excluded:,} excluded")
+    if changes.others:
+        counts.append(other_kinds(changes.others))
     if new:
         counts.append(f"{new:,} unreadable")
     if still := changes.count("unreadable") - new:
@@ -228,11 +236,11 @@ def _print_changes(
 def _print_names(changes: Changes) -> None:
     kinds: dict[Kind, str] = {"added": "+", "replaced": "~", "reread": "~", "removed": "-"}
     for kind, sign in kinds.items():
-        shown, why = getattr(changes, kind)[:SHOWN], " (with another header)" if kind == "reread" else ""
+        shown, why = getattr(changes, kind)[:SHOWN], " (read in another way)" if kind == "reread" else ""
         for name in shown:
-            print(f"{sign} {name}{why}")
+            write_line(f"{sign} {name}{why}")
         if more := changes.count(kind) - len(shown):
-            print(f"{sign} and {more:,} more{why}")
+            write_line(f"{sign} and {more:,} more{why}")
 
 
 def _some(names: list[str]) -> str:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from gentus import terminal
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table as Grid
@@ -58,6 +60,16 @@ HeaderOption = Annotated[
         "like data. Default: as in the index, or auto.",
     ),
 ]
+EncodingOption = Annotated[
+    str | None,
+    typer.Option(
+        "--encoding",
+        metavar="NAME",
+        rich_help_panel=READING,
+        help="The encoding of delimited text, such as cp1252 or shift_jis. auto: UTF-8, plain western text "
+        "or a guess, which gentus info --reading lists. Default: as in the index, or auto.",
+    ),
+]
 ExcludeOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -99,12 +111,14 @@ Quiet = Annotated[
 def say(text: str, always: bool = False) -> None:
     """Print a message on stderr; stdout is for data. With --quiet, only what must be said."""
     if always or not _quiet:
-        print(text, file=sys.stderr)
+        terminal.write_line(text, stderr=True)
 
 
 def say_stopped(more: str = "") -> None:
     """Print what Ctrl-C did; on a terminal the line begins with ^C."""
-    say(("\n" if sys.stderr.isatty() else "") + f"Stopped.{more}", always=True)
+    if sys.stderr.isatty():
+        say("", always=True)
+    say(f"Stopped.{more}", always=True)
 
 
 def progress(lines: bool = False) -> Progress:
@@ -116,12 +130,12 @@ def progress(lines: bool = False) -> Progress:
 
 def emit(document: Any) -> None:
     """Print one JSON document on stdout."""
-    text = json.dumps(document, indent=2, ensure_ascii=False)
+    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
     try:
         text.encode(sys.stdout.encoding or "ascii")
     except UnicodeEncodeError:  # an old terminal, or a file name that is not Unicode
         text = json.dumps(document, indent=2)
-    print(text)
+    terminal.write_json(text)
 
 
 def size_words(count: int) -> str:
@@ -154,11 +168,16 @@ def open_index(path: Path) -> Index:
     return Index(path)
 
 
+def other_kinds(endings: dict[str, int]) -> str:
+    """How many files are of other kinds, in words; the most frequent endings are listed."""
+    total, most = sum(endings.values()), list(endings.items())[:5]
+    listed = ", ".join(f"{ending} {count:,}" for ending, count in most) + (", .." if len(endings) > 5 else "")
+    return f"{total:,} {'file' if total == 1 else 'files'} of other kinds left out: {listed}"
+
+
 def console(stderr: bool = False) -> Console:
     """A terminal, or a page of fixed width."""
-    from rich.console import Console
-
-    made = Console(stderr=stderr)
+    made = terminal.console(stderr)
     if not made.is_terminal:
         made.width = PIPED_WIDTH
     return made

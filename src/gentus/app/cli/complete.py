@@ -6,6 +6,7 @@ Whatever is wrong with the index, nothing is printed: then there are only files.
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Iterator
 from contextlib import suppress
@@ -14,18 +15,30 @@ from typing import Any
 
 import typer
 
+from gentus.terminal import one_line, visible
+
 _SHELL = "_GENTUS_COMPLETE"  # set by the script of the shell: complete_bash, complete_zsh, ..
+_REFUSED = {
+    "complete_zsh": r"\\",
+    **dict.fromkeys(("complete_powershell", "complete_pwsh"), r"[^\w ./\\:~-]"),
+}
 
 
 def table_names(ctx: typer.Context, incomplete: str) -> list[str]:
     """Tables of the index that is given before."""
-    return [_Completion(name) for name in _names(ctx, incomplete)]
+    return _offered(_names(ctx, incomplete))
 
 
 def tables_and_files(ctx: typer.Context, incomplete: str) -> list[str]:
     """Tables of the index, and files."""
-    found = [*_names(ctx, incomplete), *_files(incomplete)]
-    return [_Completion(name) for name in dict.fromkeys(found)]
+    return _offered([*_names(ctx, incomplete), *_files(incomplete)])
+
+
+def _offered(names: list[str]) -> list[str]:
+    """Names without control characters, and without what Typer does not escape for this shell."""
+    refused = _REFUSED.get(os.environ.get(_SHELL, ""), "\n")
+    plain = (one for one in dict.fromkeys(names) if visible(one_line(one)) == one)
+    return [_Completion(name) for name in plain if not re.search(refused, name)]
 
 
 class _Completion(str):

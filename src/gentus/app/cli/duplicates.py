@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from gentus.app.cli.common import TABLES, AsJson, IndexPath, Quiet, emit, open_index, say, size_words
+from gentus.terminal import write_line
 
 
 def duplicates(
@@ -36,10 +37,10 @@ def duplicates(
         return
     for number, group in enumerate(found.groups):
         if number:
-            print()
-        print(f"{group.table} ({group.rows:,} rows read, {group.columns:,} columns)")
+            write_line()
+        write_line(f"{group.table} ({group.rows:,} rows read, {group.columns:,} columns)")
         for one in group.duplicates:
-            print(f"  {one}")
+            write_line(f"  {one}")
     exact, near, contained = (found.count(kind) for kind in ("exact", "near", "contained"))
     say(
         f"{exact:,} exact copies ({size_words(found.exact_bytes)}), {near:,} near duplicates and "

@@ -20,6 +20,7 @@ from gentus.app.cli.common import (
     progress,
     say,
 )
+from gentus.terminal import markup, write_line
 
 if TYPE_CHECKING:
     from rich.table import Table as Grid
@@ -77,7 +78,10 @@ def groups(
     shown = found[:limit]
     if members:
         for group in shown:
-            print("\n  ".join([f"{group.name} ({group.size:,} tables)", *group.tables]), end="\n\n")
+            write_line(f"{group.name} ({group.size:,} tables)")
+            for table in group.tables:
+                write_line(f"  {table}")
+            write_line()
     elif shown:
         console().print(_grid(shown))
     say(f"{found}.")
@@ -86,8 +90,6 @@ def groups(
 
 
 def _grid(shown: list[Group]) -> Grid:
-    from rich.markup import escape
-
     grid = empty_grid()
     grid.add_column("#", justify="right")
     grid.add_column("family", overflow="fold")
@@ -95,7 +97,10 @@ def _grid(shown: list[Group]) -> Grid:
     grid.add_column("for example", overflow="fold")
     for group in shown:
         grid.add_row(
-            str(group.id), f"[bold]{escape(group.name)}[/bold]", f"{group.size:,}", escape(group.example)
+            str(group.id),
+            f"[bold]{markup(group.name)}[/bold]",
+            f"{group.size:,}",
+            markup(group.example),
         )
     return grid
 

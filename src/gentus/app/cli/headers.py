@@ -15,8 +15,8 @@ SHOWN = 5  # tables that are named
 def header_hints(doubtful: list[tuple[str, str]], lake: str, index: Path) -> Iterator[str]:
     """Which tables have a first row that looks like data, and how to say that it is the header."""
     from gentus.lake import is_outside_lake
+    from gentus.lake.base import RULES
     from gentus.lake.formats.detect import format_of
-    from gentus.lake.rules import RULES
 
     if not doubtful:
         return

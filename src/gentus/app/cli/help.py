@@ -14,12 +14,14 @@ from typer.core import TyperCommand, TyperGroup
 
 from gentus.app.cli.common import say_stopped
 from gentus.app.cli.swapped import check_order
+from gentus.terminal import console, markup, one_line, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 EXAMPLES = "Examples:"
 WIDEST = 110  # longer lines are hard to read, however wide the terminal
+_WrongUsage: type[Any] = typer.BadParameter.__mro__[2]  # which Typer does not export
 _MORE = "COMMAND --help shows the options of a command, with examples."
 
 
@@ -57,6 +59,9 @@ def _stoppable() -> Iterator[None]:
     except KeyboardInterrupt:
         say_stopped()
         raise typer.Exit(130) from None
+    except _WrongUsage as error:  # wrong usage, which may name files that a pattern of the shell found
+        error.message = visible(one_line(error.message))
+        raise
 
 
 class CommandGroup(TyperGroup):
@@ -169,17 +174,13 @@ def _first_sentence(text: str) -> str:
 
 
 def _page() -> Console:
-    from rich.console import Console
-
-    page = Console()
+    page = console()
     page.width = min(page.width, WIDEST)
     return page
 
 
 def _print_usage(page: Console, path: str, words: Iterable[str]) -> None:
-    from rich.markup import escape
-
-    page.print(f"\n[bold]Usage:[/bold] {escape(' '.join([path, *words]))}", highlight=False, soft_wrap=True)
+    page.print(f"\n[bold]Usage:[/bold] {markup(' '.join([path, *words]))}", highlight=False, soft_wrap=True)
 
 
 def _print_rows(page: Console, title: str, rows: Iterable[tuple[str, str]]) -> None:

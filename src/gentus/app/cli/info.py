@@ -19,10 +19,12 @@ from gentus.app.cli.common import (
     emit,
     index_parts,
     open_index,
+    other_kinds,
     say,
     size_words,
 )
 from gentus.shell import command, quoted
+from gentus.terminal import write_line
 
 
 def info(
@@ -70,7 +72,7 @@ def info(
         emit(facts)
         return
     for name, value in _lines(facts, index).items():
-        print(f"{name:<20}{value}")
+        write_line(f"{name:<20}{value}")
 
 
 def _list_skipped(index: Path, as_json: bool) -> None:
@@ -96,7 +98,7 @@ def _list_reasons(key: str, found: Iterable[tuple[str, str]], what: str, as_json
         emit({key: entries})
         return
     for entry in entries:
-        print(f"{entry['name']}: {entry['reason']}")
+        write_line(f"{entry['name']}: {entry['reason']}")
     say(f"{len(entries):,} {what}")
 
 
@@ -109,6 +111,7 @@ def _lines(facts: dict[str, Any], index: Path) -> dict[str, str]:
         "tables": f"{facts['tables']:,} ({facts['skipped']:,} skipped{see})",
         **_size_lines(facts),
         **({"excluded": _excluded_line(facts)} if facts["excluded"] or facts["exclude"] else {}),
+        **({"left out": other_kinds(facts["others"])} if facts["others"] else {}),
         "headers": f"{facts['doubtful_headers']:,} look like data"
         + (": see --headers" if facts["doubtful_headers"] else ""),
         **(
@@ -248,4 +251,4 @@ def evaluate(
         emit(report.to_dict())
         return
     for name, value in report.metrics.to_dict().items():
-        print(f"{name:<12}{value:.4f}" if isinstance(value, float) else f"{name:<12}{value}")
+        write_line(f"{name:<12}{value:.4f}" if isinstance(value, float) else f"{name:<12}{value}")

@@ -26,6 +26,7 @@ from gentus.app.cli.serve import mcp, serve
 from gentus.app.cli.tables import describe, tables
 from gentus.app.cli.union import union
 from gentus.errors import GentusError
+from gentus.terminal import console, guard_terminal, write_line
 
 app = typer.Typer(
     name="gentus",
@@ -39,6 +40,7 @@ app = typer.Typer(
     """,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # errors as text: Typer's panels would go to the terminal as they are
 )
 
 
@@ -55,11 +57,9 @@ def demo(
         gentus demo
         gentus demo --dir /tmp/demo
     """
-    from rich.console import Console
-
     from gentus.app.demo.run import run
 
-    facts = run(folder, console=None if as_json or quiet else Console())
+    facts = run(folder, console=None if as_json or quiet else console())
     if as_json:
         emit(facts)
 
@@ -83,7 +83,7 @@ def _root(
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
 ) -> None:
     if version:
-        print(f"gentus {__version__}")
+        write_line(f"gentus {__version__}")
         raise typer.Exit
 
 
@@ -100,6 +100,7 @@ def guarded(command: Callable[[], Any]) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a name that it cannot encode must not end the program
             stream.reconfigure(errors="backslashreplace")
+    guard_terminal()
     try:
         try:
             command()
@@ -116,7 +117,9 @@ def guarded(command: Callable[[], Any]) -> None:
         message = _message(error)
         if message is None:
             raise
-        say(f"Error: {message}", always=True)
+        first, *more = getattr(error, "lines", (message,))
+        for line in (f"Error: {first}", *more):
+            say(line, always=True)
         raise SystemExit(1) from None
 
 

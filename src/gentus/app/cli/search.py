@@ -14,6 +14,7 @@ from gentus.app.cli.common import (
     AsJson,
     Beam,
     Count,
+    EncodingOption,
     HeaderOption,
     IndexPath,
     Quiet,
@@ -26,6 +27,7 @@ from gentus.app.cli.common import (
 )
 from gentus.app.cli.complete import tables_and_files
 from gentus.app.cli.query import STDIN, prepare_reading, query_argument, shown_query
+from gentus.terminal import markup
 
 if TYPE_CHECKING:
     from rich.table import Table as Grid
@@ -68,6 +70,7 @@ def search(
     ] = 0.0,
     order: ResultOrder = None,
     header: HeaderOption = None,
+    encoding: EncodingOption = None,
     beam: Beam = None,
     explain: Annotated[
         bool,
@@ -92,7 +95,7 @@ def search(
         raise typer.BadParameter("stdin can be read once: give - once", param_hint="QUERY")
     shown = [shown_query(query) for query in queries]
     options: SearchOptions = {"beam": beam, "order": order, "fit": fit, "min_score": min_score}
-    options["header"] = header
+    options["header"], options["encoding"] = header, encoding
     answers: list[dict[str, Any]] = []
     failed = False
     found = _search_each(open_index(index), queries, k, explain, options)
@@ -147,10 +150,8 @@ def _search_each(
 
 def _show_answer(answer: dict[str, Any], hits: Hits, explain: bool, options: SearchOptions) -> None:
     """The verdict, then the tables; where none fits, as the nearest."""
-    from rich.markup import escape
-
     page = console()
-    title = f"{escape(answer['query'])}  {answer['verdict']}  [dim]{answer['ms']:.0f} ms[/dim]"
+    title = f"{markup(answer['query'])}  {answer['verdict']}  [dim]{answer['ms']:.0f} ms[/dim]"
     page.print(title, highlight=False, soft_wrap=True)  # the grid would wrap it to its own width
     if not hits:
         page.print(_hint(options), style="dim", highlight=False)
@@ -172,8 +173,6 @@ def _hint(options: SearchOptions) -> str:
 
 
 def _grid(hits: Hits, explain: bool) -> Grid:
-    from rich.markup import escape
-
     from gentus.identifiers.semantic_ids import short_sid
 
     grid = empty_grid()
@@ -186,10 +185,10 @@ def _grid(hits: Hits, explain: bool) -> Grid:
         grid.add_column("generated", justify="right")
         grid.add_column("identifier", style="dim", overflow="ellipsis", no_wrap=True)
     for hit in hits:
-        notes = (f"[dim]{escape(note)}[/dim]" for note in _notes(hit))
+        notes = (f"[dim]{markup(note)}[/dim]" for note in _notes(hit))
         grid.add_row(
             str(hit.rank),
-            "\n".join([f"[bold]{escape(hit.table)}[/bold]", *notes]),
+            "\n".join([f"[bold]{markup(hit.table)}[/bold]", *notes]),
             f"[{_STYLES[hit.fit]}]{hit.fit}[/]",
             str(hit.columns),
             f"{hit.score:.3f}",

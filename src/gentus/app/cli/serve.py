@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +12,7 @@ import typer
 
 from gentus.app.cli.common import RUNNING, IndexPath, Quiet, say
 from gentus.extras import install_extra
+from gentus.terminal import write_line
 
 _RIGHTS = "Who may do what"
 
@@ -98,7 +100,8 @@ def serve(
     )
 
     def ready(url: str) -> None:
-        print(url, flush=True)
+        write_line(url)
+        sys.stdout.flush()
         say(f"Serving {index}; API: {url}docs; Ctrl-C stops.")
         if host not in ("127.0.0.1", "::1", "localhost"):
             say(f"Everyone who can reach {host} can read every table of this lake.", always=True)

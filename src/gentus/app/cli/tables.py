@@ -19,6 +19,7 @@ from gentus.app.cli.common import (
     size_words,
 )
 from gentus.app.cli.complete import table_names
+from gentus.terminal import markup, write_line
 
 if TYPE_CHECKING:
     from gentus.index.description import TableDescription
@@ -49,9 +50,9 @@ def tables(
         emit({"total": total, "tables": [entry.to_dict() for entry in found]})
         return
     if found:
-        print(f"{'rows':>6}  {'columns':>7}  table")
+        write_line(f"{'rows':>6}  {'columns':>7}  table")
     for entry in found:
-        print(f"{_rows(entry.rows, entry.more_rows):>6}  {entry.columns:>7,}  {entry.name}")
+        write_line(f"{_rows(entry.rows, entry.more_rows):>6}  {entry.columns:>7,}  {entry.name}")
     say(f"{len(found):,} of {total:,} tables" if like else f"{total:,} tables")
 
 
@@ -79,7 +80,7 @@ def describe(
         emit(described.to_dict())
         return
     for name, value in _lines(described).items():
-        print(f"{name:<12}{value}")
+        write_line(f"{name:<12}{value}")
     if described.columns:
         _show_columns(described)
 
@@ -106,8 +107,6 @@ def _lines(described: TableDescription) -> dict[str, str]:
 
 
 def _show_columns(described: TableDescription) -> None:
-    from rich.markup import escape
-
     grid = empty_grid()
     grid.add_column("column", style="bold", overflow="fold")
     grid.add_column("type", no_wrap=True)
@@ -116,11 +115,11 @@ def _show_columns(described: TableDescription) -> None:
     grid.add_column("most frequent values", style="dim", overflow="fold")
     for column in described.columns:
         grid.add_row(
-            escape(column.name),
-            column.type,
+            markup(column.name),
+            markup(column.type),
             f"{column.filled:.0%}",
             f"{column.distinct:,}",
-            escape(" | ".join(map(_clipped, column.examples))),
+            markup(" | ".join(map(_clipped, column.examples))),
         )
     console().print(grid)
 

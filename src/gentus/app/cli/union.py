@@ -14,6 +14,7 @@ from gentus.app.cli.common import (
     READING,
     TABLES,
     AsJson,
+    EncodingOption,
     HeaderOption,
     Quiet,
     emit,
@@ -125,6 +126,7 @@ def union(
         ),
     ] = True,
     header: HeaderOption = None,
+    encoding: EncodingOption = None,
     decimal: Annotated[
         list[str] | None,
         typer.Option(
@@ -266,7 +268,7 @@ def union(
     with stoppable(out), ExitStack() as stack:
         given = None if query is None else stack.enter_context(named_argument(query))
         if plan_file is not None:
-            given_before = (k, fit, min_score, tables, more, keep_extra, header)
+            given_before = (k, fit, min_score, tables, more, keep_extra, header, encoding)
             plan = _load_plan(plan_file, index, given, given_before)
             plan = replace(
                 apply_choices(plan, decimal or (), dates or (), null_values or ()),
@@ -285,6 +287,7 @@ def union(
                 "distinct": distinct,
                 "names": names,
                 "header": header,
+                "encoding": encoding,
                 "progress": bars,
                 "fit": fit or "partial",
                 "min_score": min_score or 0.0,
@@ -308,7 +311,8 @@ def union(
         files.write_lineage(_lasting(united.ran or plan, query), output, report)
     if as_json:
         emit(report.to_dict())
-    show_report(report)
+    if not quiet:
+        show_report(report)
 
 
 def _lasting(plan: UnionPlan, query: str | None) -> UnionPlan:
@@ -362,7 +366,7 @@ def _make_plan(
     fit, min_score = options["fit"], options["min_score"]
     with open_index(index) as opened:
         with name_in_errors(query.name if isinstance(query, Source) else query):
-            source = opened.find(query, options.get("header"))
+            source = opened.find(query, header=options.get("header"), encoding=options.get("encoding"))
 
         def fitting(sample: Table) -> list[Hit]:
             """The best tables that fit, and then the nearest: the plan says why they are left out."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from gentus.app.cli.common import progress, say
+from gentus.terminal import write_text
 
 if TYPE_CHECKING:
     from gentus.union import Union, UnionPlan
@@ -59,7 +60,7 @@ class SideFiles:
         found = union.to_sql(progress())
         for path, text in ((self.sql, found.script()), (self.dbt, found.dbt_model())):
             if path == _STDOUT:
-                print(text, end="")
+                write_text(text)
             elif path is not None:
                 _write(path, text)
                 say(f"SQL of {found.about.partition(',')[0]} in {path}")

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from gentus.app.cli.common import console, emit, empty_grid, print_grid, say
+from gentus.terminal import markup
 
 if TYPE_CHECKING:
     from rich.table import Table as Grid
@@ -23,8 +24,6 @@ def show_plan(plan: UnionPlan, as_json: bool) -> None:
     if as_json:
         emit(plan.to_dict())
         return
-    from rich.markup import escape
-
     page = console()
     more = len(plan.columns) - _MOST_COLUMNS
     for table in plan.sources:
@@ -32,7 +31,7 @@ def show_plan(plan: UnionPlan, as_json: bool) -> None:
         if more > 0:
             page.print(f"[dim]and {more:,} more columns; --json has all[/dim]\n")
         if table.left_out:
-            page.print(f"[dim]left out: {escape(_listed(table.left_out))}[/dim]\n")
+            page.print(f"[dim]left out: {markup(_listed(table.left_out))}[/dim]\n")
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -51,8 +50,6 @@ def _shown(plan: UnionPlan, placed: Mapping[str, Placement]) -> list[OutputColum
 
 def _plan_title(plan: UnionPlan, table: PlannedTable) -> str:
     """The name of a table, and what is known of it."""
-    from rich.markup import escape
-
     facts = (
         []
         if table is plan.query
@@ -60,13 +57,11 @@ def _plan_title(plan: UnionPlan, table: PlannedTable) -> str:
     )
     facts += ["" if table.rows is None else f"{table.rows:,} rows"]
     facts += ["" if table.score is None else f"score {table.score:.3f}"]
-    return f"{escape(table.name)}  [dim]{'  '.join(filter(None, facts))}[/dim]"
+    return f"{markup(table.name)}  [dim]{'  '.join(filter(None, facts))}[/dim]"
 
 
 def _plan_grid(plan: UnionPlan, table: PlannedTable) -> Grid:
     """Which columns of one table go into which columns of the result."""
-    from rich.markup import escape
-
     query = table is plan.query
     grid = empty_grid()
     grid.add_column("column", style="bold", overflow="fold")
@@ -80,19 +75,17 @@ def _plan_grid(plan: UnionPlan, table: PlannedTable) -> Grid:
         found = placed.get(column.name)
         if query and found is not None:
             why = "; ".join(filter(None, (column.note, found.note)))
-            grid.add_row(escape(column.name), column.type or "?", escape(why))
+            grid.add_row(markup(column.name), markup(column.type or "?"), markup(why))
         elif not query:
             score = "" if found is None or found.score is None else f"{found.score:.3f}"
             why = "" if found is None else "; ".join(filter(None, (found.reason, found.note)))
-            source = "-" if found is None else escape(found.source)
-            grid.add_row(escape(column.name), column.type or "?", source, score, escape(why))
+            source = "-" if found is None else markup(found.source)
+            grid.add_row(markup(column.name), markup(column.type or "?"), source, score, markup(why))
     return grid
 
 
 def show_report(report: UnionReport) -> None:
     """Print a summary: a line per table, remarks on each, what was left out, and the output."""
-    from rich.markup import escape
-
     grid = empty_grid()
     grid.add_column("table", style="bold", overflow="fold")
     grid.add_column("fit")
@@ -101,7 +94,7 @@ def show_report(report: UnionReport) -> None:
     for table in report.tables:
         matched = "" if table.matched is None else "{} of {}".format(*table.matched)
         fit = table.fit or ("query" if table.matched is None else "")
-        grid.add_row(escape(table.table), fit, matched, f"{table.rows:,}")
+        grid.add_row(markup(table.table), fit, matched, f"{table.rows:,}")
     console(stderr=True).print(grid)
     for column in report.result:
         if column.note:

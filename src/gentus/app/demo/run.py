@@ -7,16 +7,19 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
-from rich.console import Console
-from rich.markup import escape
 
+from gentus import terminal
 from gentus.app.cli.common import empty_grid, print_grid
 from gentus.app.demo.lake import Demo, make_lake
 from gentus.index.hits import Hit, best_fit, verdict
 from gentus.shell import quoted
+from gentus.terminal import markup
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def run(
@@ -26,7 +29,7 @@ def run(
     import gentus
 
     folder = folder or Path("demo")
-    screen = console or Console(quiet=True)
+    screen = console or terminal.console(quiet=True)
     seconds = {}
 
     with screen.status("Slicing real tables into a lake"):
@@ -99,7 +102,7 @@ def _shown(path: Path) -> str:
 
 
 def _marked(path: Path) -> str:
-    return escape(_shown(path))
+    return markup(_shown(path))
 
 
 def _next_commands(folder: Path, demo: Demo) -> list[str]:
@@ -148,9 +151,9 @@ def _show_rows(console: Console, title: str, path: Path, rows: int = 4, columns:
         widths[widths.index(max(widths))] -= 1
     grid = empty_grid()
     for name, width in zip(lines[0], widths, strict=True):
-        grid.add_column(escape(name), no_wrap=True, max_width=width)
+        grid.add_column(markup(name), no_wrap=True, max_width=width)
     for line in lines[1:]:
-        grid.add_row(*map(escape, line))
+        grid.add_row(*map(markup, line))
     print_grid(console, title, grid)
 
 

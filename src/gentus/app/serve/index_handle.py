@@ -11,7 +11,7 @@ from gentus.app.serve.errors import ApiError
 from gentus.app.serve.families import Families, FamilyMaker, State
 from gentus.app.serve.overview import Overview
 from gentus.index.index import Index
-from gentus.lake import Remote, Source, is_outside_lake
+from gentus.lake import Source, is_outside_lake, name_in_errors
 from gentus.table import Column, Table
 
 _PROBE = Table("probe", [Column("city", ["Berlin", "Rome"]), Column("year", ["1990", "2005"])], 2)
@@ -88,16 +88,8 @@ class IndexHandle:
         source = index.source(name)
         if source is None:
             raise ApiError(404, f"there is no table {name!r} in the index")
-        if isinstance(source.path, Remote):
-            return source  # URLs have no links
-        lake = os.path.realpath(index.config.lake)
-        inside = source.path.is_relative_to(index.config.lake) or source.path.is_relative_to(lake)
-        real = os.path.realpath(source.path)
-        if inside and real != lake and not real.startswith(os.path.join(lake, "")):
-            raise ApiError(422, f"{name}: its file is now a link that leads out of the lake")
-        if not inside and not index.catalogue.tables.ids_at(index.catalogue.tables.real_path(real)):
-            raise ApiError(422, f"{name}: its file is now a link that leads elsewhere than when it was added")
-        return source
+        with name_in_errors(name):
+            return index.find(source)
 
     def check(self) -> None:
         """Run one search, which loads everything that searches need."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from gentus import __version__
 from gentus.app.serve import client_union, lake_schema, schema, table_preview
@@ -25,9 +25,11 @@ from gentus.app.serve.errors import ApiError, as_api_error
 from gentus.app.serve.fair_queue import Cancellation, Cancelled
 from gentus.app.serve.index_handle import IndexHandle
 from gentus.app.serve.query_input import ResolvedQuery, naming_the_table, resolve_query
+from gentus.app.serve.responses import describe_errors
 from gentus.app.serve.service import Service
 from gentus.app.serve.settings import Settings
 from gentus.app.serve.union_schema import UnionReading
+from gentus.errors import system_reason
 from gentus.lake import as_location, only_named
 from gentus.union import Union
 from gentus.union.output import Output
@@ -203,8 +205,11 @@ class Tools:
 
     def allowed_path(self, path: str) -> Path:
         """A path in one of the folders, with links followed."""
-        real = Path(path).expanduser()
-        real = (real if real.is_absolute() else self.folders[0] / real).resolve()
+        try:
+            real = Path(path).expanduser()
+            real = (real if real.is_absolute() else self.folders[0] / real).resolve()
+        except (OSError, RuntimeError, ValueError) as error:  # such as NUL in it, or ~ of nobody
+            raise ApiError(422, f"{path!r} cannot be the path of a file: {system_reason(error)}") from error
         if not any(real.is_relative_to(folder) for folder in self.folders):
             raise ApiError(
                 403, f"{path} is not in {self.listed}; move it there, or start gentus mcp with --folder"
@@ -215,10 +220,24 @@ class Tools:
         return Cancellation(self.service.settings.slow_seconds)
 
 
+class _Server(MCPServer[Any]):
+    """An MCP server that says in our words what is wrong with an argument."""
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
+        """The result of a tool."""
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            if not isinstance(error.__cause__, ValidationError):
+                raise
+            said = describe_errors(error.__cause__.errors(), "argument")
+            raise ToolError(f"Error executing tool {name}: {said}") from error.__cause__
+
+
 def make_tools(service: Service, folders: Sequence[Path]) -> MCPServer[Any]:
     """An MCP server with the tools around an index."""
     tools = Tools(service, folders)
-    server: MCPServer[Any] = MCPServer(
+    server = _Server(
         "gentus",
         version=__version__,
         instructions=_INSTRUCTIONS.format(tables=len(service.handle.index), folders=tools.listed),

@@ -34,9 +34,10 @@ def listen(host: str, port: int) -> socket.socket:
         if os.name == "posix":  # on Windows it would let two servers share a port
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind((host, port))
-    except OSError as error:
+    except (OSError, TypeError) as error:  # the latter for a name that no host can have
         bound.close()
-        raise OSError(f"cannot listen on {host}:{port}: {error.strerror}; -p 0 picks a free port") from error
+        why = error.strerror if isinstance(error, OSError) else error
+        raise OSError(f"cannot listen on {host}:{port}: {why}; -p 0 picks a free port") from error
     return bound
 
 
@@ -52,6 +53,7 @@ def uvicorn_config(app: FastAPI, settings: Settings) -> uvicorn.Config:
         http=partial(BoundedConnection, settings, most),  # type: ignore[arg-type]
         log_level="warning",
         access_log=False,
+        use_colors=False,  # on a terminal, sequences of others are shown
         server_header=False,
         ws="none",
         proxy_headers=settings.behind_proxy,

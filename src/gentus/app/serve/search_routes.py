@@ -140,5 +140,4 @@ def _parse_fields(fields: dict[str, str]) -> dict[str, Any]:
 
 
 def _body_error(error: ValidationError) -> ApiError:
-    places: Any = ({**one, "loc": ("body", *one["loc"])} for one in error.errors())
-    return ApiError(422, describe_errors(places))
+    return ApiError(422, describe_errors(error.errors(), "body"))

@@ -151,7 +151,7 @@ def clean_name(name: str, windows: bool = os.name == "nt") -> str:
 def ending(name: str) -> str:
     """The file ending of a table; raises for other files, and for databases."""
     kind = format_of(name)
-    if kind is None or kind is Format.DATABASE:
+    if kind in (None, Format.DATABASE, Format.ZIP):
         raise ApiError(
             422, f"{name}: send a CSV, TSV, JSON, Parquet, Arrow or Excel file, named with its ending"
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -121,10 +122,17 @@ class Catalogue:
         """How many files and folders of the lake were excluded when it was last listed."""
         return int(self._database.meta("excluded") or 0)
 
-    def put_excluded(self, count: int) -> None:
-        """Note how many files and folders are excluded."""
-        if count != self.excluded():
-            self._database.put_meta("excluded", str(count))
+    def others(self) -> dict[str, int]:
+        """How many files of other kinds the lake had when it was last listed, by their endings."""
+        found = json.loads(str(self._database.meta("others") or "{}"))
+        return {str(ending): int(count) for ending, count in found.items()}
+
+    def put_left_out(self, excluded: int, others: Counter[str]) -> None:
+        """Note how many files and folders are excluded, and how many are of other kinds."""
+        if excluded != self.excluded():
+            self._database.put_meta("excluded", str(excluded))
+        if others != self.others():
+            self._database.put_meta("others", json.dumps(dict(others.most_common())))
 
     def config(self) -> IndexConfig | None:
         """Which files are current and how they were made; None while the first build is not finished."""

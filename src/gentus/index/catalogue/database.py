@@ -32,6 +32,7 @@ CREATE TABLE tables (
     rows INTEGER, columns INTEGER,  -- as sampled
     header TEXT NOT NULL,           -- of delimited text: auto, yes or no ...
     pinned INTEGER NOT NULL,        -- ... chosen for this table alone, not by the rules of the lake
+    encoding TEXT NOT NULL,         -- of delimited text, chosen in the same way; empty: it is found out
     doubt TEXT NOT NULL,            -- why its first row looks like data; empty: it does not
     reading TEXT NOT NULL,          -- what is not usual in how it is read; empty: nothing
     chunk INTEGER, slot INTEGER,    -- where its features are in the cache

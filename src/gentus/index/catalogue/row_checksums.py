@@ -18,7 +18,7 @@ from typing import Any
 # A wrong size, mtime_ns or hash only makes a table be read again; `error` only gives advice on a refit.
 NAME_COLUMNS = (
     *("id", "name", "path", "real_path", "part", "rows", "columns", "skipped"),
-    *("header", "doubt", "pinned", "reading"),
+    *("header", "doubt", "pinned", "reading", "encoding"),
 )
 ID_COLUMNS = ("id", "codes", "suffix", "assigned_in", "chunk", "slot", "pending")
 _CHECKED: dict[str, dict[str, tuple[str, ...]]] = {  # by table and checksum, the columns it covers

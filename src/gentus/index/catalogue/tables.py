@@ -33,6 +33,7 @@ class Entry:
     skipped: str | None = None
     header: Header = "auto"
     pinned: bool = False
+    encoding: str = ""
     doubt: str = ""
     reading: str = ""
 
@@ -77,8 +78,8 @@ class TableStore:
         """Insert or replace tables by name; ids stay, and identifiers until others are assigned."""
         columns = (*_FIELDS, "real_path")
         updates = ", ".join(f"{column} = excluded.{column}" for column in columns[1:])
-        # What cannot be read now keeps the header that was chosen for it.
-        for column in ("header", "pinned"):
+        # What cannot be read now keeps the header and encoding that were chosen for it.
+        for column in ("header", "pinned", "encoding"):
             kept = f"CASE WHEN excluded.chunk IS NULL THEN {column} ELSE excluded.{column} END"
             updates = updates.replace(f"{column} = excluded.{column}", f"{column} = {kept}")
         updates += ", pending = pending OR chunk IS NOT excluded.chunk OR slot IS NOT excluded.slot"
@@ -245,10 +246,12 @@ class TableStore:
         """The ids and sources of tables that meet a condition."""
         found = self._database.db.execute(f"SELECT {_SOURCE_ROW} FROM tables WHERE {condition}", values)
         for size, mtime_ns, table, name, path, _, part, *rest in verified(found, begin=2):
-            place, (header, _, pinned, *_) = as_location(self._absolute(path)), rest[3:]
+            place, (header, _, pinned, _, encoding, *_) = as_location(self._absolute(path)), rest[3:]
             yield (
                 table,
-                Source(_text(name), place, part, size or 0, mtime_ns or 0, "", header, bool(pinned)),
+                Source(
+                    _text(name), place, part, size or 0, mtime_ns or 0, "", header, bool(pinned), encoding
+                ),
             )
 
     # --- paths -----------------------------------------------------------------------------------------

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _MARK = b"ARROW1"
+_LACKING = re.compile(r"\b(?:month|day_time)_interval")
 _RUNS = 8  # runs of rows that are taken of a large file
 
 
@@ -25,9 +28,9 @@ def read_arrow(path: Location, name: str, limits: Limits) -> Table:
     import pyarrow as pa
 
     with opened(path) as file, _stream(path, file, limits) as stream:
-        if not is_file(stream):
-            return from_batches(pa.ipc.open_stream(stream), name, limits)
-        reader = pa.ipc.open_file(stream)
+        reader, note = arrow_reader(stream)
+        if isinstance(reader, pa.RecordBatchReader):
+            return replace(from_batches(reader, name, limits), reading=note)
         room = limits.typed_bytes
         pieces = []
         for piece in _runs(reader, limits.rows):
@@ -37,7 +40,7 @@ def read_arrow(path: Location, name: str, limits: Limits) -> Table:
                 break
         sampled = pa.Table.from_batches(pieces, reader.schema)
         top, complete = _top(reader, limits) if room >= 0 else (None, False)
-        return arrow_table(sampled, name, limits, top, complete)
+        return replace(arrow_table(sampled, name, limits, top, complete), reading=note)
 
 
 def from_batches(batches: Any, name: str, limits: Limits) -> Table:
@@ -84,11 +87,26 @@ def arrow_table(
         return table
 
 
-def is_file(stream: pa.NativeFile) -> bool:
-    """Whether it is an IPC file and not a stream, in which these bytes would be a length of a gigabyte."""
-    start: bytes = stream.read(len(_MARK))
+def arrow_reader(
+    stream: pa.NativeFile,
+) -> tuple[pa.RecordBatchFileReader | pa.RecordBatchStreamReader, str]:
+    """The reader of an IPC file or stream, and a note on columns of unknown types, which are left out."""
+    import pyarrow as pa
+
+    # In a stream, these bytes would be a length of a gigabyte.
+    open_reader = pa.ipc.open_file if stream.read(len(_MARK)) == _MARK else pa.ipc.open_stream
     stream.seek(0)
-    return start == _MARK
+    reader = open_reader(stream)
+    kinds = [(field.name, str(field.type)) for field in reader.schema]
+    lacking = [at for at, (_, kind) in enumerate(kinds) if _LACKING.search(kind)]
+    if not lacking:
+        return reader, ""
+    if len(lacking) == len(kinds):
+        raise Unreadable(f"pyarrow lacks the types of all of its columns, such as {kinds[0][1]}")
+    stream.seek(0)
+    options = pa.ipc.IpcReadOptions(included_fields=[at for at in range(len(kinds)) if at not in lacking])
+    names = ", ".join("{} ({})".format(*kinds[at]) for at in lacking)
+    return open_reader(stream, options=options), f"left out, as pyarrow lacks their type: {names}"
 
 
 def _stream(path: Location, file: BinaryIO, limits: Limits) -> pa.NativeFile:

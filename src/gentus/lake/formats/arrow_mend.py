@@ -1,4 +1,4 @@
-"""Arrow columns that DuckDB does not take: types that it lacks become text, invalid UTF-8 is mended.
+"""Arrow columns that DuckDB does not take as they are: such types become others, invalid UTF-8 is mended.
 
 So a column costs at most its type, and never the table.
 """
@@ -6,14 +6,20 @@ So a column costs at most its type, and never the table.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+
+from gentus.lake.base import Unreadable
 
 if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
 Count = Callable[[int], None]
+_LOSSY = re.compile(r"duration\[|_interval|decimal256")  # of which DuckDB keeps microseconds, or a DOUBLE
+LONG_DECIMAL = "LONG DECIMAL"  # no type of DuckDB: decimals of up to 76 digits, which are text there
+_NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 
 def validated(batch: pa.RecordBatch, undecoded: Count = lambda count: None) -> pa.RecordBatch:
@@ -47,14 +53,24 @@ def _mended(column: pa.Array, undecoded: Count) -> pa.Array:
     return pa.array(texts, column.type)
 
 
-def unknown_types(duck: duckdb.DuckDBPyConnection, schema: pa.Schema) -> set[int]:
-    """The positions of columns whose types DuckDB does not have: 256-bit decimals, dense unions, .."""
+def replaced_types(duck: duckdb.DuckDBPyConnection, schema: pa.Schema) -> dict[int, pa.DataType]:
+    """What columns become whose types DuckDB lacks, or reads with a loss, by their position.
+
+    256-bit decimals, dense unions, durations (it keeps microseconds) and the like become text.
+    """
     import pyarrow as pa
 
-    if _is_known(duck, schema):
-        return set()
-    fields = [field.with_name("c") for field in schema]
-    return {at for at, field in enumerate(fields) if not _is_known(duck, pa.schema([field]))}
+    found = {}
+    known = _is_known(duck, schema)
+    for at, field in enumerate(schema):
+        kind = field.type
+        if pa.types.is_float16(kind):
+            found[at] = pa.float32()
+        elif pa.types.is_timestamp(kind) and kind.tz and kind.unit in ("s", "ms"):
+            found[at] = pa.timestamp("us", kind.tz)
+        elif _LOSSY.search(str(kind)) or not (known or _is_known(duck, pa.schema([field.with_name("c")]))):
+            found[at] = pa.string()
+    return found
 
 
 def _is_known(duck: duckdb.DuckDBPyConnection, schema: pa.Schema) -> bool:
@@ -71,21 +87,70 @@ def _is_known(duck: duckdb.DuckDBPyConnection, schema: pa.Schema) -> bool:
     return True
 
 
-def as_text(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """The values of a column as text, as a person would write them; nested ones as JSON."""
+def replaced(column: pa.Array | pa.ChunkedArray, kind: pa.DataType, name: str) -> pa.Array:
+    """The values of a column as another type; text is as a person would write it, nested values are JSON."""
     import pyarrow as pa
 
-    return pa.array(map(_text, column.to_pylist()), pa.string())
+    if column.type == kind:
+        return column
+    if kind != pa.string():
+        try:
+            return column.cast(kind)
+        except pa.ArrowInvalid as error:
+            raise Unreadable(f"its column {name!r} has times beyond the year 294246") from error
+    texts = map(_plain, column)
+    return pa.array([one if one is None or isinstance(one, str) else json.dumps(one) for one in texts], kind)
 
 
-def _text(value: Any) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    return json.dumps(value, default=str) if isinstance(value, dict | list | tuple | bool) else str(value)
+def _plain(value: Any) -> Any:
+    """An Arrow scalar as JSON has it; what JSON lacks is exact text."""
+    import pyarrow as pa
+
+    if isinstance(value, pa.UnionScalar):
+        value = value.value
+    if value is None or not value.is_valid:
+        return None
+    kind = value.type
+    if isinstance(value, pa.MapScalar):
+        return {str(_plain(one["key"])): _plain(one["value"]) for one in value.values}
+    if isinstance(value, pa.StructScalar):
+        return {name: _plain(value[name]) for name in value}
+    if pa.types.is_nested(kind):
+        return list(map(_plain, value.values))
+    if pa.types.is_duration(kind):
+        return _interval(0, 0, value.value * _NANOSECONDS[kind.unit])
+    if kind == pa.month_day_nano_interval():
+        return _interval(*value.as_py())
+    if pa.types.is_decimal(kind):
+        return f"{value.as_py():f}"
+    if pa.types.is_temporal(kind):
+        return value.cast(pa.string()).as_py()
+    found = value.as_py()
+    return found if isinstance(found, str | int | float) else str(found)
+
+
+def _interval(months: int, days: int, nanoseconds: int) -> str:
+    """A span of time as DuckDB writes it, to the nanosecond."""
+    seconds, rest = divmod(abs(nanoseconds), 10**9)
+    clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    clock = f"{'-' if nanoseconds < 0 else ''}{clock}{f'.{rest:09}'.rstrip('0') if rest else ''}"
+    counts = ((months, "month"), (days, "day"))
+    parts = [f"{count} {unit}{'' if abs(count) == 1 else 's'}" for count, unit in counts if count]
+    return " ".join([*parts, clock] if nanoseconds or not parts else parts)
+
+
+def text_type(kind: pa.DataType) -> str:
+    """How DuckDB's type is called where values of an Arrow type are text."""
+    import pyarrow as pa
+
+    if pa.types.is_duration(kind) or kind == pa.month_day_nano_interval():
+        return "INTERVAL"
+    return LONG_DECIMAL if pa.types.is_decimal(kind) else "VARCHAR"
 
 
 def known_table(duck: duckdb.DuckDBPyConnection, data: pa.Table) -> pa.Table:
-    """A table with the columns of unknown types as text."""
-    for at in unknown_types(duck, data.schema):
-        data = data.set_column(at, data.column_names[at], as_text(data.column(at)))
+    """A table with such columns replaced."""
+    for at, kind in replaced_types(duck, data.schema).items():
+        name = data.column_names[at]
+        data = data.set_column(at, name, replaced(data.column(at), kind, name))
     return data

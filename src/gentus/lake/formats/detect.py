@@ -32,6 +32,7 @@ class Format(Enum):
     DATABASE = "a database"
     DELTA = "a Delta table"  # these two are folders
     ICEBERG = "an Iceberg table"
+    ZIP = "a zip archive"
     JSON_FOLDER = "a folder of JSON objects"
     POSTGRES = "a table of a Postgres server"
 
@@ -43,11 +44,12 @@ _BY_SUFFIX = {
     **dict.fromkeys(("parquet", "pq", "parq"), Format.PARQUET),
     **dict.fromkeys(("arrow", "feather", "ipc"), Format.ARROW),
     **dict.fromkeys(("xlsx", "xlsm", "xlsb", "xls", "ods"), Format.EXCEL),
+    "zip": Format.ZIP,
     **dict.fromkeys(("db", "duckdb", "ddb", "sqlite", "sqlite3", "db3"), Format.DATABASE),
 }
 _COMPRESSED = ("gz", "gzip", "zst", "zstd")
-_PLAIN = (Format.TEXT, Format.PROSE, Format.JSON)  # read by Python alone; only these may be compressed
-SEVERAL_TABLES = (Format.DATABASE, Format.EXCEL)  # that one file may hold
+PLAIN = (Format.TEXT, Format.PROSE, Format.JSON)  # read by Python alone; only these may be compressed
+SEVERAL_TABLES = (Format.DATABASE, Format.EXCEL, Format.ZIP)  # that one file may hold
 _DUCKDB = b"DUCK"  # at byte 8; its version number follows
 DELTA_LOG = "_delta_log"
 METADATA = "metadata"
@@ -56,6 +58,7 @@ _METADATA = re.compile(r"v?(\d+)(?:-[^/]*)?(?:\.gz)?\.metadata\.json|[^/]*\.meta
 _HASHED_WHOLE = 16 << 20  # bytes; of larger files, evenly spread blocks are hashed
 _BLOCK = 256 << 10
 _BLOCKS = 32
+_ENDING = re.compile(r"\.\w{1,10}")
 _JSON = re.compile(r'\s*(\{\s*["}]|\[\s*[\[\]{"])')  # how JSON tables begin, and delimited text hardly
 _GUESSED = 64 << 10  # bytes that tell JSON from delimited text
 _NO_TABLE_FOLDER = "it is a folder, and neither a Delta nor an Iceberg table"
@@ -67,8 +70,14 @@ def format_of(name: str) -> Format | None:
     suffix = pieces.pop()
     if suffix in _COMPRESSED and len(pieces) > 1:
         inner = _BY_SUFFIX.get(pieces[-1])
-        return inner if inner in _PLAIN else None
+        return inner if inner in PLAIN else None
     return _BY_SUFFIX.get(suffix) if pieces else None
+
+
+def ending_of(name: str) -> str:
+    """What files of other kinds are counted by: the ending of the name."""
+    ending = os.path.splitext(name)[1].lower()
+    return ending if _ENDING.fullmatch(ending) else "no ending"
 
 
 def is_database(start: bytes) -> bool:
@@ -95,6 +104,8 @@ def detect_format(path: Location, start: bytes) -> Format:
         )
     if named is Format.EXCEL and not start.startswith((b"PK", OLE)):
         raise Unreadable("it is named like an Excel workbook and is none; open it and save it as .xlsx")
+    if named is Format.ZIP and not start.startswith(b"PK"):
+        raise Unreadable("it is named like a zip archive and is none; copy it again")
     if named is Format.DATABASE:
         raise Unreadable("it is named like a database and is neither a DuckDB nor an SQLite file")
     if named is Format.PARQUET:
@@ -136,7 +147,7 @@ def format_at(path: Location, part: str | None = None) -> Format:
 def is_plain(source: Source) -> bool:
     """Whether Python alone reads it: no native parser, which a damaged file might crash or block."""
     if isinstance(source.path, Remote):  # objects of `memory://` exist in this process only
-        return source.path.scheme == "memory" or format_of(source.path.name) in _PLAIN
+        return source.path.scheme == "memory" or format_of(source.path.name) in PLAIN
     if _is_json_folder(source.path, source.part):
         return True
     return source.part is None and is_plain_file(source.path)
@@ -148,7 +159,7 @@ def is_plain_file(path: Path) -> bool:
         if path.is_dir():
             return folder_format(path) is None
         start = magic(path)
-        return detect_format(path, start) in _PLAIN and not start.startswith(ZSTD)
+        return detect_format(path, start) in PLAIN and not start.startswith(ZSTD)
     except (OSError, Unreadable):
         return True  # and refused as soon as it is read
 

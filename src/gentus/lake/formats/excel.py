@@ -32,6 +32,9 @@ _LARGE_SHEET = 4 << 20  # bytes, unpacked; of a larger one, a sample is cut out
 _ROW_END = re.compile(rb"</((?:[\w.-]{1,32}:)?)row>")
 _LONGEST_TAG = 64
 _ROWS_READ = 8  # rows read per sampled row: a sheet can only be read from its top
+_BOOK_PROPERTIES = re.compile(rb"<(?:[\w.-]{1,32}:)?workbookPr\b[^<>]*>")
+_FROM_1904 = re.compile(rb"""\bdate1904\s*=\s*["'](?:1|true)["']""")
+_LATER = datetime.timedelta(days=1462)  # from 1900 to 1904
 _LOCKED = "it is encrypted with a password; save a copy without one"
 
 
@@ -66,12 +69,26 @@ def sheet_rows(
         if part not in book.sheet_names:
             raise Unreadable(f"the workbook has no sheet {part!r}")
         sheet = book.get_sheet_by_name(part)
+        later = _LATER if _is_early(path, most) else datetime.timedelta()
         before: list[str | None] = [None] * (sheet.start[1] if sheet.start else 0)  # empty columns
         yield (
-            before + [_text(value) for value in row]
+            before + [_text(value + later if isinstance(value, datetime.date) else value) for value in row]
             for row in islice(sheet.iter_rows(), most)
             if any(value != "" for value in row)
         )
+
+
+def _is_early(path: Location, most: int | None) -> bool:
+    """Whether calamine misses that the days of an open workbook are counted from 1904, as on old Macs.
+
+    Of several elements of properties it takes the last, which is one of an extension.
+    """
+    try:
+        with opened(path, full=most is None) as file, zipfile.ZipFile(file) as archive:
+            found = [_FROM_1904.search(one) for one in _BOOK_PROPERTIES.findall(archive.read(_BOOK))]
+    except (zipfile.BadZipFile, KeyError):  # another kind of workbook
+        return False
+    return any(found) and not found[-1]
 
 
 @contextmanager

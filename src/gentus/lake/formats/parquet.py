@@ -10,8 +10,9 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
+from gentus.extras import install_extra
 from gentus.lake.base import Unreadable
 from gentus.lake.files import opened
 from gentus.lake.formats.arrow_mend import validated
@@ -33,6 +34,8 @@ from gentus.table import Limits, Table, evenly_spaced
 
 if TYPE_CHECKING:
     import duckdb
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
 ROW_NUMBER = "file_row_number"
 _ROOM = 512 << 10  # compressed bytes of row groups that a sample takes, unless the first one is larger
@@ -57,13 +60,12 @@ def read_parquet(path: Location, name: str, limits: Limits) -> Table:
 def _read_mended(path: Location, name: str, limits: Limits) -> Table:
     """By pyarrow: DuckDB refuses all columns for one byte."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     from gentus.lake.formats.arrow import arrow_table
 
     pieces, left = [], limits.head
     with opened(path) as file:
-        parquet = pq.ParquetFile(pa.PythonFile(file, mode="r"))
+        parquet = parquet_file(file)
         for batch in parquet.iter_batches(left, use_threads=False):
             pieces.append(validated(batch.slice(0, left)))
             left -= batch.num_rows
@@ -106,6 +108,51 @@ def unreadable_variants(path: Location, limits: Limits) -> list[str]:
         except api.Error:
             found.append(column)
     return found
+
+
+def parquet_file(file: BinaryIO, int96: str = "us") -> pq.ParquetFile:
+    """A file as pyarrow reads it; its INT96 times become counts of a unit."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    return pq.ParquetFile(pa.PythonFile(file, mode="r"), coerce_int96_timestamp_unit=int96)
+
+
+def int96_times(file: BinaryIO) -> tuple[list[str], list[str]]:
+    """The columns of INT96 with nanoseconds, and those with years that 64 bits of nanoseconds lack.
+
+    DuckDB keeps microseconds; the type itself tells neither.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    schema = parquet_file(file).schema
+    leaves = (schema.column(at) for at in range(len(schema)))
+    columns = dict.fromkeys(leaf.path.split(".")[0] for leaf in leaves if leaf.physical_type == "INT96")
+    fine, far = dict[str, None](), dict[str, None]()
+    for column in columns:
+        ways = (parquet_file(file, unit).iter_batches(columns=[column]) for unit in ("ns", "us"))
+        for batches in zip(*ways, strict=True):
+            for one, other in zip(*(_times(batch.column(0)) for batch in batches), strict=True):
+                exact, cut = one.cast(pa.int64()), other.cast(pa.int64())
+                fits = pc.less_equal(pc.abs(cut), (1 << 63) // 1000)
+                if pc.any(pc.invert(fits)).as_py():
+                    far[column] = None
+                if pc.any(pc.and_(fits, pc.not_equal(exact, pc.multiply(cut, 1000)))).as_py():
+                    fine[column] = None
+    return list(fine), list(far)
+
+
+def _times(array: pa.Array) -> Iterator[pa.Array]:
+    """The times in a column, of nested ones too."""
+    import pyarrow as pa
+
+    if pa.types.is_nested(array.type):
+        found = array.flatten()
+        for one in found if isinstance(found, list) else [found]:
+            yield from _times(one)
+    elif pa.types.is_timestamp(array.type):
+        yield array
 
 
 def _variants(duck: duckdb.DuckDBPyConnection, relation: str) -> list[str]:
@@ -177,7 +224,10 @@ def _registered(duck: duckdb.DuckDBPyConnection, location: Remote, full: bool = 
 
 
 def _one_object(scheme: str, ranges: ByteRanges) -> Any:
-    from fsspec import AbstractFileSystem
+    try:
+        from fsspec import AbstractFileSystem
+    except ImportError as error:
+        raise Unreadable(f"reading Parquet in an archive needs fsspec: {install_extra('remote')}") from error
 
     class OneObject(AbstractFileSystem):  # type: ignore[misc]
         """A file system with one file, as DuckDB expects one."""

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gentus.lake.base import Source, Unreadable, table_from_rows
+from gentus.lake.encoding import guess_note
 from gentus.lake.files import ByteSample, decode, sample_bytes, to_text
 from gentus.lake.formats.dialect import Dialect, guess_dialect, parse, parse_lines
 from gentus.lake.formats.header import judge_header
@@ -49,11 +50,13 @@ class TextSample:
     top: Head
     doubt: str = ""  # why the first row looks like data; empty: it does not
     reading: str = ""  # what is not usual in how the file is read; empty: nothing
+    guess: str = ""  # of it, that its encoding is a guess
 
 
 def read_delimited(source: Source, limits: Limits, prose: bool = False) -> Table:
     """Read a delimited text file; `prose` says that it may be no table at all (`.txt`)."""
-    return table_of(source.name, sample_text(source.path, limits, prose, source.header), limits)
+    sampled = sample_text(source.path, limits, prose, source.header, source.encoding)
+    return table_of(source.name, sampled, limits)
 
 
 def table_of(name: str, sampled: TextSample, limits: Limits) -> Table:
@@ -63,11 +66,13 @@ def table_of(name: str, sampled: TextSample, limits: Limits) -> Table:
     return Table(table.name, table.columns, table.rows, table.row_sketch, *told)  # `replace` is slow
 
 
-def sample_text(path: Location, limits: Limits, prose: bool = False, header: Header = "auto") -> TextSample:
-    """Sample a file, and find out its encoding, dialect and layout."""
+def sample_text(
+    path: Location, limits: Limits, prose: bool = False, header: Header = "auto", given: str = ""
+) -> TextSample:
+    """Sample a file, and find out its encoding unless one is given, its dialect and layout."""
     for least in (0, 1 << 20, 4 << 20, limits.text_bytes):
         taken = sample_bytes(path, limits.text_bytes, least)
-        text, encoding = to_text(taken.head, taken.blocks)
+        text, encoding = to_text(taken.head, taken.blocks, given)
         if not text.strip():
             raise Unreadable("it is empty")
         found = guess_dialect(text, taken.complete)
@@ -89,15 +94,17 @@ def sample_text(path: Location, limits: Limits, prose: bool = False, header: Hea
         body = rows[layout.above + layout.header + layout.rule : len(rows) - below]
     top = Head(body[: limits.head], taken.complete and len(body) <= limits.head)
     width = max([len(names), *_usual(body)])
-    for block in taken.blocks:
-        body += _aligned(decode(block, encoding), found.dialect, width)
+    blocks = [decode(block, encoding) for block in taken.blocks]
+    for block in blocks:
+        body += _aligned(block, found.dialect, width)
     kept = [body[i] for i in evenly_spaced(len(body), limits.rows)]
     # Cells beyond the usual width are evidence too, so they get columns without a name; within reason, lest
     # one broken row make a table of thousands of columns.
     width = max(width, min(max(map(len, kept), default=0), 2 * width + 4))
     names = names + [""] * (width - len(names))
-    reading = _reading(rows, layout, encoding, taken.complete)
-    return TextSample(taken.head, encoding, found.dialect, layout, names, kept, top, doubt, reading)
+    guess = "" if given else guess_note(encoding, [text, *blocks])
+    reading = "; ".join(filter(None, (_reading(rows, layout, taken.complete), guess)))
+    return TextSample(taken.head, encoding, found.dialect, layout, names, kept, top, doubt, reading, guess)
 
 
 def _layout(
@@ -137,7 +144,7 @@ def _last_lines(taken: ByteSample, encoding: str, dialect: Dialect, width: int) 
     return rows if sum(len(row) == width for row in rows) > _MOSTLY * len(rows) else []
 
 
-def _reading(rows: Sequence[list[str]], layout: Layout, encoding: str, complete: bool) -> str:
+def _reading(rows: Sequence[list[str]], layout: Layout, complete: bool) -> str:
     """How a file is read, where that is not the usual way, in words."""
     said = []
     if layout.above:
@@ -151,8 +158,6 @@ def _reading(rows: Sequence[list[str]], layout: Layout, encoding: str, complete:
     if layout.below:
         shown = f" ({_quoted(rows[-layout.below :])})" if complete else ""
         said.append(f"{_lines(layout.below)} below the table left out{shown}")
-    if not encoding.startswith("utf"):
-        said.append(f"encoding {encoding}, guessed")
     return "; ".join(said)
 
 

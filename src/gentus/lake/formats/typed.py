@@ -177,6 +177,8 @@ def _depth(sql_type: str) -> int:
 def text_of(value: str, sql_type: str, longest_blob: int | None = None) -> str:
     """SQL that turns a value of some type into text as a person would write it."""
     text = f"CAST({value} AS VARCHAR)"
+    if _is_nested(sql_type) and sql_type != VARIANT:
+        return f"CAST(to_json({value}) AS VARCHAR)"
     if sql_type in ("FLOAT", "DOUBLE"):
         return f"regexp_replace({text}, '\\.0$', '')"  # integers are floats only where some are missing
     if sql_type.startswith("TIMESTAMP"):
@@ -191,8 +193,6 @@ def text_of(value: str, sql_type: str, longest_blob: int | None = None) -> str:
             f"CASE WHEN {kind} LIKE 'OBJECT%' OR {kind} LIKE 'ARRAY%' THEN CAST(to_json({value}) AS VARCHAR)"
             f" ELSE {text} END"
         )
-    if _is_nested(sql_type):
-        return f"CAST(to_json({value}) AS VARCHAR)"
     return text
 
 

@@ -44,7 +44,11 @@ def _open(source: Source, duck: duckdb.DuckDBPyConnection, limits: Limits) -> Fu
             return typed.full_database(path, part, duck, limits)
         case (Format.EXCEL, str()):
             return typed.full_sheet(path, part, limits)
-        case (Format.DATABASE | Format.EXCEL, None):
+        case (Format.ZIP, str()):
+            from gentus.lake.formats.archive import member_source
+
+            return _open(member_source(source, part, limits), duck, limits)
+        case (Format.DATABASE | Format.EXCEL | Format.ZIP, None):
             raise Unreadable(NO_TABLE_NAMED)
         case (Format.PARQUET, _):
             return typed.full_parquet(path, duck, limits)
@@ -56,4 +60,4 @@ def _open(source: Source, duck: duckdb.DuckDBPyConnection, limits: Limits) -> Fu
             return full_json(path, limits)
     from gentus.lake.full.text import full_text
 
-    return full_text(path, limits, known is Format.PROSE, source.header)
+    return full_text(source, limits, known is Format.PROSE)

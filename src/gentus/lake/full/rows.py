@@ -74,6 +74,8 @@ class FullTable:
     is_plain: Callable[[], bool] = field(default=lambda: True, repr=False)  # whether `strict` can be trusted
     doubt: str = ""  # why its header looks like data; empty: it does not
     reading: str = ""  # what is not usual in how it is read; empty: nothing
+    guess: str = ""  # of it, that the encoding is a guess
+    left_out: bool = False  # columns that nothing reads, which `reading` names
     delimiter: str | None = None  # of delimited text, where a missing value is an empty cell
     first: Rows = field(default=(), repr=False)  # the first rows, if they were read already
     sampled: Callable[[str], Table] | None = field(default=None, repr=False)  # its sample, if that was read

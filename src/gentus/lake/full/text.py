@@ -14,21 +14,22 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
+from gentus.lake.base import Source
 from gentus.lake.files import stream, stream_text
 from gentus.lake.formats.dialect import Dialect, csv_rows
 from gentus.lake.formats.layout import table_rows
 from gentus.lake.formats.text import sample_text, table_of
 from gentus.lake.full.read_csv import is_plain, strict_scan
 from gentus.lake.full.rows import AT_ONCE, FullTable, Piece, Tally, full_from_text, text_array
-from gentus.lake.location import Location
-from gentus.table import Header, Limits
+from gentus.table import Limits
 
 _LONGEST = 8 << 20  # characters; a longer cell was opened by a stray quote
 
 
-def full_text(path: Location, limits: Limits, prose: bool = False, header: Header = "auto") -> FullTable:
+def full_text(source: Source, limits: Limits, prose: bool = False) -> FullTable:
     """A delimited text file."""
-    sampled = sample_text(path, limits, prose, header)
+    path = source.path
+    sampled = sample_text(path, limits, prose, source.header, source.encoding)
     width = len(sampled.header)
 
     def rows(positions: Sequence[int], tally: Tally) -> Iterator[Piece]:
@@ -45,7 +46,7 @@ def full_text(path: Location, limits: Limits, prose: bool = False, header: Heade
     full = full_from_text(sampled.header, rows, limits)
     first = sampled.top.rows
     full = replace(full, delimiter=sampled.dialect.delimiter, first=first)
-    full = replace(full, doubt=sampled.doubt, reading=sampled.reading)
+    full = replace(full, doubt=sampled.doubt, reading=sampled.reading, guess=sampled.guess)
     full = replace(full, sampled=lambda name: table_of(name, sampled, limits))
     scan = strict_scan(path, sampled)
     strict = None if scan is None else replace(full, scan=scan, is_plain=lambda: is_plain(path))

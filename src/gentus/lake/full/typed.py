@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import count, islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pyarrow as pa
 
 from gentus.lake.base import Unreadable, clean_names, failure_reason
 from gentus.lake.files import SQLITE, magic
 from gentus.lake.files import opened as opened_file
-from gentus.lake.formats.arrow import is_file
-from gentus.lake.formats.arrow_mend import as_text, known_table, unknown_types, validated
+from gentus.lake.formats.arrow import arrow_reader
+from gentus.lake.formats.arrow_mend import known_table, replaced, replaced_types, text_type, validated
 from gentus.lake.formats.database import (
     duckdb_tables,
     open_sqlite,
@@ -27,7 +27,9 @@ from gentus.lake.formats.excel import sheet_rows
 from gentus.lake.formats.excel_errors import error_note
 from gentus.lake.formats.parquet import (
     ROW_NUMBER,
+    int96_times,
     left_out_note,
+    parquet_file,
     parquet_literal,
     parquet_relation,
     unreadable_variants,
@@ -43,14 +45,13 @@ from gentus.table import Limits
 
 if TYPE_CHECKING:
     import duckdb
-    import pyarrow.parquet as pq
 
 _NUMBERS = count()
 _SHEET = 1 << 30  # bytes of the XML of a sheet in which errors are counted
 
 
 def full_parquet(path: Location, duck: duckdb.DuckDBPyConnection, limits: Limits) -> FullTable:
-    """A Parquet file; DuckDB reads it. Variant columns that it cannot read are left out."""
+    """A Parquet file; DuckDB reads it, and pyarrow the columns that DuckDB would change."""
     left_out: list[str] = []
 
     @contextmanager
@@ -59,46 +60,86 @@ def full_parquet(path: Location, duck: duckdb.DuckDBPyConnection, limits: Limits
             yield parquet_relation(file, left_out)
 
     with opened(duck) as relation:
-        columns = [one for one in _described(duck, relation) if one[0] != ROW_NUMBER]
-    variant = any(sql_type == VARIANT for _, sql_type in columns)
+        described = [one for one in _described(duck, relation) if one[0] != ROW_NUMBER]
+    arrow = _ParquetByArrow.of(path, duck, described)
+    variant = any(sql_type == VARIANT for _, sql_type in described)
+    notes = []
     if variant and (found := unreadable_variants(path, limits)):
         left_out += found
-        columns = [one for one in columns if one[0] not in left_out]
+        notes.append(left_out_note(found))
+    if arrow.beyond:
+        left_out += arrow.beyond
+        notes.append(f"left out, as nanoseconds beside years beyond 2262: {', '.join(arrow.beyond)}")
+    fields = [at for at, one in enumerate(described) if one[0] not in left_out]
+    columns = [(described[at][0], arrow.types.get(at, described[at][1])) for at in fields]
     check_depth(columns)
 
     @contextmanager
     def scan(duck: duckdb.DuckDBPyConnection, positions: Sequence[int], tally: Tally) -> Iterator[str]:
+        if any(fields[at] in arrow.types for at in positions):
+            with mending(duck, positions, tally) as relation:
+                yield relation
+            return
         with opened(duck) as relation:
             yield _selected(relation, [name for name, _ in columns], positions, f"{ROW_NUMBER} + 1")
 
     @contextmanager
     def mending(duck: duckdb.DuckDBPyConnection, positions: Sequence[int], tally: Tally) -> Iterator[str]:
-        """The same by pyarrow, where a byte is invalid UTF-8: DuckDB refuses the file."""
-        import pyarrow.parquet as pq
-
+        """The same by pyarrow, also where a byte is invalid UTF-8: DuckDB refuses the file."""
         with opened_file(path, full=True) as file:
-            parquet = pq.ParquetFile(pa.PythonFile(file, mode="r"))
-            schema = pa.schema(
-                [
-                    *(parquet.schema_arrow.field(at).with_name(f"c{at}") for at in positions),
-                    ("row", pa.int64()),
+            pieces = arrow.pieces(file, [fields[at] for at in positions], tally)
+            kinds = [(f"c{at}", arrow.kinds[fields[at]]) for at in positions]
+            with streamed(duck, pa.schema([*kinds, ("row", pa.int64())]), pieces, tally) as relation:
+                # As DuckDB itself reads the other columns.
+                casts = [
+                    f"c{at}" if fields[at] in arrow.types else f"CAST(c{at} AS {columns[at][1]}) AS c{at}"
+                    for at in positions
                 ]
-            )
-            with streamed(duck, schema, _parquet_pieces(parquet, positions, tally), tally) as relation:
-                casts = [f"CAST(c{at} AS {columns[at][1]}) AS c{at}" for at in positions]
                 yield f"(SELECT {', '.join([*casts, 'row'])} FROM {relation})"
 
     strict = _typed(columns, [name for name, _ in columns], scan, limits)
     if variant:  # which pyarrow reads as bytes
-        return replace(strict, reading=left_out_note(left_out) if left_out else "")
-    return replace(strict, scan=mending, strict=strict)
+        return replace(strict, reading="; ".join(notes), left_out=bool(notes))
+    return replace(strict, scan=mending, strict=strict, reading="; ".join(notes), left_out=bool(notes))
 
 
-def _parquet_pieces(parquet: pq.ParquetFile, positions: Sequence[int], tally: Tally) -> Iterator[Piece]:
-    names = [parquet.schema_arrow.names[at] for at in positions]
-    for batch in parquet.iter_batches(AT_ONCE, columns=names, use_threads=False):
-        found = validated(batch.select(names), tally.add_undecoded)
-        yield found.num_rows, found.columns
+@dataclass(frozen=True, slots=True)
+class _ParquetByArrow:
+    """How pyarrow reads a Parquet file, and which columns it has to read, by their position."""
+
+    schema: pa.Schema
+    kinds: list[pa.DataType]  # of columns on their way to DuckDB
+    types: dict[int, str]  # of columns that DuckDB would change: it lacks units and digits
+    int96: str = "us"  # the unit of INT96 times, ...
+    beyond: Sequence[str] = ()  # ... and columns with years that nanoseconds lack
+
+    @classmethod
+    def of(
+        cls, path: Location, duck: duckdb.DuckDBPyConnection, described: Sequence[tuple[str, str]]
+    ) -> _ParquetByArrow:
+        """Look at its schema, and at all INT96 times."""
+        with opened_file(path, full=True) as file:
+            schema = parquet_file(file).schema_arrow
+            fine, far = int96_times(file)
+            if fine:
+                schema = parquet_file(file, "ns").schema_arrow
+        other = replaced_types(duck, schema)
+        types = {schema.names.index(name): "TIMESTAMP_NS" for name in fine}
+        for at, (_, sql_type) in enumerate(described):
+            if at in types:
+                types[at] = sql_type.replace("TIMESTAMP", "TIMESTAMP_NS")
+            elif other.get(at) == pa.string() and not sql_type.startswith("DECIMAL"):
+                types[at] = text_type(schema.field(at).type)
+        kinds = [other.get(at, field.type) for at, field in enumerate(schema)]
+        return cls(schema, kinds, types, "ns" if fine else "us", far if fine else ())
+
+    def pieces(self, file: BinaryIO, fields: Sequence[int], tally: Tally) -> Iterator[Piece]:
+        """The cells of some columns."""
+        names = [self.schema.names[at] for at in fields]
+        for batch in parquet_file(file, self.int96).iter_batches(AT_ONCE, columns=names, use_threads=False):
+            found = validated(batch.select(names), tally.add_undecoded)
+            cells = zip(found.columns, fields, names, strict=True)
+            yield found.num_rows, [replaced(one, self.kinds[at], name) for one, at, name in cells]
 
 
 def full_database(path: Location, part: str, duck: duckdb.DuckDBPyConnection, limits: Limits) -> FullTable:
@@ -205,8 +246,10 @@ def full_postgres(location: Remote, limits: Limits) -> FullTable:
 def full_arrow(path: Location, duck: duckdb.DuckDBPyConnection, limits: Limits) -> FullTable:
     """An Arrow IPC (Feather) file or stream."""
     with _mapped(path) as mapped:
-        schema, _ = _opened(mapped)
-    return _full_batches(schema, lambda *given: _arrow_pieces(path, *given), duck, limits)
+        reader, note = arrow_reader(mapped)
+        schema = reader.schema
+    full = _full_batches(schema, lambda *given: _arrow_pieces(path, *given), duck, limits)
+    return replace(full, reading=note, left_out=bool(note))
 
 
 def full_lakehouse(
@@ -228,15 +271,14 @@ def _full_batches(
     duck: duckdb.DuckDBPyConnection,
     limits: Limits,
 ) -> FullTable:
-    texts = unknown_types(duck, schema)
-    types = [pa.string() if at in texts else field.type for at, field in enumerate(schema)]
-    numbered = pa.schema([(f"c{at}", one) for at, one in enumerate(types)])
-    columns = _described_arrow(duck, numbered)
+    other = replaced_types(duck, schema)
+    numbered = pa.schema([(f"c{at}", other.get(at, field.type)) for at, field in enumerate(schema)])
+    columns = _described_arrow(duck, numbered, schema)
 
     def known(positions: Sequence[int], tally: Tally) -> Iterator[Piece]:
         for rows, arrays in pieces(positions, tally):
             found = zip(positions, arrays, strict=True)
-            yield rows, [as_text(array) if at in texts else array for at, array in found]
+            yield rows, [replaced(one, numbered.field(at).type, schema.names[at]) for at, one in found]
 
     def scan(
         duck: duckdb.DuckDBPyConnection, positions: Sequence[int], tally: Tally
@@ -255,17 +297,11 @@ def _mapped(path: Location) -> Iterator[pa.NativeFile]:
             yield mapped
 
 
-def _opened(mapped: pa.NativeFile) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    if not is_file(mapped):
-        stream = pa.ipc.open_stream(mapped)
-        return stream.schema, stream
-    file = pa.ipc.open_file(mapped)
-    return file.schema, (file.get_batch(number) for number in range(file.num_record_batches))
-
-
 def _arrow_pieces(path: Location, positions: Sequence[int], tally: Tally) -> Iterator[Piece]:
     with _mapped(path) as mapped:
-        for read in _opened(mapped)[1]:
+        reader, _ = arrow_reader(mapped)
+        is_stream = isinstance(reader, pa.RecordBatchReader)
+        for read in reader if is_stream else map(reader.get_batch, range(reader.num_record_batches)):
             batch = validated(read, tally.add_undecoded)
             for begin in range(0, batch.num_rows, 8 * AT_ONCE):
                 some = batch.slice(begin, 8 * AT_ONCE)
@@ -277,7 +313,7 @@ def full_frame(frame: Frame, duck: duckdb.DuckDBPyConnection, limits: Limits) ->
     data = arrow_of(frame)
     try:
         plain = known_table(duck, data.rename_columns([f"c{at}" for at in range(data.num_columns)]))
-        columns = _described_arrow(duck, plain.schema)
+        columns = _described_arrow(duck, plain.schema, data.schema)
     except Exception as error:
         raise Unreadable(failure_reason(error)) from error
 
@@ -314,10 +350,17 @@ def _described(duck: duckdb.DuckDBPyConnection, relation: str) -> list[tuple[str
     return [(str(row[0]), str(row[1])) for row in found]
 
 
-def _described_arrow(duck: duckdb.DuckDBPyConnection, schema: pa.Schema) -> list[tuple[str, str]]:
+def _described_arrow(
+    duck: duckdb.DuckDBPyConnection, schema: pa.Schema, before: pa.Schema
+) -> list[tuple[str, str]]:
+    """Names and types of columns, given what they were before some were replaced."""
     name = f"schema_{next(_NUMBERS)}"
     duck.register(name, schema.empty_table())
     try:
-        return _described(duck, name)
+        found = zip(_described(duck, name), schema, before, strict=True)
+        return [
+            (one[0], one[1] if new.type == old.type or one[1] != "VARCHAR" else text_type(old.type))
+            for one, new, old in found
+        ]
     finally:
         duck.unregister(name)

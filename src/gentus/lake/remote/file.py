@@ -7,10 +7,11 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from gentus.lake.base import Unreadable
-from gentus.lake.location import Remote, State
+from gentus.lake.location import Member, Remote, State
 from gentus.lake.remote.retry import with_retries
 from gentus.lake.remote.storage import call_store, filesystem, plain_errors, state_of
 
@@ -147,7 +148,7 @@ def opened_remote(location: Remote, full: bool = False) -> Iterator[RemoteFile]:
 def full_ranges(location: Remote, ahead: int = AHEAD) -> Iterator[ByteRanges]:
     """The bytes of an object that is read in full; an error if it has changed meanwhile."""
     state = state_of(location)
-    yield ranges_of(Remote(location.url, state), True, ahead)
+    yield ranges_of(replace(location, state=state), True, ahead)
     if state.detects_changes and state_of(Remote(location.url)) != state:
         raise Unreadable("it was changed while it was read; run the same command again")
 
@@ -185,6 +186,9 @@ def prefetch(wanted: Sequence[tuple[Remote, State, bool]]) -> None:
 
 
 def _fetcher(location: Remote, state: State) -> Callable[[int, int], bytes]:
+    if isinstance(location, Member):
+        data = location.data or b""
+        return lambda start, end: data[start:end]
     if location.scheme not in ("http", "https"):
         return lambda start, end: call_store(
             location, lambda store, path: store.cat_file(path, start=start, end=end)
