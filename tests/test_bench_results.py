@@ -147,17 +147,19 @@ def test_rankings_are_written_and_those_of_others_are_compared(data: Path, tmp_p
             "fish.csv": "fish.csv",
         }
     write_run(tmp_path / "tus_tidy.run", {"cities.csv": ["fish.csv"], "fish.csv": ["fish_2.csv"]})
-    (document,) = run(*asked, "--run", f"Mine={tmp_path}/{{lake}}.run", "--json").json()
+    (document,) = run(*asked, "--run", f"Mine={tmp_path}", "--json").json()
     rows = {row["title"]: row for row in document["rows"]}
     assert {title: row["map"] for title, row in rows.items()} == {"TF-IDF words": 1.0, "Mine": 0.5}
     assert 0 < rows["Mine"]["p"] <= 1
     assert "p" not in rows["TF-IDF words"]
-    shown = run(*asked, "--run", f"Mine={tmp_path}/{{lake}}.run").out
+    shown = run(*asked, "--run", f"Mine={tmp_path}/tus_tidy.run").out
     assert "| p |" in shown
     assert "| Mine |" in shown
     assert json.loads((out / "quality-tus_tidy.json").read_text())["what"]["methods"][-1] == "run Mine"
     write_run(tmp_path / "tus_tidy.run", {"cities.csv": ["cities_2.csv"], "fish.csv": ["fish_2.csv"]})
-    (document,) = run(*asked, "--run", f"Mine={tmp_path}/{{lake}}.run", "--json").json()
+    (document,) = run(*asked, "--run", f"Mine={tmp_path}/tus_tidy.run", "--json").json()
     assert {row["title"]: row["map"] for row in document["rows"]}["Mine"] == 1.0  # the file has changed
+    ran = run(*asked, "--run", f"Mine={out}")
+    assert (ran.code, "there is no run" in ran.err) == (1, True)
     ran = run(*asked, "--run", "Mine")
     assert (ran.code, "give NAME=FILE, not Mine" in ran.err) == (2, True)

@@ -81,14 +81,10 @@ def test_help_is_in_groups(run: Run, monkeypatch: pytest.MonkeyPatch, width: int
     assert "Usage: gentus index [OPTIONS] LAKE -o INDEX" in run("index", "--help").out
 
 
-def test_ablations_are_built_by_the_benchmarks(run: Run, small: Path, tmp_path: Path) -> None:
+def test_ablations_are_no_options_of_an_index(run: Run, small: Path, tmp_path: Path) -> None:
     for flag in (["--identifiers", "ordinary"], ["--softmax", "children"], ["--ship-generator"]):
         ran = run("index", small, "-o", tmp_path / "index", *flag)
         assert (ran.code, "No such option" in ran.err) == (2, True)
-    arguments = "bench", "index", small, "-o", tmp_path / "index"
-    assert "give --labels" in run(*arguments, "--ship-generator").err
-    facts = run(*arguments, "--identifiers", "ordinary", "--no-names", "--codes", 3, "--json").json()
-    assert (facts["identifiers"], facts["names"], facts["codebook_size"]) == ("ordinary", None, 3)
 
 
 # --- completion ---------------------------------------------------------------------------------------

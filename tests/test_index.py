@@ -555,8 +555,7 @@ def test_labels_of_another_lake_are_refused_before_any_work(small: Path, tmp_pat
     with pytest.raises(ValueError, match="none of its 2 pairs") as refused:
         build(small, tmp_path / "index", labels)
     assert not (tmp_path / "index").exists()
-    assert "fish_0.csv" in str(refused.value)
-    assert str(min(path.name for path in small.iterdir())) in str(refused.value)
+    assert "their queries, such as gone.csv, are not in" in str(refused.value)
     build(small, tmp_path / "index").close()
     with pytest.raises(ValueError, match="none of its 2 pairs"):
         gentus.refit(tmp_path / "index", labels)

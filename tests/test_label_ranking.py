@@ -343,10 +343,12 @@ def test_labels_of_queries_that_are_elsewhere_say_what_to_give(
     beside: tuple[Path, Path, Path], tmp_path: Path
 ) -> None:
     lake, _, labels = beside
-    with pytest.raises(ValueError, match=r"their queries are not in .*--queries FOLDER"):
+    with pytest.raises(
+        ValueError, match=r"their queries, such as fish_0\.csv, are not in .*--queries FOLDER"
+    ):
         gentus.build(lake, tmp_path / "index", labels)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ValueError, match=r"their queries are neither in .* nor in .*empty\.$"):
+    with pytest.raises(ValueError, match=r"are neither in .* nor in .*empty\.$"):
         gentus.build(lake, tmp_path / "index", labels, queries=tmp_path / "empty")
     with pytest.raises(ValueError, match="there are no labels"):
         gentus.build(lake, tmp_path / "index", queries=tmp_path / "empty")

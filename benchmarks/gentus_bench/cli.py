@@ -48,7 +48,7 @@ def run(
         typer.Option(
             "--run",
             metavar="NAME=FILE",
-            help="Rankings of another system, a TREC run or CSV; {lake} in FILE stands for the lake's name.",
+            help="Rankings of another system: a TREC run or CSV, or a folder of LAKE.run or LAKE.csv.",
         ),
     ] = None,
     settings: Annotated[

@@ -33,7 +33,7 @@ class Request:
     seeds: int = 1
     indexes: Sequence[Path] = ()
     queries: Path | None = None
-    runs: Mapping[str, str] = field(default_factory=dict)  # files of others' rankings, by name
+    runs: Mapping[str, str] = field(default_factory=dict)  # files or folders of others' rankings, by name
     progress: Progress = field(default_factory=Progress)
 
     @property

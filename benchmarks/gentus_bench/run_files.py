@@ -17,6 +17,16 @@ class RunFile:
     def __init__(self, name: str, file: Path) -> None:
         self.name, self.file = name, file
 
+    @classmethod
+    def of(cls, name: str, path: Path, lake: str) -> RunFile:
+        """From a file, or from that of a lake in a folder."""
+        if path.is_dir():
+            both = [path / f"{lake}.run", path / f"{lake}.csv"]
+            path = next((file for file in both if file.is_file()), both[0])
+        if not path.is_file():
+            raise FileNotFoundError(f"there is no run {path}")
+        return cls(name, path)
+
     @cached_property
     def digest(self) -> str:
         """Of what is in the file."""

@@ -145,7 +145,7 @@ class Systems:
 
     methods: Sequence[str]
     seeds: int = 1
-    runs: Mapping[str, str] = field(default_factory=dict)  # files by name; `{lake}` stands for the lake's
+    runs: Mapping[str, str] = field(default_factory=dict)  # files or folders by name
     reuse: Reuse = ""
 
 
@@ -173,7 +173,7 @@ def compare(benchmark: Benchmark, systems: Systems, results: Results) -> Documen
             log.info("%s: %s, seed %d", benchmark.name, retriever.name, seed)
             rows[method, seed] = _measured(retriever, method, seed, data, results)
     for name, file in systems.runs.items():
-        found = RunFile(name, Path(file.replace("{lake}", benchmark.name)))
+        found = RunFile.of(name, Path(file), benchmark.name)
         rows[f"run {name}", 0] = _measured(found, f"run {name}", 0, data, results)
     facts = results.measured(f"quality/{benchmark.name}/lake", data.what, data.facts, _SHARED)
     ks = sorted({max(1, round(benchmark.k * share)) for share in (0.1, 0.25, 0.5, 0.75, 1, 1.5, 2)})

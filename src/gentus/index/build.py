@@ -251,11 +251,10 @@ def _read_labels(
         return given  # an empty lake: the build says so
     pairs = f"{file}: none of its {sum(map(len, truth.values())):,} pairs"
     if found & asked.keys():
+        such = f"their queries, such as {min(truth)}, are"
         where = f"neither in {lake} nor in {folder}" if folder else f"not in {lake}"
         give = "" if folder else " If they are in another folder, give it: --queries FOLDER."
-        raise ValueError(
-            f"{pairs} can be learnt from: candidates are in {lake}, their queries are {where}.{give}"
-        )
+        raise ValueError(f"{pairs} can be learnt from: candidates are in {lake}, {such} {where}.{give}")
     example = f" They name {min(asked)}; the lake has {first}." if asked else ""
     raise ValueError(f"{pairs} names a candidate in {lake}.{example}")
 
