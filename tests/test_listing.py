@@ -110,5 +110,5 @@ def test_no_room_for_the_list_is_no_empty_lake(tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.setattr("gentus.scratch.Scratch", Small)
     fill(tmp_path, [f"deep/{'x' * 200}{n}.csv" for n in range(100)])
-    with pytest.raises(NoRoomError, match=r"database or disk is full.*SQLITE_TMPDIR"):
+    with pytest.raises(NoRoomError, match=r"there is no room on the disk.*SQLITE_TMPDIR"):
         list(scan(tmp_path))

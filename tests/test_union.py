@@ -458,14 +458,18 @@ def test_many_rows_keep_their_order(tmp_path: Path) -> None:
 
 def test_every_type_comes_through(tmp_path: Path) -> None:
     values = {
-        **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"), "-7"),
-        **dict.fromkeys(("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT"), "7"),
+        **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT"), "-7"),
+        **dict.fromkeys(("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"), "7"),
         **dict.fromkeys(("FLOAT", "DOUBLE", "DECIMAL(10,2)"), "-1.5"),
-        **dict.fromkeys(("TIMESTAMP", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE"), "2020-01-02 03:04:05"),
+        **dict.fromkeys(
+            ("TIMESTAMP", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS"), "2020-01-02 03:04:05"
+        ),
         **{"BOOLEAN": "true", "DATE": "2020-01-02", "TIME": "03:04:05", "VARCHAR": "x", "BLOB": "\\x00\\xFF"},
         "UUID": "00000000-0000-0000-0000-000000000001",
     }
     others = {"TIMESTAMP_MS": ("2020-01-02 03:04:05", "TIMESTAMP"), "INTEGER[]": ("[1, 2]", "VARCHAR")}
+    wide = {"HUGEINT": ("-7", "BIGINT"), "UHUGEINT": ("7", "BIGINT")}  # of which Parquet makes a DOUBLE
+    others = {**wide, **others}
     given = {**values, **{kind: cell for kind, (cell, _) in others.items()}}
     kept = {**{kind: kind for kind in values}, **{kind: wanted for kind, (_, wanted) in others.items()}}
     columns = ", ".join(f"CAST('{cell}' AS {kind}) AS \"{kind}\"" for kind, cell in given.items())

@@ -151,6 +151,8 @@ def compare_self_union(source: Source, limits: Limits | None = None) -> tuple[Ve
     verdicts = Verdicts()
     for planned, told in zip(union.ran.sources, report.tables, strict=True):
         half = result.filter(pc.equal(result["_source_table"], planned.name))
+        if any("with errors read as empty" in note for note in report.notes):
+            reference = replace(reference, errors=True)
         verdicts.add(_compare(reference, half, planned, told, names))
     return verdicts, reference.reader, seconds
 
@@ -190,7 +192,7 @@ def _compare(
         if reference.reader == "pyarrow":
             found = compare_typed(column, half[placement.into], one)
         else:
-            found = compare_column(column, half[placement.into], placement.read, one)
+            found = compare_column(column, half[placement.into], placement.read, one, reference.errors)
         if found.silent and told.tally.stray_quotes:
             found = Verdicts(found.cells, found.changed + Counter({"stray quotes": found.silent}))
         verdicts.add(found)

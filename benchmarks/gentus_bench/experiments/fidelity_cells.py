@@ -22,6 +22,7 @@ from gentus_bench.experiments.exact_values import agrees, exact
 EXAMPLES = 5
 _TRUE, _FALSE = {"true", "t", "yes", "y", "1"}, {"false", "f", "no", "n", "0"}
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_ERROR = re.compile(r"#(NULL!|DIV/0!|VALUE!|REF!|NAME\?|NUM!|N/A)")  # of a workbook
 _DIGITS = re.compile(r"[0-9]+")
 _DATE = re.compile(
     r"(?P<a>\d{1,4})[-/. ]\s?(?P<m>\d{1,2}|[A-Za-z]{3,9})[-/., ]+(?P<b>\d{1,4})(?P<rest>.*)", re.DOTALL
@@ -62,9 +63,16 @@ class Verdicts:
 
 
 def compare_column(
-    source: pa.ChunkedArray, found: pa.ChunkedArray, read: Reading | None, report: ColumnReport
+    source: pa.ChunkedArray,
+    found: pa.ChunkedArray,
+    read: Reading | None,
+    report: ColumnReport,
+    errors: bool = False,
 ) -> Verdicts:
-    """Compare a column of the source with that of the union, row by row."""
+    """Compare a column of the source with that of the union, row by row.
+
+    With `errors`, the report says that errors such as #DIV/0! are read as empty.
+    """
     verdicts = Verdicts(len(source))
     reading = read or Reading()
     nulls = Counter[str]()  # values of the source that are null in the union
@@ -80,6 +88,9 @@ def compare_column(
     left, unexplained = report.unconverted, []
     for value, count in nulls.items():
         if not value.strip():
+            continue
+        if errors and _ERROR.fullmatch(value):
+            verdicts.changed["error in a sheet"] += count
             continue
         by_word = min(count, max(told[value], told[value.strip()]))
         by_type = min(count - by_word, left)

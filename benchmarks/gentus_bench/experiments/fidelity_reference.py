@@ -42,6 +42,7 @@ class Reference:
     reader: str  # who read it
     columns: list[pa.Array | pa.ChunkedArray]  # by position in the file
     names: list[str] | None = None  # None: the union's columns are in the order of the file
+    errors: bool = False  # the report of the union says that errors in cells are read as empty
     beyond: int = 0  # cells to the right of the last column
 
     @property
@@ -108,7 +109,7 @@ def _text(path: Path, sample: TextSample, width: int) -> Reference:
 def _reference(reader: str, found: Rows, as_cut: Rows, width: int, layout: Layout) -> Reference:
     body = _body(found, as_cut, width, layout)
     beyond = sum(bool(cell.strip()) for row in body for cell in row[width:])
-    return Reference(reader, _columns(body, width), None, beyond)
+    return Reference(reader, _columns(body, width), None, beyond=beyond)
 
 
 def _columns(rows: Rows, width: int) -> list[pa.Array]:
