@@ -174,6 +174,8 @@ def train_generator(
         if world > 1:
             _average([*run.learning.values()], world)
         run.descend(_rate(run.step, share, settings), settings.clip)
+    if world > 1:
+        dist.barrier()  # until the first process has written it
     run.restore_best()
     return run.best
 
