@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from gentus.arrays import F32
-from gentus.paper.checkpoints import Bert, fast_bfloat16
+from gentus.paper.checkpoints import Bert, best_device, fast_bfloat16
 from gentus.paper.serialize import Serializer
 from gentus.paper.settings import SerialSettings
 from gentus.progress import Tick
@@ -31,8 +31,9 @@ class ColumnStates:
     def __init__(self, bert: Bert, settings: SerialSettings) -> None:
         limits = SerialSettings(settings.values, min(settings.tokens, bert.tokens))
         self.serializer = Serializer(bert.pieces, bert.col, bert.val, (bert.cls,), (), limits)
-        self.width, self._model = bert.width, bert.model
-        self._bfloat16 = fast_bfloat16(torch.device("cpu"))
+        self._device = best_device()
+        self.width, self._model = bert.width, bert.model.to(self._device)
+        self._bfloat16 = fast_bfloat16(self._device)
 
     @torch.inference_mode()
     def h_col(self, table: Table) -> F32:
@@ -41,9 +42,10 @@ class ColumnStates:
         A table is read alone: in a batch, its states would depend on the tables beside it in their last bits.
         """
         ids, columns = self.serializer.ser(table)
-        with torch.autocast("cpu", torch.bfloat16, enabled=self._bfloat16):
-            states = self._model(input_ids=torch.tensor([ids])).last_hidden_state[0]  # (T, W) H_T
-        return np.asarray(states[columns].float().numpy(), np.float32)
+        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._bfloat16):
+            x = torch.tensor([ids], device=self._device)  # (1, T)
+            states = self._model(input_ids=x).last_hidden_state[0]  # (T, W) H_T
+        return np.asarray(states[columns].float().cpu().numpy(), np.float32)
 
     def h_cols(self, tables: Sequence[Table], tick: Tick = lambda n: None) -> list[F32]:
         """The same of many tables, one per thread."""

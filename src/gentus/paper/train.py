@@ -83,6 +83,7 @@ class Progress(NamedTuple):
     step: int
     share: float  # of the training that is done
     seconds: float
+    regression: float  # losses of the last step; 0 before there was one
     ce: float
     pairwise: float
     map: float  # of the generator alone on held-out queries
@@ -137,7 +138,7 @@ def train_generator(
     begun = run.resume()
     each = max(1, len(records.epoch(0, settings.positives)) // settings.views)  # steps of an epoch
     views: list[View] = []
-    parts = [0.0, 0.0]
+    regression = ce = pairwise = 0.0
     while True:
         seconds = _from_first(run.seconds, world)
         share = seconds / (60 * settings.minutes) if settings.minutes else run.step / (each * settings.epochs)
@@ -148,7 +149,8 @@ def train_generator(
                 run.best = found
                 if not rank:
                     run.keep_best()
-            report(Progress(run.step, min(share, 1.0), seconds, parts[0], parts[1], found, run.best))
+            shown = (regression, ce, pairwise, found, run.best)
+            report(Progress(run.step, min(share, 1.0), seconds, *shown))
         if share >= 1:
             break
         if not rank and run.step > begun and (not at or run.unsaved > settings.save_seconds):
@@ -161,21 +163,19 @@ def train_generator(
             if share < settings.regression:
                 batch = records.indexing(run.step, 4 * settings.indexing)[rank::world]
                 loss = _regression(model, run.head, batch, records)
+                regression = float(loss.detach())
             else:
                 batch = views[at * settings.views : (at + 1) * settings.views]
                 batch = (batch + records.indexing(run.step, settings.indexing))[rank::world]
                 losses = generator_losses(model, batch, records, settings)
-                loss, parts = losses.total, [float(losses.ce.detach()), float(losses.pairwise.detach())]
+                loss, ce, pairwise = losses.total, float(losses.ce.detach()), float(losses.pairwise.detach())
         run.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         if world > 1:
             _average([*run.learning.values()], world)
-        nn.utils.clip_grad_norm_(run.learning.values(), settings.clip)
-        rate = _rate(run.step, share, settings)
-        for group in run.optimizer.param_groups:
-            group["lr"] = rate * group["times"]
-        run.optimizer.step()
-        run.step += 1
+        run.descend(_rate(run.step, share, settings), settings.clip)
+    if world > 1:
+        dist.barrier()  # until the first process has written it
     run.restore_best()
     return run.best
 
@@ -251,6 +251,14 @@ class _Run:
     def unsaved(self) -> float:
         """Seconds since the last checkpoint."""
         return time.monotonic() - self._saved
+
+    def descend(self, rate: float, clip: float) -> None:
+        """One step of the optimizer."""
+        nn.utils.clip_grad_norm_(self.learning.values(), clip)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate * group["times"]
+        self.optimizer.step()
+        self.step += 1
 
     def save(self) -> None:
         """Weights, moments, and where the training is, in one file."""
