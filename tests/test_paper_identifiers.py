@@ -171,14 +171,14 @@ def test_hard_negatives_by_jaccard() -> None:
 
     shared: list[set[int]] = [one | {at % 5, at % 3} for at, one in enumerate(profiles)]
     profiles = shared
-    mined = mine_hard_negatives([0, 3], profiles, pairs, 3)
+    mined = mine_hard_negatives([0, 3], profiles, pairs, len(profiles), 3)
     for query, annotated_ in ((0, {1}), (3, {4, 5})):
         others = [
             at for at in range(len(tables)) if at not in annotated_ | {query} and jaccard(query, at) > 0
         ]
         best = sorted(others, key=lambda at: (-jaccard(query, at), at))[:3]
         assert mined[query].tolist() == best
-    assert mine_hard_negatives([0], [{1}, {2}], pairs[:0], 3)[0].tolist() == []
+    assert mine_hard_negatives([0], [{1}, {2}], pairs[:0], 2, 3)[0].tolist() == []
 
 
 def test_profiles_are_of_cells_only() -> None:

@@ -14,6 +14,7 @@ from conftest import make_lake, rows_of, write_pairs, write_table
 from safetensors import safe_open
 
 import gentus
+from gentus.index.hits import Hits
 from gentus.paper.settings import PAPER, PaperSettings, SerialSettings, SidSettings, paper_settings
 
 GENTUS = Path(sys.executable).with_name("gentus")
@@ -59,8 +60,9 @@ def test_an_index_of_the_papers_generator_lives(
     assert len(set(sids.values())) == 11
     again = gentus.open(tmp_path / "index")
     assert [hit.table for hit in again.search("fish_0.csv", k=11)] == [hit.table for hit in hits]
-    found = dict(again.search_many(["fish_0.csv"], k=11, workers=1))
-    assert [hit.table for hit in next(iter(found.values()))] == [hit.table for hit in hits]
+    ((_, found),) = again.search_many(["fish_0.csv"], k=11, workers=1)
+    assert isinstance(found, Hits)
+    assert [hit.table for hit in found] == [hit.table for hit in hits]
     write_table(lake / "fish_7.csv", rows_of("fish", 7))
     assert again.sync(lake).added == ["fish_7.csv"]
     now = {hit.table: hit.sid for hit in again.search("fish_0.csv", k=12)}

@@ -21,7 +21,7 @@ from gentus.metrics import score
 from gentus.paper.ablation import semantic
 from gentus.paper.decode import generate
 from gentus.paper.losses import l_ce, l_gen, l_pairwise, s_theta
-from gentus.paper.offline import Offline, build_tree, hold_out, offline
+from gentus.paper.offline import Lake, Offline, build_tree, hold_out, offline
 from gentus.paper.records import View, aug, mine_hard_negatives, profile
 from gentus.paper.retriever import load_model, save_model
 from gentus.paper.settings import PaperSettings
@@ -39,7 +39,7 @@ def records(settings: PaperSettings) -> Records:
     )
     queries = np.unique(pairs[:, 0]).tolist()
     profiles = [profile(table, settings.records.profile) | {1} for table in tables]
-    negatives = mine_hard_negatives(queries, profiles, pairs, settings.records.n_neg)
+    negatives = mine_hard_negatives(queries, profiles, pairs, len(tables), settings.records.n_neg)
     z, indexed = vectors(12, 8), np.arange(12)
     return Records(tables, serializer(model), pairs, indexed, negatives, y, lengths, z, settings.records, 0)
 
@@ -238,7 +238,7 @@ def test_held_out_queries_are_in_no_pair() -> None:
 
 def learnt(folder: Path, settings: PaperSettings, with_vectors: bool) -> Offline:
     folder.mkdir()
-    return offline(lake(), annotated(), settings, folder, vectors() if with_vectors else None)
+    return offline(Lake(lake(), 12, annotated()), settings, folder, vectors() if with_vectors else None)
 
 
 @pytest.mark.parametrize("with_vectors", [True, False])

@@ -21,7 +21,7 @@ from gentus.lake import Source, read, scan
 from gentus.metrics import load_groundtruth, score
 from gentus.paper import train
 from gentus.paper.decode import Masked, beam_width, generate, generate_freely
-from gentus.paper.offline import Offline, encode_tables, latents, offline
+from gentus.paper.offline import Lake, Offline, encode_tables, latents, offline
 from gentus.paper.settings import PaperSettings
 from gentus.paper.train import Progress
 from gentus.table import Table
@@ -69,7 +69,7 @@ def main() -> None:
     truth = dict(list(truth.items())[: asked.dev_queries])
     folder = asked.folder or Path(tempfile.mkdtemp())
     folder.mkdir(parents=True, exist_ok=True)
-    made = offline(tables, pairs, settings, folder, vectors, told)
+    made = offline(Lake(tables, len(tables), pairs), settings, folder, vectors, told)
     say(latents=of_latents(made, vectors, truth), **measured(made, tables, truth))
 
 

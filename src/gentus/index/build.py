@@ -68,7 +68,7 @@ class BuildOptions(RefitOptions, total=False):
     names: bool | None  # whether names of columns count, as far as they agree with cells
     seed: int | None
     force: bool  # replace an index of another lake
-    queries: str | os.PathLike[str]  # the folder of labelled queries that are not in the lake
+    queries: str | os.PathLike[str] | None  # the folder of labelled queries that are not in the lake
     engine: EngineName  # `ray`: on the Ray cluster at the address, by default one on this machine
     address: str | None
 

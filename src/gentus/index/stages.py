@@ -5,10 +5,12 @@ A stage takes values and returns one, and changes nothing that it was given. Onl
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +39,7 @@ from gentus.index.writer import finalise, publish
 from gentus.lake import Location, Source
 from gentus.neighbours.graph import Neighbours, find_neighbours, mutual_neighbours
 from gentus.neighbours.listwise import Listwise
+from gentus.paper.settings import PaperSettings
 from gentus.progress import Progress
 from gentus.retrieval.retriever import code_tables
 from gentus.retrieval.trie import Trie, build_trie
@@ -45,9 +48,6 @@ from gentus.settings import BuildSettings
 from gentus.shell import command
 from gentus.table import evenly_spaced
 from gentus.threads import one_blas_thread
-
-if TYPE_CHECKING:  # it needs torch
-    from gentus.index.stages_paper import PaperModel
 
 HEAD = 8192  # tables that vocabularies are learnt from; more change nothing
 FEW = 20  # tables, of which a graph says less than their blocks do
@@ -153,6 +153,22 @@ class Supervised:
     labels: LabelReport
     ranking: LearntRanking | None
     generator: GeneratorReport | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Searchable:
+    """What an index is searched by, to be written."""
+
+    codebooks: Codebooks
+    save: Callable[[Path], None]  # to the model file
+    paper: PaperSettings | None = None  # of the paper's generator, if that ranks
+
+    @classmethod
+    def closed_form(cls, model: Model, ranking: LearntRanking | None) -> Searchable:
+        """The closed form, and a ranking learnt from labels."""
+        learnt = (ranking.graph, ranking.listwise) if ranking else None
+        save = partial(save_model, encoder=model.encoder, codebooks=model.codebooks, ranking=learnt)
+        return cls(model.codebooks, save)
 
 
 def draw_sample(run: Run) -> Sample:
@@ -279,17 +295,14 @@ def publish_index(
     model: Model,
     assigned: Assigned,
     supervised: Supervised | None,
-    paper: PaperModel | None = None,
+    made: Searchable | None = None,
 ) -> None:
     """Write the next generation beside the current one, then switch to it."""
-    layout, catalogue, codebooks = run.layout, run.catalogue, (paper or model).codebooks
-    number = next_generation(layout)
+    layout, catalogue, number = run.layout, run.catalogue, next_generation(run.layout)
     ranking = supervised.ranking if supervised else None
-    learnt = (ranking.graph, ranking.listwise) if ranking else None
-    if paper is None:
-        save_model(layout.model(number), model.encoder, codebooks, learnt)
-    else:
-        paper.save(layout.model(number))
+    made = made or Searchable.closed_form(model, ranking)
+    codebooks = made.codebooks
+    made.save(layout.model(number))
     assigned.trie.save(layout.trie(number))
     with catalogue.transaction():
         ids = sample.tables[:, 0].astype(np.int32)
@@ -313,7 +326,7 @@ def publish_index(
             files={},
             report=_report(sample, model, assigned, supervised, codebooks.size),
             ranking=ranking.parts if ranking else None,
-            paper=paper.settings if paper else None,
+            paper=made.paper,
         )
         config = publish(layout, catalogue, config)
     finalise(layout, config)

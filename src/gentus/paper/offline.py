@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -43,6 +43,14 @@ class Offline:
     map: float  # of the generator alone on held-out queries
 
 
+class Lake(NamedTuple):
+    """D and its annotations. Queries that are not in it are the tables after the first N."""
+
+    tables: Sequence[Table]  # (N + Q,)
+    N: int
+    pairs: I64  # (n, 2) (q, T⁺) as positions among the tables
+
+
 def encode_tables(tables: Sequence[Table], settings: PaperSettings) -> tuple[Encoder, F32]:
     """F_η, standardised over the lake, and (N, D) its table embeddings E."""
     states = ColumnStates(load_bert(settings.bert, download=settings.download), settings.encoder)
@@ -52,32 +60,31 @@ def encode_tables(tables: Sequence[Table], settings: PaperSettings) -> tuple[Enc
 
 
 def offline(
-    tables: Sequence[Table],
-    pairs: I64,
+    lake: Lake,
     settings: PaperSettings,
     folder: Path,
     e: F32 | None = None,
     report: Callable[[Progress], None] = lambda progress: None,
 ) -> Offline:
-    """Algorithm 1: from a lake and (n, 2) annotated pairs of positions to identifiers and a generator.
+    """Algorithm 1: from a lake and annotated pairs to identifiers and a generator.
 
     `e` are table vectors from elsewhere, in place of F_η's. Queries of the lake by which the checkpoint is
     chosen are held out, with all pairs that name them.
     """
-    random = np.random.default_rng(settings.seed)
-    train, held_out = hold_out(pairs, settings, random)
-    f_eta, E = (None, e) if e is not None else encode_tables(tables, settings)  # noqa: N806  # 1
-    P_train = symmetrize(train)  # noqa: N806  # 2
+    random, tables, D = np.random.default_rng(settings.seed), lake.tables, lake.tables[: lake.N]  # noqa: N806
+    train, held_out = hold_out(lake.pairs, settings, random)
+    f_eta, E = (None, e) if e is not None else encode_tables(D, settings)  # noqa: N806  # 1
+    P_train = symmetrize(train[train[:, 0] < lake.N])  # noqa: N806  # 2
     q_omega = train_quantizer(E, P_train, settings.sid, settings.seed)  # 3, 4
     base, errors = q_omega.encode(E)  # 5 to 8
     identifiers = ASSIGNED[settings.identifiers](base, errors, settings.sid.K, random)  # 9 to 11
     queries = np.unique(train[:, 0]).tolist()
     profiles = [profile(table, settings.records.profile) for table in tables]
-    N = mine_hard_negatives(queries, profiles, train, settings.records.n_neg)  # noqa: N806  # 12
+    N = mine_hard_negatives(queries, profiles, train, lake.N, settings.records.n_neg)  # noqa: N806  # 12
     g_theta, serializer = create_generator(identifiers, settings)
     trie = build_tree(identifiers)  # 18
     y, lengths = g_theta.vocabulary.tok(identifiers.codes, identifiers.suffixes)
-    indexed = np.arange(len(tables)) if settings.records.indexed == "all" else np.unique(train[:, 1])
+    indexed = np.arange(lake.N) if settings.records.indexed == "all" else np.unique(train[:, 1])
     key = training_key(settings, train, identifiers, tables)
     records = Records(
         tables,

@@ -93,7 +93,11 @@ def profile(table: Table, tokens: int) -> set[int]:
 
 
 def mine_hard_negatives(
-    queries: Sequence[int], profiles: Sequence[set[int]], pairs: I64, n_neg: int
+    queries: Sequence[int],
+    profiles: Sequence[set[int]],
+    pairs: I64,
+    N: int,  # noqa: N803
+    n_neg: int,
 ) -> dict[int, I32]:
     """For each query the n_neg tables of greatest Jaccard similarity, those annotated and itself left out."""
     sizes = np.array([len(one) for one in profiles])
@@ -108,6 +112,7 @@ def mine_hard_negatives(
         overlap = np.bincount(shared, minlength=len(profiles))
         jaccard = overlap / np.maximum(sizes[query] + sizes - overlap, 1)
         jaccard[query] = 0
+        jaccard[N:] = 0  # queries that are not in the lake
         jaccard[pairs[pairs[:, 0] == query, 1]] = 0
         best = np.argsort(-jaccard, kind="stable")[:n_neg]
         negatives[query] = best[jaccard[best] > 0].astype(np.int32)

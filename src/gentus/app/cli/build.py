@@ -64,6 +64,14 @@ def index(
             help="Pairs query_table,candidate_table known to be unionable. Optional.",
         ),
     ] = None,
+    queries: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            rich_help_panel=LEARNING,
+            help="The folder of labelled queries that are not in the lake.",
+        ),
+    ] = None,
     preset: Annotated[
         Literal["fast", "paper"],
         typer.Option(
@@ -201,6 +209,7 @@ def index(
             lake,
             out,
             labels,
+            queries=queries,
             settings=settings,
             paper=paper,
             workers=workers,
@@ -208,7 +217,7 @@ def index(
             engine=engine,
             address=address,
             time_budget=None if time_budget is None else 60 * time_budget,
-            progress=progress(),
+            progress=progress(lines=True),
         )
     except KeyboardInterrupt:
         say_stopped(f" The tables read so far are kept; run the same command to resume: {typed_command()}")
@@ -300,7 +309,7 @@ def refit(
             index,
             labels,
             time_budget=None if time_budget is None else 60 * time_budget,
-            progress=progress(),
+            progress=progress(lines=True),
         )
     except KeyboardInterrupt:
         say_stopped(" The index is unchanged; run the same command to resume.")
