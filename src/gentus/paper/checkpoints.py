@@ -25,7 +25,7 @@ from gentus.paper.t5 import T5, Shape
 
 MINILM, SCRATCH = "minilm", "scratch"
 # How much larger than T5's the output layer of cross-attention begins in a T5 from scratch. On 1,500 tables
-# it is worth 60 to 80 of the first 300 steps; 8 is faster still at first, and slower to learn the later codes.
+# it saves about 60 of the first 300 steps; 8 saves more, and then learns later codes more slowly.
 LOUDER = 3.0
 _FOLDER = "a folder with config.json, tokenizer.json and model.safetensors"
 
