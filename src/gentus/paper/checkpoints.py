@@ -24,9 +24,6 @@ from gentus.paper.settings import T5Settings
 from gentus.paper.t5 import T5, Shape
 
 MINILM, SCRATCH = "minilm", "scratch"
-# How much larger than T5's the output layer of cross-attention begins in a T5 from scratch. On 1,500 tables
-# it saves about 60 of the first 300 steps; 8 saves more, and then learns later codes more slowly.
-LOUDER = 3.0
 _FOLDER = "a folder with config.json, tokenizer.json and model.safetensors"
 
 
@@ -107,13 +104,9 @@ def create_t5(settings: T5Settings) -> BaseT5:
         vectors.shape[1], settings.d_kv, settings.heads, settings.d_ff, settings.layers, settings.layers,
         settings.dropout,
     )  # fmt: skip
-    t5 = T5(shape)
-    with torch.no_grad():  # at first, attention is a mean over dozens of tokens, far shorter than one of them
-        for layer in t5.decoder:
-            layer.cross.o.weight *= LOUDER
     pieces = load_tokenizer()
     start, eos = (int(pieces.token_to_id(token) or 0) for token in ("<unk>", "</s>"))
-    return BaseT5(t5, vectors, pieces, start, eos, frozen=True)
+    return BaseT5(T5(shape), vectors, pieces, start, eos, frozen=True)
 
 
 def wordllama_vectors() -> Tensor:
