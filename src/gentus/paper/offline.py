@@ -149,9 +149,8 @@ def training_key(
     for array in (pairs, identifiers.codes, identifiers.suffixes, z):
         digest.update(np.ascontiguousarray(array).tobytes())
     for table in tables:
-        digest.update(
-            "\0".join([table.name, *(cell for column in table.columns for cell in column.cells)]).encode()
-        )
+        cells = (cell for column in table.columns for cell in column.cells)
+        digest.update("\0".join([table.name, *cells]).encode("utf-8", "surrogatepass"))
     for module in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(module.read_bytes())
     return digest.hexdigest()
