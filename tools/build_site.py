@@ -14,6 +14,7 @@ ELSEWHERE = {  # pages that are not in docs/, and their names on the site
     "CHANGELOG.md": "CHANGELOG.md",
     "CONTRIBUTING.md": "CONTRIBUTING.md",
     "benchmarks/README.md": "BENCHMARKS.md",
+    "src/gentus/paper/README.md": "PAPER.md",
 }
 LINK = re.compile(r"(\]\()([^)\s:#]+)(#[^)\s]*)?(\))")
 
