@@ -127,10 +127,11 @@ def fit(run: Run, labels: LabelFile | None, paper: PaperSettings | None) -> None
     elif paper is None:
         publish_index(run, sample, model, assigned, learn_ranking(labels, model, assigned, run))
     else:
-        from gentus.index.stages_paper import learn_generator
+        from gentus.index.stages_paper import delete_checkpoints, learn_generator
 
         learnt, written, supervised = learn_generator(labels, model, assigned, sample, run, paper)
         publish_index(run, sample, model, written, supervised, learnt)
+        delete_checkpoints(run.layout.cache)
 
 
 def refit(

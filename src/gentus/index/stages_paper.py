@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from gentus.metrics import score
 from gentus.paper.offline import K_HELD_OUT, Lake, Offline, hold_out, offline
 from gentus.paper.retriever import save_model
 from gentus.paper.settings import PaperSettings
+from gentus.paper.train import BEST, CHECKPOINT
 from gentus.paper.train import Progress as Trained
 from gentus.retrieval.beam import Decoder
 from gentus.retrieval.retriever import ClosedFormRetriever
@@ -63,6 +65,12 @@ def learn_generator(
     trie = replace(made.trie, tables=ids[made.trie.tables].astype(np.int32))
     assigned = Assigned(made.identifiers.codes, made.identifiers.suffixes, made.errors, trie)
     return Searchable(codebooks, save, settings), assigned, Supervised(given.truth, labels, None, generator)
+
+
+def delete_checkpoints(folder: Path) -> None:
+    """Delete what a training is continued by, once its generator is published."""
+    for name in (CHECKPOINT, BEST):
+        (folder / name).unlink(missing_ok=True)
 
 
 def _positions(given: LabelFile, ids: I64, run: Run) -> dict[str, int]:
