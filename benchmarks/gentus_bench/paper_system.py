@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 from gentus.paper.settings import PaperSettings, TableVectors
 
@@ -18,7 +19,8 @@ def settings_for(vectors: TableVectors, seed: int = 0) -> PaperSettings:
 
 def encoder_name(vectors: TableVectors) -> str:
     """What table vectors come from."""
-    return {"minilm": "MiniLM"}.get(SETTINGS.bert, SETTINGS.bert) if vectors == "bert" else "closed form"
+    bert = Path(SETTINGS.bert).name
+    return {"minilm": "MiniLM"}.get(bert, bert) if vectors == "bert" else "closed form"
 
 
 def title(method: str, minutes: float) -> str:

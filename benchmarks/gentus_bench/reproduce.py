@@ -89,11 +89,11 @@ def plan(request: Request) -> list[Step]:
 
 
 def _lakes(request: Request) -> list[str]:
-    """Folders of lakes in the data; an empty name is the data itself."""
+    """Folders of lakes in the data; an empty name is the data itself, where it has none."""
     if request.lakes:
         return list(request.lakes)
     found = [path.name for path in sorted(request.folder.iterdir()) if path.is_dir() and _is_lake(path)]
-    return found if found and not _is_lake(request.folder) else [""]
+    return found or [""]
 
 
 def _is_lake(folder: Path) -> bool:
@@ -115,7 +115,7 @@ def reproduce(request: Request) -> Reproduction:
             for document in step.run(request):
                 made.documents[document["name"]] = document
         except Exception as error:  # what the other steps measure must not be lost
-            log.exception("%s failed", step.title)
+            log.debug("%s", step.title, exc_info=True)
             made.failed[step.title] = f"{type(error).__name__}: {error}"
         else:
             clock.note(step, time.monotonic() - started)

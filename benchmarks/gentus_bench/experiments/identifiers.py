@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
@@ -231,7 +231,7 @@ def published_gains(lake: str) -> dict[str, str]:
     }
 
 
-def rising(curve: list[Mapping[str, float]]) -> str:
+def rising(curve: Sequence[Mapping[str, float]]) -> str:
     """Held-out MAP at half, three quarters and all of the training."""
     end = curve[-1]["seconds"]
     until = [[one["map"] for one in curve if one["seconds"] <= share * end] for share in (0.5, 0.75, 1.0)]

@@ -54,7 +54,7 @@ def _measure(folder: Path, data: BenchmarkData) -> Document:
         rows = np.arange(len(trie))
         ids = trie.table(rows).tolist()
         named = index.catalogue.tables.names(ids)
-    names: list[str] = [named[one] for one in ids]  # by row of the tree
+    names = [named[one].name for one in ids]  # by row of the tree
     y, lengths = model.vocabulary.tok(trie.codes_of(rows), trie.suffix(rows))
     written = zip((y + model.vocabulary.text).tolist(), lengths.tolist(), names, strict=True)
     phi = {tuple(tokens[: length - 1]): name for tokens, length, name in written}
