@@ -400,7 +400,7 @@ def test_experiments_one_after_the_other_make_one_report(
     assert run("bench", "report", "--results", out).code == 0
     text = (out / "RESULTS.md").read_text()
     for words in (
-        "## Quality and costs of every system on every lake",
+        "## Quality and costs of every system",
         "| GenTUS (aligned) | ",
         "| GenTUS (generated) | ",
         "bytes per table",

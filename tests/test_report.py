@@ -232,6 +232,8 @@ def test_a_system_has_one_colour_everywhere_and_ours_stands_out() -> None:
     assert shades["TACTUS-type"] == colours(["TACTUS-type"])["TACTUS-type"] == COLOURS[1]
     assert shades["Starmie-type, static vectors"] == COLOURS[0]
     assert len(set(shades.values())) == 5
+    papers = [f"GenTUS (paper, {vectors}, 40 min), labels" for vectors in ("MiniLM", "closed form")]
+    assert len({OURS, *colours(["GenTUS, labels", *papers]).values()}) == 4
 
 
 def test_what_the_paper_measures_is_measured() -> None:

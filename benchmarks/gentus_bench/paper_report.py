@@ -47,7 +47,7 @@ def render(documents: Sequence[Document], failed: Mapping[str, str]) -> str:
 
 
 def _conditions(documents: Sequence[Document]) -> Iterator[str]:
-    machines = dict.fromkeys(sentence(document["machine"]) for document in documents)
+    machines = dict.fromkeys(sentence({**document["machine"], "load": None}) for document in documents)
     minutes = dict.fromkeys(f"{one['what']['minutes']:g}" for one in documents if "minutes" in one["what"])
     trained = f"The paper's generator was trained for {', '.join(minutes)} minutes. " if minutes else ""
     yield f"{trained}{CONDITIONS}"
@@ -126,13 +126,13 @@ def serving(lakes: Sequence[Document]) -> Table:
 
 
 def _printed(table: str) -> list[str]:
-    """What the paper prints under a label, as it stands there."""
-    rows = [
-        [
-            f"{one['benchmark']}, {one['method']} (published)",
-            *(one["metric"].replace("_", " "), one["setting"]),
-            ("about " if one["about"] else "") + f"{one['value']:,g}",
-        ]
-        for one in figures(table=table)
-    ]
-    return [Table(["lake, system", "figure", "setting", "value"], rows, "In the paper").markdown()]
+    """What the paper prints under a label."""
+    cells: dict[str, dict[str, str]] = {}
+    columns: dict[str, None] = {}
+    for one in figures(table=table):
+        column = ", ".join(filter(None, (one["metric"].replace("_", " "), one["setting"])))
+        columns[column] = None
+        found = cells.setdefault(f"{one['benchmark']}, {one['method']} (published)", {})
+        found[column] = ("about " if one["about"] else "") + f"{one['value']:,g}"
+    rows = [[title, *(found.get(column, "") for column in columns)] for title, found in cells.items()]
+    return [Table(["lake, system", *columns], rows, "In the paper").markdown()]

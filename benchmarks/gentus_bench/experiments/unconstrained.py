@@ -21,6 +21,7 @@ from gentus.paper.retriever import PaperRetriever
 from gentus_bench.experiment import NoOptions, Request
 from gentus_bench.experiments.quality import BenchmarkData, kept_index
 from gentus_bench.paper_system import VECTORS, title, with_minutes
+from gentus_bench.plots import COLOURS, OURS
 from gentus_bench.plots import figure as drawing
 from gentus_bench.published import BENCHMARKS, CONDITIONS, figures
 from gentus_bench.results import Document
@@ -100,12 +101,11 @@ def compared(bound: Rankings, free: Rankings, truth: Mapping[str, Sequence[str]]
 def tables(document: Document) -> list[Table]:
     """Quality with the tree and without it; and the paper's own four figures, with those it prints."""
     what, k = document["what"], document["k"]
-    name = f"{what['lake']}, {title(what['method'], what['minutes'])}"
     ways = [
         [row["way"], *(f"{row[key]:.3f}" for key in ("map", "precision", "recall"))]
         for row in document["rows"]
     ]
-    quality = Table(["decoding", f"MAP@{k}", f"P@{k}", f"R@{k}"], ways, name)
+    quality = Table(["decoding", f"MAP@{k}", f"P@{k}", f"R@{k}"], ways, _system(document))
     columns = ["lake", "invalid of the first k", "relevant tables added per query", "MAP gain", "recall gain"]
     rows = [[what["lake"], *(f"{document[key]:.3f}" for key in EFFECTS)]]
     printed = {
@@ -119,15 +119,20 @@ def tables(document: Document) -> list[Table]:
     return [quality, Table(columns, rows, "What the tree adds", CONDITIONS)]
 
 
+def _system(document: Document) -> str:
+    what = document["what"]
+    return f"{what['lake']}, {title(what['method'], what['minutes'])}"
+
+
 def plot(document: Document, path: Path) -> None:
     """MAP, precision and recall, both ways."""
     keys = {"map": "MAP", "precision": "P", "recall": "R"}
     with drawing(path, width=6.5) as (axes,):
-        width = 0.8 / len(document["rows"])
+        width, shades = 0.8 / len(document["rows"]), (OURS, *COLOURS)
         for number, row in enumerate(document["rows"]):
             at = np.arange(len(keys)) + width * number
-            drawn = axes.bar(at, [row[key] for key in keys], width, label=row["way"])
+            drawn = axes.bar(at, [row[key] for key in keys], width, label=row["way"], color=shades[number])
             axes.bar_label(drawn, [f"{row[key]:.2f}" for key in keys], padding=2, fontsize=8)
         axes.set_xticks(np.arange(len(keys)) + width, [f"{name}@{document['k']}" for name in keys.values()])
-        axes.set(ylim=(0, 1.1), title=f"{document['what']['lake']}, {document['what']['method']}")
+        axes.set(ylim=(0, 1.1), title=_system(document))
         axes.legend(loc="upper center", ncols=3, fontsize=8)
