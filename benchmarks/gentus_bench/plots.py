@@ -112,17 +112,19 @@ def lines(
     axes.set(**labels)
 
 
-def legend(axes: Any) -> None:
-    """Name the lines beside the plot, where they cover none, ours first."""
+def legend(axes: Any, on: Any = None) -> None:
+    """Name the lines beside the plot, where they cover none, or on other axes, ours first."""
     handles, names = axes.get_legend_handles_labels()
     order = sorted(range(len(names)), key=lambda at: not is_ours(names[at]))
     if not order:
         return
-    drawn = axes.legend(
+    if on is not None:
+        on.set_axis_off()
+    drawn = (on or axes).legend(
         [handles[at] for at in order],
         [names[at] for at in order],
         loc="upper left",
-        bbox_to_anchor=(1.02, 1.0),
+        bbox_to_anchor=(0.0 if on is not None else 1.02, 1.0),
         borderaxespad=0.0,
         fontsize=8,
     )
@@ -139,6 +141,7 @@ def bars(axes: Any, values: Mapping[str, float], log: bool = False, **labels: An
         names, [values[name] for name in names], color=[shades[name] for name in names], height=0.68
     )
     axes.bar_label(drawn, [_written(values[name]) for name in names], padding=3, fontsize=8)
+    axes.tick_params(axis="y", labelsize=7.5)  # names are long
     for text in axes.get_yticklabels():
         if is_ours(text.get_text()):
             text.set(fontweight="bold", color=shades[text.get_text()])

@@ -337,7 +337,7 @@ def tables(document: Document) -> list[table.Table]:
 def plot(document: Document, path: Path) -> None:
     """Precision and recall over k, MAP against time, time to build, and bytes per table."""
     rows = [row for row in document["rows"] if row.get("ms_p50")]
-    with grid(path, 5, 2, width=5.2, height=3.4) as (precision, recall, trade, offline, size):
+    with grid(path, 6, 3, width=5.2, height=3.6) as (precision, recall, trade, offline, size, names):
         for axes, key in ((precision, "precision"), (recall, "recall")):
             found = {title: (document["ks"], values[key]) for title, values in document["curves"].items()}
             lines(axes, found, xlabel="k", ylabel=f"{key} at k", title=document["what"]["lake"])
@@ -350,7 +350,7 @@ def plot(document: Document, path: Path) -> None:
             (size, "bytes_per_table", "bytes per table"),
         ):
             bars(axes, _sorted(rows, key), log=True, xlabel=unit)
-        legend(recall)
+        legend(recall, on=names)
 
 
 def _sorted(rows: Iterable[dict[str, Any]], key: str) -> dict[str, float]:
