@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from test_bench import experiment, small_benchmark
+from test_bench import Fixed, experiment, small_benchmark
 from test_cli import Run, run
 
 import gentus
 from gentus.paper import train
 from gentus.paper.settings import PaperSettings, SerialSettings, SidSettings
+from gentus.table import Table
 from gentus_bench import ours, paper_system, reproduce
 from gentus_bench.experiment import Request
 from gentus_bench.experiments import identifiers, pool, quality, unconstrained
-from gentus_bench.experiments.quality import Systems, compare, kept_index
+from gentus_bench.experiments.quality import Part, Systems, compare, kept_index
 from gentus_bench.lakes.benchmarks import recognise
 from gentus_bench.methods import METHODS, Lake
 from gentus_bench.ours import GenTUS, IndexFolder
@@ -165,40 +166,67 @@ def test_the_average_rank_is_over_lakes_and_metrics() -> None:
 # --- the paper's own system ------------------------------------------------------------------------------
 
 
-def test_minutes_are_part_of_the_key(request_: Request, built: list[dict[str, Any]]) -> None:
+def test_minutes_are_part_of_the_key(request_: Request, monkeypatch: pytest.MonkeyPatch) -> None:
     benchmark, results = next(request_.benchmarks()), request_.results
-    (document,) = [compare(benchmark, Systems(["gentus-paper-closed"], minutes=MINUTES), results)]
-    (row,) = document["rows"]
-    assert row["title"] == "GenTUS (paper, closed form, 0.01 min), labels"
-    assert (document["what"]["minutes"], row["build_seconds"], row["fit_seconds"] >= 1.5) == (0.01, 1.5, True)
-    (options,) = built
-    assert (options["preset"], options["time_budget"], options["names"]) == ("paper", 0.6, False)
-    assert options["paper"].vectors == "closed-form"
-    compare(benchmark, Systems(["gentus-paper-closed"], minutes=MINUTES), results)
-    assert len(built) == 1  # kept
-    other = compare(benchmark, Systems(["gentus-paper-closed"], minutes=2 * MINUTES), results)
-    assert len(built) == 2
-    assert [row["title"] for row in other["rows"]] == ["GenTUS (paper, closed form, 0.02 min), labels"]
-    compare(benchmark, Systems(["gentus-paper-closed"], minutes=MINUTES), results)
-    assert len(built) == 2  # neither has replaced the other
+    made: list[float] = []
+
+    class Trained(Fixed):
+        def fit(self, tables: Iterable[Table]) -> None:
+            made.append(float(self.name))
+
+    monkeypatch.setitem(METHODS, "gentus-paper", lambda lake: Trained(f"{lake.minutes:g}"))
+
+    def measured(minutes: float) -> Document:
+        return compare(benchmark, Systems(["gentus-paper"], minutes=minutes), results)
+
+    assert measured(5)["what"]["minutes"] == 5
+    measured(5)
+    assert made == [5]  # kept
+    assert [row["title"] for row in measured(40)["rows"]] == ["40"]
+    assert [row["title"] for row in measured(5)["rows"]] == ["5"]
+    assert made == [5, 40]  # neither has replaced the other
+    part = results.read(Part("gentus-paper", 0, 40).name("small"))
+    assert part is not None
+    assert part["what"]["minutes"] == 40
 
 
-def test_an_index_whose_run_was_stopped_is_not_built_again(
+def test_a_stopped_build_goes_on_and_is_built_once(
     request_: Request, built: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Stopped within its training, and again between build and searches."""
     benchmark, results = next(request_.benchmarks()), request_.results
-    systems = Systems(["gentus-paper-closed"], minutes=MINUTES)
+    systems, save, resume = Systems(["gentus-paper-closed"], minutes=0.02), train._Run.save, train._Run.resume
+    begun: list[int] = []
+
+    def save_and_stop(self: Any) -> None:
+        save(self)
+        raise KeyboardInterrupt
 
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
+    def noted(self: Any) -> int:
+        begun.append(resume(self))
+        return begun[-1]
+
+    monkeypatch.setattr(train._Run, "resume", noted)
+    with monkeypatch.context() as stopped:
+        stopped.setattr(train._Run, "save", save_and_stop)
+        with pytest.raises(KeyboardInterrupt):
+            compare(benchmark, systems, results)
     with monkeypatch.context() as stopped:
         stopped.setattr(quality, "time_searches", stop)
         with pytest.raises(KeyboardInterrupt):
             compare(benchmark, systems, results)
     (row,) = compare(benchmark, systems, results)["rows"]
-    assert len(built) == 1
+    first, second = begun
+    assert (first, len(built)) == (0, 1)
+    assert second > 0
+    assert row["title"] == "GenTUS (paper, closed form, 0.02 min), labels"
     assert (row["build_seconds"], row["fit_seconds"] >= 1.5, row["map"] > 0) == (1.5, True, True)
+    (options,) = built
+    assert (options["preset"], options["time_budget"], options["names"]) == ("paper", 1.2, False)
+    assert options["paper"].vectors == "closed-form"
 
 
 def test_without_labels_there_is_no_paper(tmp_path: Path) -> None:
@@ -296,6 +324,8 @@ def test_queries_outside_the_lake_are_learnt_from(tmp_path: Path) -> None:
     assert (lake.N, len(lake.tables)) == (16, 17)
     ((query, table),) = lake.pairs.tolist()
     assert (lake.tables[query].name, lake.tables[table].name) == ("fish_0.csv", "deep/er/fish_1.csv")
+    names = [one.name for one in lake.tables[: lake.N]]
+    assert identifiers._map_of_latents(np.eye(16, dtype=np.float32), names, recognise(folder)) is None
 
 
 def test_empty_slots_count_as_wrong() -> None:

@@ -39,7 +39,7 @@ from gentus_bench.plots import legend, lines
 from gentus_bench.published import CONDITIONS, figures
 from gentus_bench.results import Document, Results
 from gentus_bench.sources import code_digest
-from gentus_bench.table import Table
+from gentus_bench.table import Table, figure
 
 log = logging.getLogger("gentus_bench")
 
@@ -92,7 +92,8 @@ def _over_seeds(kind: str, rows: list[Document]) -> dict[str, Any]:
     """Means over seeds, and all curves."""
     found: dict[str, Any] = {"kind": kind, "seeds": len(rows), "curves": [row["curve"] for row in rows]}
     for key in ("map", "precision", "recall", "latents", "steps"):
-        found[key] = float(np.mean([row[key] for row in rows]))
+        values = [row[key] for row in rows if row[key] is not None]
+        found[key] = float(np.mean(values)) if values else None
     found["map_std"] = float(np.std([row["map"] for row in rows], ddof=1)) if len(rows) > 1 else None
     return found
 
@@ -139,10 +140,12 @@ def _measure(kind: Kind, seed: int, data: BenchmarkData, vectors: TableVectors, 
     }
 
 
-def _map_of_latents(z: F32, names: list[str], benchmark: Benchmark) -> float:
-    """MAP of the latents that identifiers come from, on the queries that lie in the lake."""
+def _map_of_latents(z: F32, names: list[str], benchmark: Benchmark) -> float | None:
+    """MAP of the latents that identifiers come from, on the queries that lie in the lake; None: none does."""
     at = {name: number for number, name in enumerate(names)}
     queries = [query for query in benchmark.truth if query in at]
+    if not queries:
+        return None
     ranked = {
         query: [names[one] for one in np.argsort(-(z @ z[at[query]]), kind="stable")[: benchmark.k + 1]]
         for query in queries
@@ -200,7 +203,7 @@ def tables(document: Document) -> list[Table]:
         spread = "" if row["map_std"] is None else f" ± {row['map_std']:.3f}"
         gain = "" if OURS not in rows or kind == OURS else f"{rows[OURS]['map'] - row['map']:+.3f}"
         rises = " / ".join(rising(curve) for curve in row["curves"])
-        figures_of = [f"{row[key]:.3f}" for key in ("precision", "recall", "latents")]
+        figures_of = [figure(row[key], ".3f") for key in ("precision", "recall", "latents")]
         cells.append(
             [
                 *(kind, f"{row['map']:.3f}{spread}", *figures_of),
