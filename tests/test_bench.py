@@ -26,7 +26,7 @@ from gentus_bench.experiment import Request
 from gentus_bench.experiments import updates
 from gentus_bench.experiments.cold import cold_search
 from gentus_bench.experiments.incremental import labels_within
-from gentus_bench.experiments.quality import Systems, compare, part_name, tables
+from gentus_bench.experiments.quality import Part, Systems, compare, tables
 from gentus_bench.lakes.benchmarks import recognise
 from gentus_bench.methods import METHODS
 from gentus_bench.registry import EXPERIMENTS, chosen
@@ -158,7 +158,7 @@ def test_methods_are_scored_and_timed_and_a_failure_stops_nothing(
     document = compare(benchmark, Systems(["broken", "perfect"], 2), results)
     assert (document["lake"]["tables"], [row["seeds"] for row in document["rows"]]) == (4, [0, 2])
     assert document["rows"][0]["error"] == "RuntimeError: no | luck"
-    perfect = results.read(part_name("tus_tidy", "perfect"))
+    perfect = results.read(Part("perfect").name("tus_tidy"))
     assert perfect is not None
     assert (perfect["map"], perfect["recall"], perfect["queries"]) == (1.0, 1.0, 2)
     assert (perfect["precision"], perfect["extra"]) == (1.0, 1)
@@ -171,7 +171,7 @@ def test_methods_are_scored_and_timed_and_a_failure_stops_nothing(
     assert "| perfect | **1.000 ± 0.000** |" in text
     assert "| broken (failed, see below) |" in text
     assert "broken failed:\n\n```\nRuntimeError: no | luck\n```" in text  # whole
-    assert results.read(part_name("tus_tidy", "broken")) is None  # a failure is not kept
+    assert results.read(Part("broken").name("tus_tidy")) is None  # a failure is not kept
     assert document["curves"]["perfect"]["recall"] == [1.0] * len(document["ks"])
     monkeypatch.setitem(METHODS, "perfect", lambda lake: Fixed("perfect", works=False))
     (again,) = compare(benchmark, Systems(["perfect"], 2), results)["rows"]
@@ -184,7 +184,7 @@ def test_what_the_lake_lacks_is_said_and_published_figures_stand_beside(data: Pa
     assert document["rows"][0]["map"] == 0.75
     text = tables(document)[0].markdown()
     assert "candidate tables not in the lake: 1 (gone.csv)" in text
-    assert "| Starmie (published) | 0.382 |" in text
+    assert "| Starmie (published: authors' own result files, MAP@10) | 0.382 |" in text
 
 
 def test_quality_from_the_command_line(data: Path, tmp_path: Path, run: Run) -> None:
@@ -212,7 +212,7 @@ def test_every_experiment_is_listed_with_its_options(run: Run) -> None:
     found = {one["name"]: one for one in run("bench", "list", "--json").json()}
     assert list(found) == list(EXPERIMENTS)
     assert found["beam"]["settings"] == {"beams": "(5, 10, 20, 40, 80, 100, 160, 320)"}
-    assert found["beam"]["options"] == ["data", "lake"]
+    assert found["beam"]["options"] == ["data", "lake", "minutes"]
     for experiment in EXPERIMENTS.values():
         assert callable(experiment.module.run)
         assert callable(experiment.module.tables)
@@ -355,7 +355,7 @@ def test_d0_learns_from_its_own_labels_only(tmp_path: Path) -> None:
     for name in ("a.csv", "b.csv"):
         write_table(tmp_path / "pool" / name, rows_of("fish", 1))
     labels = write_pairs(tmp_path / "all.csv", [("a.csv", "b.csv"), ("a.csv", "c.csv"), ("c.csv", "a.csv")])
-    known = labels_within(labels, tmp_path / "pool", tmp_path / "some.csv")
+    known = labels_within(labels, tmp_path / "pool", None, tmp_path / "some.csv")
     assert known is not None
     assert load_groundtruth(known) == {"a.csv": ["b.csv"]}
 
@@ -400,7 +400,7 @@ def test_experiments_one_after_the_other_make_one_report(
     assert run("bench", "report", "--results", out).code == 0
     text = (out / "RESULTS.md").read_text()
     for words in (
-        "## Quality and costs of every system on every lake",
+        "## Quality and costs of every system",
         "| GenTUS (aligned) | ",
         "| GenTUS (generated) | ",
         "bytes per table",

@@ -14,7 +14,7 @@ from test_cli import Run, run
 
 from gentus.runs import read_run, write_run
 from gentus_bench import sources
-from gentus_bench.experiments.quality import Systems, compare, kept_index, part_name, tables
+from gentus_bench.experiments.quality import Part, Systems, compare, kept_index, tables
 from gentus_bench.lakes.benchmarks import recognise
 from gentus_bench.methods import METHODS
 from gentus_bench.ours import IndexFolder
@@ -114,7 +114,7 @@ def test_figures_of_a_lake_that_has_changed_are_measured_anew(
     assert [row["method"] for row in document["rows"]] == ["other"]  # the other's are of another lake
     assert document["lake"]["tables"] == 3
     assert "not in the lake: 1 (fish_2.csv)" in tables(document)[0].note
-    part = results.read(part_name("tus_tidy", "other"))
+    part = results.read(Part("other").name("tus_tidy"))
     assert part is not None
     assert part["tables"] == 3
 
@@ -128,7 +128,7 @@ def test_an_index_of_other_data_or_code_is_not_opened(
     kept.path.mkdir(parents=True)
     (kept.path / "config.json").write_text("{}")
     assert not kept.there
-    kept.note()
+    kept.note({})
     assert kept_index(results, recognise(lake), "gentus").there
     assert IndexFolder(kept.path, "another", any=True).there
     (lake / "datalake" / "fish_2.csv").unlink()

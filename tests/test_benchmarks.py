@@ -22,7 +22,7 @@ from gentus_bench.experiments.quality import tables as tables_of
 from gentus_bench.lakes.benchmarks import Benchmark, find, recognise
 from gentus_bench.lakes.safe_pickle import UnsafePickleError, load_plain, load_truth_pickle
 from gentus_bench.lakes.truths import load_truth, resolved
-from gentus_bench.published import BENCHMARKS, FIGURES, K, figures, rows_for
+from gentus_bench.published import AUTHORS, BENCHMARKS, FIGURES, K, figures, rows_for
 from gentus_bench.results import Results
 
 LAKE = {"fish_1.csv": 1, "fish_2.csv": 2, "films_1.csv": 3, "films_2.csv": 4}
@@ -478,6 +478,10 @@ def test_published_figures() -> None:
     )
     assert rows["GenTUS (paper)"]["map"] == 0.704
     assert len(rows) == 6
+    authors = {row["method"]: row["map"] for row in rows_for("ugen_v2")}
+    assert authors == {"Starmie": 0.480, "SANTOS": 0.248, "D3L": 0.068}
+    sources = {row["method"]: row["table"] for row in rows_for("SANTOS_small")}
+    assert (sources["SANTOS"], sources["Starmie"]) == (AUTHORS, "tab:main")
     assert rows_for("mine") == []
     assert len(figures(table="tab:main")) == 7 * 6 * 3
     assert len(figures(table="tab:robustness")) == 2 * 4 * 5

@@ -12,6 +12,7 @@ import typer
 
 from gentus.app.cli.common import AsJson, emit, say
 from gentus.app.cli.help import Command, CommandGroup
+from gentus_bench.paper_system import MINUTES
 
 bench_app = typer.Typer(
     cls=CommandGroup,
@@ -29,6 +30,7 @@ Data = Annotated[
 ]
 Lakes = Annotated[list[str] | None, typer.Option("--lake", help="Which of them. Default: all.")]
 Out = Annotated[Path, typer.Option(help="Where results go; what is there is not measured again.")]
+Minutes = Annotated[float, typer.Option(min=0.01, help="Minutes to train the paper's generator.")]
 
 
 @bench_app.command(cls=Command)
@@ -41,6 +43,7 @@ def run(
         int | None, typer.Option("-k", min=1, help="Answers that count. Default: the usual.")
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="How many times to learn, with other seeds.")] = 1,
+    minutes: Minutes = MINUTES,
     index: Annotated[list[Path] | None, typer.Option(help="Index folders.")] = None,
     queries: Annotated[Path | None, typer.Option(help="A folder of tables to search for, or a file.")] = None,
     runs: Annotated[
@@ -67,7 +70,8 @@ def run(
     progress = terminal_progress()
     files = dict(_named_file(one) for one in runs or ())
     request = Request(
-        Results(out, fresh), data, lake or (), method or (), k, seeds, index or (), queries, files, progress
+        *(Results(out, fresh), data, lake or (), method or (), k, seeds, minutes),
+        *(index or (), queries, files, progress),
     )
     documents = []
     for experiment in chosen(name):
@@ -84,6 +88,42 @@ def _named_file(given: str) -> tuple[str, str]:
     if not name or not file:
         raise typer.BadParameter(f"give NAME=FILE, not {given}", param_hint="--run")
     return name, file
+
+
+@bench_app.command(cls=Command)
+def reproduce(
+    data: Data,
+    lake: Lakes = None,
+    method: Annotated[list[str] | None, typer.Option(help="Which systems. Default: all.")] = None,
+    k: Annotated[
+        int | None, typer.Option("-k", min=1, help="Answers that count. Default: the usual.")
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="How many times to learn for Tables 2 and 3.")] = 3,
+    minutes: Minutes = MINUTES,
+    out: Out = Path("results"),
+    as_json: AsJson = False,
+) -> None:
+    """Measure Tables 1 to 6 and Figures 5 to 10 of the paper on every lake; a stopped run goes on.
+
+    Examples:
+        gentus-bench reproduce --data DATA
+        gentus-bench reproduce --data DATA --lake tus_tidy --method gentus-paper --minutes 5 --seeds 1
+    """
+    from gentus_bench.experiment import Request
+    from gentus_bench.reproduce import REPORT
+    from gentus_bench.reproduce import reproduce as run_all
+    from gentus_bench.results import Results
+
+    made = run_all(Request(Results(out), data, lake or (), method or (), k, seeds, minutes))
+    if as_json:
+        emit(list(made.documents.values()))
+    else:
+        print((out / REPORT).read_text("utf-8"))
+    say(f"The report: {out / REPORT}")
+    for step, error in made.failed.items():
+        say(f"{step} failed: {error}")
+    if made.failed:
+        raise typer.Exit(1)
 
 
 @bench_app.command("list", cls=Command)

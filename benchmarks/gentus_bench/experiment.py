@@ -15,6 +15,7 @@ from gentus.lake import Source, scan
 from gentus.progress import Progress
 from gentus.table import evenly_spaced
 from gentus_bench.lakes.benchmarks import Benchmark, find
+from gentus_bench.paper_system import MINUTES
 from gentus_bench.results import Document, Results
 from gentus_bench.table import Table
 
@@ -31,6 +32,7 @@ class Request:
     methods: Sequence[str] = ()  # none: all
     k: int | None = None  # None: the usual one of each lake or experiment
     seeds: int = 1
+    minutes: float = MINUTES  # to train the paper's generator
     indexes: Sequence[Path] = ()
     queries: Path | None = None
     runs: Mapping[str, str] = field(default_factory=dict)  # files or folders of others' rankings, by name

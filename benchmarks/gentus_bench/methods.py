@@ -25,6 +25,7 @@ from gentus_bench.baselines import (
     TfidfWords,
 )
 from gentus_bench.ours import GenTUS, IndexFolder
+from gentus_bench.paper_system import MINUTES, VECTORS, settings_for, title
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,20 +39,39 @@ class Lake:
     seed: int = 0
     queries: Path | None = None  # a folder of queries that are not in the lake
     named: bool = True  # whether names of columns may be used: they are not what the labels were made of
+    minutes: float = MINUTES  # to train the paper's generator
 
 
 def _gentus(lake: Lake, order: Order = "aligned", names: bool = False) -> GenTUS:
-    title = f"GenTUS ({order})" + ", names" * names
+    shown = f"GenTUS ({order})" + ", names" * names
     folder = replace(lake.index, reuse=True) if order == "generated" else lake.index
-    return GenTUS(lake.tables, folder, None, title, order, seed=lake.seed, names=names)
+    return GenTUS(lake.tables, folder, None, shown, order, seed=lake.seed, names=names)
 
 
-def _labelled(lake: Lake, labels: Path | None, title: str) -> GenTUS | None:
+def _labelled(lake: Lake, labels: Path | None, name: str) -> GenTUS | None:
     """In the order that it has learnt."""
     if labels is None:
         return None
-    queries: dict[str, Any] = {} if lake.queries is None else {"queries": str(lake.queries)}
-    return GenTUS(lake.tables, lake.index, labels, title, seed=lake.seed, names=False, **queries)
+    return GenTUS(lake.tables, lake.index, labels, name, seed=lake.seed, names=False, **_queries(lake))
+
+
+def _queries(lake: Lake) -> dict[str, Any]:
+    return {} if lake.queries is None else {"queries": str(lake.queries)}
+
+
+def paper_options(method: str, seed: int, minutes: float) -> dict[str, Any]:
+    """Options of `gentus.build` for the paper's own system."""
+    paper = settings_for(VECTORS[method], seed)
+    return {"preset": "paper", "paper": paper, "time_budget": 60 * minutes, "seed": seed, "names": False}
+
+
+def _paper(lake: Lake, method: str) -> GenTUS | None:
+    """In the order of its generator."""
+    if lake.labels is None:
+        return None
+    options = paper_options(method, lake.seed, lake.minutes) | _queries(lake)
+    folder, name = replace(lake.index, built=True), title(method, lake.minutes)
+    return GenTUS(lake.tables, folder, lake.labels, name, "generated", **options)
 
 
 METHODS: dict[str, Callable[[Lake], Retriever | None]] = {  # None: it cannot be had on that lake
@@ -71,6 +91,8 @@ METHODS: dict[str, Callable[[Lake], Retriever | None]] = {  # None: it cannot be
     "gentus-generated": lambda lake: _gentus(lake, "generated"),
     "gentus-labels": lambda lake: _labelled(lake, lake.labels, "GenTUS, labels"),
     "gentus-annotated": lambda lake: _labelled(lake, lake.annotated, "GenTUS, labels (queries annotated)"),
+    "gentus-paper": lambda lake: _paper(lake, "gentus-paper"),
+    "gentus-paper-closed": lambda lake: _paper(lake, "gentus-paper-closed"),
     "tfidf-names": lambda lake: TfidfNames() if lake.named else None,
     "gentus-names": lambda lake: _gentus(lake, names=True) if lake.named else None,
 }

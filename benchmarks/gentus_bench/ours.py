@@ -6,13 +6,17 @@ import contextlib
 import json
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 import gentus
 from gentus.index.second_look import Order
+from gentus.paper.settings import PaperSettings
+from gentus.progress import terminal_progress
 from gentus.table import Table
 from gentus_bench.processes import peak_bytes, watched
 
@@ -25,21 +29,30 @@ class IndexFolder:
     key: str = ""
     reuse: bool = False  # open one that lies there and has the key
     any: bool = False  # also one that has another
+    built: bool = False  # one that has the key is as if it were built now: a stopped run does not train twice
 
     @property
     def there(self) -> bool:
         """Whether there is an index that may be opened."""
         if not (self.path / "config.json").is_file():
             return False
-        return self.any or (self._note.is_file() and self._note.read_text("utf-8") == self.key)
+        return self.any or (self._note.is_file() and self._noted()["key"] == self.key)
 
     @property
     def _note(self) -> Path:
         return self.path.with_name(self.path.name + ".key")
 
-    def note(self) -> None:
-        """What lies there was built by this key."""
-        self._note.write_text(self.key, "utf-8")
+    def note(self, facts: Mapping[str, Any]) -> None:
+        """What lies there was built by this key, and what it took."""
+        self._note.write_text(json.dumps({"key": self.key, "facts": facts}), "utf-8")
+
+    def facts(self) -> dict[str, Any]:
+        """What building took."""
+        return dict(self._noted()["facts"])
+
+    def _noted(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self._note.read_text("utf-8"))
+        return found
 
 
 class GenTUS:
@@ -63,10 +76,12 @@ class GenTUS:
         """Build the index, or open the one that is there; it reads the lake itself, not `tables`."""
         if self.folder.reuse and self.folder.there:
             self._facts = {"reused": True}
+        elif self.folder.built and self.folder.there:
+            self._facts = self.folder.facts()
         else:
             seconds, peak = build(self.lake, self.index, self.options)
-            self.folder.note()
             self._facts = {"build_seconds": seconds, "peak_mb": peak / 2**20}
+            self.folder.note(self._facts)
         self._index = gentus.open(self.index)
         self._sources = self._index.sources()
 
@@ -103,7 +118,7 @@ def build(lake: Path, index: Path, options: dict[str, Any]) -> tuple[float, int]
 
     The peak is of the process and those it starts, in bytes; memory that they share counts once.
     """
-    task = json.dumps({"lake": str(lake), "index": str(index), "options": options})
+    task = json.dumps({"lake": str(lake), "index": str(index), "options": msgspec.to_builtins(options)})
     output, samples = watched([sys.executable, "-m", "gentus_bench.ours", task])
     report = json.loads(output.splitlines()[-1])
     return report["seconds"], max(report["peak"], *(one.all for one in samples))
@@ -112,9 +127,13 @@ def build(lake: Path, index: Path, options: dict[str, Any]) -> tuple[float, int]
 def main() -> None:
     """Build what the first argument says, as JSON, and print what it took."""
     task = json.loads(sys.argv[1])
+    options = task["options"]
+    if "paper" in options:
+        options["paper"] = msgspec.convert(options["paper"], PaperSettings)
+        options["progress"] = terminal_progress()  # it takes long
     started = time.perf_counter()
     with contextlib.redirect_stdout(sys.stderr):  # ours is for the answer
-        gentus.build(task["lake"], task["index"], **task["options"])
+        gentus.build(task["lake"], task["index"], **options)
     seconds = time.perf_counter() - started
     print(json.dumps({"seconds": seconds, "peak": peak_bytes()}))
 

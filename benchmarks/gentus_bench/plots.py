@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 OURS, TRAINED = "#c8442a", "#7d1f10"
+PAPERS = {"GenTUS (paper, closed form": "#b0307a", "GenTUS (paper": "#e08a1e"}  # by how titles begin
 COLOURS = (  # muted, so that ours stands out, and of different lightness, so that they differ in grey too
     *("#6c9bb5", "#8fb07c", "#a78bb8", "#c9a36a", "#8a959c", "#5fa8a0"),
     *("#bb8aa6", "#9a9a5b", "#6f83b3", "#b0714f", "#4f7f5f", "#7d6f8f"),
@@ -76,7 +77,8 @@ def colours(names: Sequence[str]) -> dict[str, str]:
     free = iter(range(len(KNOWN), len(KNOWN) + len(names)))
     for name in names:
         if is_ours(name):
-            chosen[name] = TRAINED if "labels" in name else OURS
+            papers = (shade for known, shade in PAPERS.items() if name.startswith(known))
+            chosen[name] = next(papers, TRAINED if "labels" in name else OURS)
         else:
             at = next((at for at, known in enumerate(KNOWN) if name.startswith(known)), None)
             chosen[name] = COLOURS[(next(free) if at is None else at) % len(COLOURS)]
@@ -91,7 +93,9 @@ def lines(
     `size` is of the marks.
     """
     shades = colours(list(series))
-    marks = {shade: MARKS[at % len(MARKS)] for at, shade in enumerate((*COLOURS, OURS, TRAINED))}
+    marks = {
+        shade: MARKS[at % len(MARKS)] for at, shade in enumerate((*COLOURS, OURS, TRAINED, *PAPERS.values()))
+    }
     for name, (xs, ys) in series.items():
         ours = is_ours(name)
         axes.plot(
@@ -108,17 +112,19 @@ def lines(
     axes.set(**labels)
 
 
-def legend(axes: Any) -> None:
-    """Name the lines beside the plot, where they cover none, ours first."""
+def legend(axes: Any, on: Any = None) -> None:
+    """Name the lines beside the plot, where they cover none, or on other axes, ours first."""
     handles, names = axes.get_legend_handles_labels()
     order = sorted(range(len(names)), key=lambda at: not is_ours(names[at]))
     if not order:
         return
-    drawn = axes.legend(
+    if on is not None:
+        on.set_axis_off()
+    drawn = (on or axes).legend(
         [handles[at] for at in order],
         [names[at] for at in order],
         loc="upper left",
-        bbox_to_anchor=(1.02, 1.0),
+        bbox_to_anchor=(0.0 if on is not None else 1.02, 1.0),
         borderaxespad=0.0,
         fontsize=8,
     )
@@ -135,6 +141,7 @@ def bars(axes: Any, values: Mapping[str, float], log: bool = False, **labels: An
         names, [values[name] for name in names], color=[shades[name] for name in names], height=0.68
     )
     axes.bar_label(drawn, [_written(values[name]) for name in names], padding=3, fontsize=8)
+    axes.tick_params(axis="y", labelsize=7.5)  # names are long
     for text in axes.get_yticklabels():
         if is_ours(text.get_text()):
             text.set(fontweight="bold", color=shades[text.get_text()])

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from gentus_bench.experiment import Experiment
 
 _ALL = """
-quality | Quality and costs of every system on every lake | data lake method k seeds | Tables 1-3, Figures 5-8
+quality | Quality and costs of every system | data lake method k seeds minutes | Tables 1-3, Figures 5-8
 timing | Search times of several systems side by side, in one process | data lake method |
-pool | MAP by the size of the candidate pool, from the rankings of `quality` | data lake | Table 4
-incremental | Learn from half a lake, add the rest in five steps | data lake | Figure 9
-beam | Quality and time by beam width, on the indexes of `quality` | data lake | Figure 10
+pool | MAP by the size of the candidate pool, from the rankings of `quality` | data lake minutes | Table 4
+incremental | Learn from half a lake, add the rest in five steps | data lake method minutes | Figure 9
+beam | Quality and time by beam width, on the indexes of `quality` | data lake minutes | Figure 10
+identifiers | Kinds of identifiers for the paper's generator | data lake k seeds minutes | Table 5
+unconstrained | The paper's generator with the prefix tree and without it | data lake minutes | Table 6
 updates | Adding tables to indexes, and readers beside a writer | index data |
 alignment | Precision and recall of column alignment, beside valentine's matchers | data lake method |
 verdict | Which tables fit, or that none does, by weights learnt on the other lakes | data lake k |

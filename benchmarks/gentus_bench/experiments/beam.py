@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import gentus
 from gentus.index.evaluate import evaluate_index
 from gentus_bench.experiment import Request
 from gentus_bench.experiments.quality import kept_index
 from gentus_bench.lakes.benchmarks import Benchmark
+from gentus_bench.paper_system import VECTORS, title, with_minutes
 from gentus_bench.plots import figure, legend, lines, logarithmic
 from gentus_bench.results import Document
 from gentus_bench.table import Table
@@ -27,8 +29,8 @@ class Options:
 def run(request: Request, options: Options) -> Iterator[Document]:
     """Every index that `quality` has built."""
     for benchmark in request.benchmarks():
-        for method in ("gentus", "gentus-labels"):
-            kept = kept_index(request.results, benchmark, method)
+        for method in ("gentus", "gentus-labels", *VECTORS):
+            kept = kept_index(request.results, benchmark, method, 0, request.minutes)
             if kept.there:
                 what = {
                     "lake": benchmark.name,
@@ -36,10 +38,12 @@ def run(request: Request, options: Options) -> Iterator[Document]:
                     "method": method,
                     "k": benchmark.k,
                     "beams": options.beams,
+                    **({"minutes": request.minutes} if method in VECTORS else {}),
                 }
                 truth, _ = benchmark.write(request.results.folder / "truth")
+                name = f"beam-{benchmark.name}-{with_minutes(method, request.minutes)}"
                 measure = partial(_measure, kept.path, benchmark, truth, options.beams)
-                yield request.results.measured(f"beam-{benchmark.name}-{method}", what, measure)
+                yield request.results.measured(name, what, measure)
 
 
 def _measure(folder: Path, benchmark: Benchmark, truth: Path, beams: Sequence[int]) -> Document:
@@ -61,16 +65,21 @@ def tables(document: Document) -> list[Table]:
         for row in document["rows"]
     ]
     columns = ["beam", f"MAP@{k}", f"P@{k}", f"R@{k}", "ms p50", "ms p95"]
-    return [Table(columns, rows, f"{what['lake']}, {what['method']}")]
+    return [Table(columns, rows, f"{what['lake']}, {_system(what)}")]
+
+
+def _system(what: Mapping[str, Any]) -> str:
+    return title(what["method"], what["minutes"]) if "minutes" in what else what["method"]
 
 
 def plot(document: Document, path: Path) -> None:
     """MAP and latency against the width."""
-    rows, name = document["rows"], document["what"]["lake"]
+    rows, what = document["rows"], document["what"]
     beams = [row["beam"] for row in rows]
     with figure(path, columns=2) as (quality, cost):
         for axes, key, label in ((quality, "map", "MAP@k"), (cost, "ms_p50", "ms per query, p50")):
-            lines(axes, {name: (beams, [row[key] for row in rows])}, xlabel="beam width", ylabel=label)
+            found = {what["lake"]: (beams, [row[key] for row in rows])}
+            lines(axes, found, xlabel="beam width", ylabel=label, title=_system(what))
             logarithmic(axes, beams)
             axes.set_ylim(bottom=0)
         legend(cost)

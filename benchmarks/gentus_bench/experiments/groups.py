@@ -47,7 +47,7 @@ def _measure(benchmark: Benchmark, results: Results) -> Document:
     folder = kept_index(results, benchmark, "gentus")
     if not folder.there:
         gentus.build(benchmark.lake, folder.path, settings=BuildSettings(names=False)).close()
-        folder.note()
+        folder.note({})
     with gentus.open(folder.path) as index:
         started = time.perf_counter()
         found = index.groups()

@@ -18,7 +18,7 @@ import numpy as np
 from gentus.lake import Source, scan
 from gentus.metrics import score
 from gentus_bench.experiment import Request
-from gentus_bench.experiments.quality import part_name
+from gentus_bench.experiments.quality import Part
 from gentus_bench.lakes.benchmarks import Benchmark
 from gentus_bench.methods import METHODS
 from gentus_bench.plots import figure, legend, lines
@@ -39,13 +39,15 @@ class Options:
 def run(request: Request, options: Options) -> Iterator[Document]:
     """Pools of every lake that `quality` has ranked."""
     for benchmark in request.benchmarks():
-        parts = (request.results.read(part_name(benchmark.name, method)) for method in METHODS)
+        names = (Part(method, 0, request.minutes).name(benchmark.name) for method in METHODS)
+        parts = [request.results.read(name) for name in names]
         rankings = {part["title"]: part["rankings"] for part in parts if part and "rankings" in part}
         what = {
             "lake": benchmark.name,
             "data": benchmark.digest,
             "k": benchmark.k,
             "methods": sorted(rankings),
+            "measured": [part["made"] for part in parts if part],
             **asdict(options),
         }
         measure = partial(measure_pools, benchmark, rankings, options)

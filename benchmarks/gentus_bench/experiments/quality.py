@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from gentus_bench.experiments.quality_tables import compared, curves, lake_table
 from gentus_bench.lakes.benchmarks import Benchmark
 from gentus_bench.methods import METHODS, SAME_INDEX, Lake, wanted
 from gentus_bench.ours import GenTUS, IndexFolder
+from gentus_bench.paper_system import MINUTES, VECTORS, with_minutes
 from gentus_bench.plots import bars, grid, legend, lines, logarithmic
 from gentus_bench.results import Document, Results
 from gentus_bench.run_files import RunFile
@@ -109,30 +110,41 @@ def _readable(source: Source) -> bool:
     return True
 
 
-def index_folder(results: Results, lake: str, method: str, seed: int = 0) -> Path:
-    """Where a method keeps what it builds, for other experiments to open."""
-    return results.folder / "indexes" / f"{lake}-{SAME_INDEX.get(method, method)}-{seed}"
+class Part(NamedTuple):
+    """One system, learnt once."""
+
+    method: str
+    seed: int = 0
+    minutes: float = MINUTES  # to train the paper's generator
+
+    def name(self, lake: str) -> str:
+        """Its document on a lake, with its rankings."""
+        return f"quality/{lake}/{with_minutes(self.method, self.minutes)}-{self.seed}"
 
 
-def part_name(lake: str, method: str, seed: int = 0) -> str:
-    """The document of one system on one lake, with its rankings."""
-    return f"quality/{lake}/{method}-{seed}"
-
-
-def kept_index(results: Results, benchmark: Benchmark, method: str, seed: int = 0) -> IndexFolder:
+def kept_index(
+    results: Results, benchmark: Benchmark, method: str, seed: int = 0, minutes: float = MINUTES
+) -> IndexFolder:
     """The index of a method, which is `there` if it was built from the same data by the same code."""
-    folder = index_folder(results, benchmark.name, method, seed)
+    name = with_minutes(SAME_INDEX.get(method, method), minutes)
+    folder = results.folder / "indexes" / f"{benchmark.name}-{name}-{seed}"
     return IndexFolder(folder, f"{benchmark.digest} {code_digest(GenTUS.__module__)}")
 
 
 def retriever_for(
-    method: str, benchmark: Benchmark, results: Results, seed: int = 0, reuse: Reuse = ""
+    method: str,
+    benchmark: Benchmark,
+    results: Results,
+    seed: int = 0,
+    reuse: Reuse = "",
+    minutes: float = MINUTES,
 ) -> Retriever | None:
     """A system that is not fitted yet; None if it cannot be had on that lake."""
     _, labels = benchmark.write(results.folder / "truth")
     annotated = benchmark.write_annotated(results.folder / "truth")
-    index = replace(kept_index(results, benchmark, method, seed), reuse=reuse != "", any=reuse == "any")
-    of = (seed, benchmark.queries, benchmark.named)
+    kept = kept_index(results, benchmark, method, seed, minutes)
+    index = replace(kept, reuse=reuse != "", any=reuse == "any")
+    of = (seed, benchmark.queries, benchmark.named, minutes)
     found = METHODS[method](Lake(benchmark.lake, labels, annotated, index, *of))
     if found is None:
         log.info("%s: no labels, or names that must not be seen, so no %s", benchmark.name, method)
@@ -147,6 +159,11 @@ class Systems:
     seeds: int = 1
     runs: Mapping[str, str] = field(default_factory=dict)  # files or folders by name
     reuse: Reuse = ""
+    minutes: float = MINUTES  # to train the paper's generator
+
+    def retriever(self, method: str, seed: int, benchmark: Benchmark, results: Results) -> Retriever | None:
+        """One of them, not fitted yet."""
+        return retriever_for(method, benchmark, results, seed, self.reuse, self.minutes)
 
 
 def run(request: Request, options: Options) -> Iterator[Document]:
@@ -154,7 +171,8 @@ def run(request: Request, options: Options) -> Iterator[Document]:
     alone = bool(request.runs) and not request.methods  # beside what the results have
     methods = [] if alone else wanted(request.methods, options.names)
     for benchmark in request.benchmarks():
-        systems = Systems(methods, request.seeds, request.runs, "any" if options.reuse else "")
+        reuse: Reuse = "any" if options.reuse else ""
+        systems = Systems(methods, request.seeds, request.runs, reuse, request.minutes)
         yield compare(benchmark, systems, request.results)
 
 
@@ -167,14 +185,14 @@ def compare(benchmark: Benchmark, systems: Systems, results: Results) -> Documen
     rows = _kept(benchmark, data, systems, results)
     for method in systems.methods:
         for seed in range(1 if method in UNSEEDED else systems.seeds):
-            retriever = retriever_for(method, benchmark, results, seed, systems.reuse)
+            retriever = systems.retriever(method, seed, benchmark, results)
             if retriever is None:
                 break
             log.info("%s: %s, seed %d", benchmark.name, retriever.name, seed)
-            rows[method, seed] = _measured(retriever, method, seed, data, results)
+            rows[method, seed] = _measured(retriever, Part(method, seed, systems.minutes), data, results)
     for name, file in systems.runs.items():
         found = RunFile.of(name, Path(file), benchmark.name)
-        rows[f"run {name}", 0] = _measured(found, f"run {name}", 0, data, results)
+        rows[f"run {name}", 0] = _measured(found, Part(f"run {name}"), data, results)
     facts = results.measured(f"quality/{benchmark.name}/lake", data.what, data.facts, _SHARED)
     ks = sorted({max(1, round(benchmark.k * share)) for share in (0.1, 0.25, 0.5, 0.75, 1, 1.5, 2)})
     order = [*METHODS, *(method for method, _ in rows if method not in METHODS)]
@@ -193,23 +211,25 @@ def compare(benchmark: Benchmark, systems: Systems, results: Results) -> Documen
     }
     methods = list(dict.fromkeys(row["what"]["method"] for row in several))
     what = {**data.what, "methods": methods, "seeds": systems.seeds, "k": benchmark.k}
+    if VECTORS.keys() & set(methods):
+        what["minutes"] = systems.minutes
     return results.combined(f"quality-{benchmark.name}", what, content)
 
 
-def _key(data: BenchmarkData, retriever: Retriever, method: str, seed: int) -> tuple[Document, list[str]]:
+def _key(data: BenchmarkData, retriever: Retriever, part: Part) -> tuple[Document, list[str]]:
     """What a row depends on: the data, the method, and the modules that it consists of."""
-    what = {**data.what, "method": method, "seed": seed, "k": data.benchmark.k}
+    what = {**data.what, "method": part.method, "seed": part.seed, "k": data.benchmark.k}
+    if part.method in VECTORS:
+        what["minutes"] = part.minutes
     if isinstance(retriever, RunFile):
         what["run"] = retriever.digest
     return what, [type(retriever).__module__, *_SHARED]
 
 
-def _measured(
-    retriever: Retriever, method: str, seed: int, data: BenchmarkData, results: Results
-) -> Document:
+def _measured(retriever: Retriever, part: Part, data: BenchmarkData, results: Results) -> Document:
     """A row, measured or kept, with its ranking as a TREC run and as CSV beside it."""
-    what, modules = _key(data, retriever, method, seed)
-    name = part_name(data.benchmark.name, method, seed)
+    what, modules = _key(data, retriever, part)
+    name = part.name(data.benchmark.name)
     row = results.measured(name, what, _measuring(retriever, data), modules)
     for ending in ("run", "csv") if "error" not in row else ():
         write_run(results.folder / f"{name}.{ending}", row["answers"], row["title"])
@@ -221,16 +241,18 @@ def _kept(
 ) -> dict[tuple[str, int], Document]:
     """Rows of other methods and seeds that the results have of the same data and code."""
     rows: dict[tuple[str, int], Document] = {}
+    methods = {with_minutes(method, systems.minutes): method for method in METHODS}
     for path in sorted((results.folder / "quality" / benchmark.name).glob("*-*.json")):
-        method, _, seed = path.stem.rpartition("-")
-        if method not in METHODS or not seed.isdigit():
+        shown, _, seed = path.stem.rpartition("-")
+        if shown not in methods or not seed.isdigit():
             continue
-        retriever = retriever_for(method, benchmark, results, int(seed), systems.reuse)
+        part = Part(methods[shown], int(seed), systems.minutes)
+        retriever = systems.retriever(part.method, part.seed, benchmark, results)
         if retriever is not None:
-            what, modules = _key(data, retriever, method, int(seed))
-            row = results.kept(part_name(benchmark.name, method, int(seed)), results.key(what, modules))
+            what, modules = _key(data, retriever, part)
+            row = results.kept(part.name(benchmark.name), results.key(what, modules))
             if row is not None:
-                rows[method, int(seed)] = row
+                rows[part.method, part.seed] = row
             else:
                 log.info("%s: left out, it was measured on other data or by other code", path.stem)
     return rows
@@ -293,6 +315,7 @@ def _measure(retriever: Retriever, data: BenchmarkData) -> Document:
         found = retriever.search(read(source), DEPTH + 1)
         rankings[query] = [name for name in found if name != query][:DEPTH]
     facts = retriever.facts() if isinstance(retriever, Reports) else {}
+    fitted = max(fitted, facts.get("build_seconds", 0.0))  # one that was built before a run was stopped
     offline = fitted if "build_seconds" in facts else data.seconds + fitted
     return {
         **facts,
@@ -314,7 +337,7 @@ def tables(document: Document) -> list[table.Table]:
 def plot(document: Document, path: Path) -> None:
     """Precision and recall over k, MAP against time, time to build, and bytes per table."""
     rows = [row for row in document["rows"] if row.get("ms_p50")]
-    with grid(path, 5, 2, width=5.2, height=3.4) as (precision, recall, trade, offline, size):
+    with grid(path, 6, 3, width=5.2, height=3.6) as (precision, recall, trade, offline, size, names):
         for axes, key in ((precision, "precision"), (recall, "recall")):
             found = {title: (document["ks"], values[key]) for title, values in document["curves"].items()}
             lines(axes, found, xlabel="k", ylabel=f"{key} at k", title=document["what"]["lake"])
@@ -327,7 +350,7 @@ def plot(document: Document, path: Path) -> None:
             (size, "bytes_per_table", "bytes per table"),
         ):
             bars(axes, _sorted(rows, key), log=True, xlabel=unit)
-        legend(recall)
+        legend(recall, on=names)
 
 
 def _sorted(rows: Iterable[dict[str, Any]], key: str) -> dict[str, float]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gentus.metrics import score
-from gentus_bench.published import rows_for
+from gentus_bench.published import BENCHMARKS, CONDITIONS, rows_for
 from gentus_bench.significance import average_precisions, randomisation_test
 from gentus_bench.table import Table, figure
 
@@ -60,7 +60,9 @@ def _over_seeds(method: str, rows: Sequence[Row]) -> dict[str, Any]:
     for key in (*_MEANS, *_FACTS):
         values = [row[key] for row in good if row.get(key) is not None]
         found[key] = float(np.mean(values)) if values else None
-    found["map_std"] = float(np.std([row["map"] for row in good], ddof=1)) if len(good) > 1 else None
+    for key in ("map", "precision", "recall"):
+        values = [row[key] for row in good]
+        found[f"{key}_std"] = float(np.std(values, ddof=1)) if len(good) > 1 else None
     return found
 
 
@@ -80,7 +82,8 @@ def lake_table(document: Mapping[str, Any]) -> Table:
     for row in rows_for(name):
         if row["k"] == k:
             quality = [figure(row.get(key), ".3f") for key in QUALITY]
-            rows.append([f"{row['method']} (published)", *quality, "", *[""] * len(_COSTS)])
+            source = "published" if row["table"] == "tab:main" else f"published: {row['table']}"
+            rows.append([f"{row['method']} ({source})", *quality, "", *[""] * len(_COSTS)])
     title = f"{name}: {lake['tables']:,} tables, {lake['queries']:,} queries, k = {k}"
     best = dict.fromkeys(range(1, 6), True)
     failed = [
@@ -89,7 +92,8 @@ def lake_table(document: Mapping[str, Any]) -> Table:
     meant = "*p*: two-sided, of a paired randomisation test against the best system."
     labels = [f"Labels: {note}." for note in document["labels"]]
     tested = [meant] if any("p" in row for row in document["rows"]) else []
-    note = "\n\n".join([" ".join([lake["groundtruth"], *labels, *tested]), *failed])
+    printed = [CONDITIONS] if name in BENCHMARKS else []
+    note = "\n\n".join([" ".join([lake["groundtruth"], *labels, *tested, *printed]), *failed])
     return Table([*columns, *(head for head, *_ in _COSTS)], rows, title, note, best).filled()
 
 
