@@ -137,7 +137,6 @@ def test_no_command_runs_a_module_of_the_current_folder(hostile: Hostile, tmp_pa
         run(command, index)
     run("describe", index, query)
     run("eval", index, "--groundtruth", pairs)
-    run("records", index, "--labels", pairs)
     asyncio.run(ask_agent_tools(hostile, index, query))
     with serving(hostile, index) as address:
         for page in ("", f"api/search?table={query}", f"api/table?name={query}"):

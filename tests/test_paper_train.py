@@ -21,12 +21,12 @@ from gentus.metrics import score
 from gentus.paper.ablation import semantic
 from gentus.paper.decode import generate
 from gentus.paper.losses import l_ce, l_gen, l_pairwise, s_theta
-from gentus.paper.offline import Lake, Offline, build_tree, hold_out, offline
+from gentus.paper.offline import Lake, Offline, build_tree, hold_out, offline, training_key
 from gentus.paper.records import View, aug, mine_hard_negatives, profile
 from gentus.paper.retriever import load_model, save_model
 from gentus.paper.settings import PaperSettings
 from gentus.paper.train import CHECKPOINT, Progress, Records, generator_losses, train_generator
-from gentus.table import Table
+from gentus.table import Column, Table
 
 CODES = np.random.default_rng(0).integers(0, 4, (12, 3), np.uint8)
 
@@ -191,6 +191,24 @@ def test_another_training_does_not_go_on_with_this_ones_checkpoint(tmp_path: Pat
     other, given = small_generator(seed=1), replace(records(SMALL), key="another")
     train_generator(other, given, SMALL.train, tmp_path, lambda: 0.0, lambda p: steps.append(p.step))
     assert len(steps) == SMALL.train.epochs
+
+
+def test_the_key_of_a_training_depends_on_all_that_it_is_made_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    tables, pairs, z = lake(), annotated(), vectors()
+    found = semantic(CODES, np.zeros(12, np.float32), 4, np.random.default_rng(0))
+    other = [*tables[:-1], Table(tables[-1].name, [Column("", ["another"])], 9)]
+    keys = {
+        training_key(SMALL, pairs, found, z, tables),
+        training_key(changed("train", gamma=0.3), pairs, found, z, tables),
+        training_key(SMALL, pairs[1:], found, z, tables),
+        training_key(SMALL, pairs, found._replace(codes=CODES[::-1]), z, tables),
+        training_key(SMALL, pairs, found, -z, tables),
+        training_key(SMALL, pairs, found, z, other),
+    }
+    assert len(keys) == 6
+    assert training_key(changed("train", save_seconds=9.0), pairs, found, z, tables) in keys
+    monkeypatch.setattr(Path, "read_bytes", lambda path: b"another loss")
+    assert training_key(SMALL, pairs, found, z, tables) not in keys
 
 
 WORKER = """

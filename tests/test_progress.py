@@ -119,8 +119,13 @@ def test_a_terminal_shows_how_many_of_how_many(monkeypatch: pytest.MonkeyPatch) 
     assert "20 of 20  5.0 MB" in shown.getvalue()
 
 
-def test_elsewhere_a_stage_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_elsewhere_a_long_stage_is_a_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     progress = terminal_progress(lines=True)
+    with progress.stage("Scanning the lake", 2) as tick:
+        tick(2)
+    monkeypatch.setattr("gentus.progress._WORTH_A_LINE", 0.0)
     with progress.stage("Reading tables", 1200) as tick:
         tick(1000)
         tick(200, 5.0)

@@ -158,7 +158,6 @@ def commands() -> dict[str, list[Words]]:
         "duplicates": [("index",), ("index", "--json")],
         "info": [("index",), ("index", "--skipped"), ("index", "--headers"), ("index", "--reading"), (CELL,)],
         "eval": [("index", "--groundtruth", pairs), ("index", "--groundtruth", f"labels{NAME}.csv")],
-        "records": [(f"no{CELL}",)],
         "add": [("index", query), ("index", f"none{NAME}.jsonl"), ("index", f"no{NAME}.json")],
         "remove": [("index", unknown), ("index", f"1{NAME}.csv")],
         "sync": [("index", "--dry-run"), ("index",), ("index", CELL)],
@@ -186,7 +185,6 @@ SILENT: tuple[Words, ...] = (("check", "index"), ("compact", "index"), ("serve",
 SLOW: dict[str, list[Words]] = {
     "demo": [("--dir", f"demo{NAME}")],
     "refit": [("index",)],
-    "records": [("index",)],
     "eval": [("index", "--groundtruth", f"pairs{NAME}.csv", "--json")],
 }
 

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from gentus.terminal import console
+from gentus.terminal import console, write_line
 
 _SOONEST = 5.0  # seconds before the first estimate; the start says little about the rest
+_WORTH_A_LINE = 5.0  # seconds that a stage takes; a log of a small build needs no more than its summary
 _SHOWN_EVERY = 0.1  # seconds; drawing every step would cost more than many steps
 
 Tick = Callable[[int], None]
@@ -133,10 +134,12 @@ class _Lines(Progress):
             done += more
 
         yield tick
-        count = f"{done:,} {unit} in " if done else ""
-        print(f"{title}: {count}{time.monotonic() - began:.1f} s", file=sys.stderr, flush=True)
+        seconds = time.monotonic() - began
+        if seconds >= _WORTH_A_LINE:
+            count = f"{done:,} {unit} in " if done and unit else ""
+            write_line(f"{title}: {count}{seconds:.1f} s", stderr=True)
 
 
 def terminal_progress(lines: bool = False) -> Progress:
-    """Bars on a terminal; where stderr goes elsewhere a line per stage, or nothing."""
+    """Bars on a terminal; where stderr goes elsewhere a line per long stage, or nothing."""
     return _Terminal() if sys.stderr.isatty() else _Lines() if lines else Progress()

@@ -63,10 +63,8 @@ def generate(
 
 def _generate(beams: Beams, trie: Tree, beam: int, masked: Masked) -> list[Generated]:
     vocabulary, queries = beams.model.vocabulary, len(beams.owner)
-    owner, nodes = (
-        np.arange(queries),
-        np.full(queries, trie.root),
-    )  # (n,) the query of each beam, and its node
+    # (n,) the query of each beam, its node with its descendants, and its log-probability
+    owner, nodes = np.arange(queries), np.full(queries, trie.root)
     counts, scores = np.full(queries, len(trie)), np.zeros(queries, np.float32)
     slot = np.arange(queries)  # (n,) the row of its logits; -1 once its score is final
     logits = beams.begin()  # (Q, K + S + 1)

@@ -84,6 +84,7 @@ class Generator(nn.Module):
         own[: vocabulary.end] += common
         self.added = nn.Parameter(mean + spread * own)  # (K + S + 2, d)
         self.mixed = False
+        self._cast: Tensor | None = None  # the text embeddings in the precision of the products
 
     @property
     def device(self) -> torch.device:
@@ -147,7 +148,10 @@ class Generator(nn.Module):
         """(n,) log of the sum of exp(logit) over the whole extended vocabulary."""
         scaled = self._scaled(states)
         added = (scaled @ self.added.T).float().logsumexp(1)
-        text: Tensor = _LogSumExp.apply(scaled, self.text, self.mixed)  # type: ignore[no-untyped-call]
+        kind = torch.bfloat16 if self.mixed else torch.float32
+        if self.text.requires_grad or self._cast is None or self._cast.dtype != kind:
+            self._cast = self.text.detach().to(kind)
+        text: Tensor = _LogSumExp.apply(scaled, self.text, self._cast)  # type: ignore[no-untyped-call]
         return torch.logaddexp(added, text)
 
     def _scaled(self, states: Tensor) -> Tensor:
@@ -164,12 +168,11 @@ class _LogSumExp(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, states: Tensor, rows: Tensor, bfloat16: bool) -> Tensor:
-        """(n,)."""
-        kind = torch.bfloat16 if bfloat16 else rows.dtype
+    def forward(ctx: Any, states: Tensor, rows: Tensor, weights: Tensor) -> Tensor:
+        """(n,); `weights` are the rows in the precision of the products."""
         with torch.autocast(states.device.type, enabled=False):
-            weights, total, expected = rows.to(kind), [], []
-            for some in torch.split(states.to(kind), BLOCK):
+            total, expected = [], []
+            for some in torch.split(states.to(weights.dtype), BLOCK):
                 logits = some @ weights.T  # (b, V)
                 most = logits.amax(1, keepdim=True)
                 p = logits.sub_(most).exp_()

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -85,20 +85,10 @@ def offline(
     trie = build_tree(identifiers)  # 18
     y, lengths = g_theta.vocabulary.tok(identifiers.codes, identifiers.suffixes)
     indexed = np.arange(lake.N) if settings.records.indexed == "all" else np.unique(train[:, 1])
-    key = training_key(settings, train, identifiers, tables)
-    records = Records(
-        tables,
-        serializer,
-        train,
-        indexed,
-        N,
-        y,
-        lengths,
-        latents(q_omega, E),
-        settings.records,
-        settings.seed,
-        key,
-    )  # 13 to 15
+    z = latents(q_omega, E)
+    key = training_key(settings, train, identifiers, z, tables)
+    every = (tables, serializer, train, indexed, N, y, lengths, z)
+    records = Records(*every, settings.records, settings.seed, key)  # 13 to 15
     sentences = {query: serializer.ser(tables[query]) for query in held_out}
 
     def evaluate() -> float:
@@ -150,14 +140,17 @@ def latents(q_omega: Quantizer, e: F32) -> F32:
     return np.asarray(q_omega.z(torch.from_numpy(e)).numpy(), np.float32)
 
 
-def training_key(settings: PaperSettings, *data: Any) -> str:
+def training_key(
+    settings: PaperSettings, pairs: I64, identifiers: Identifiers, z: F32, tables: Sequence[Table]
+) -> str:
     """What a training depends on: settings, data, and the code of this package."""
-    kind = replace(settings, train=replace(settings.train, save_seconds=0.0))
-    digest = hashlib.sha256(repr(kind).encode())
-    pairs, identifiers, tables = data
-    digest.update(np.ascontiguousarray(pairs).tobytes())
-    digest.update(np.ascontiguousarray(identifiers.codes).tobytes())
-    digest.update("\0".join(table.name for table in tables).encode())
+    kept = replace(settings, train=replace(settings.train, save_seconds=0.0))
+    digest = hashlib.sha256(repr(kept).encode())
+    for array in (pairs, identifiers.codes, identifiers.suffixes, z):
+        digest.update(np.ascontiguousarray(array).tobytes())
+    for table in tables:
+        cells = (cell for column in table.columns for cell in column.cells)
+        digest.update("\0".join([table.name, *cells]).encode("utf-8", "surrogatepass"))
     for module in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(module.read_bytes())
     return digest.hexdigest()

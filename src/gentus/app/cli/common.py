@@ -122,7 +122,7 @@ def say_stopped(more: str = "") -> None:
 
 
 def progress(lines: bool = False) -> Progress:
-    """Bars on a terminal, and `lines` where stderr goes elsewhere, unless --quiet is given."""
+    """Bars on a terminal, and `lines` on long stages where stderr goes elsewhere, unless --quiet is given."""
     from gentus.progress import Progress, terminal_progress
 
     return Progress() if _quiet else terminal_progress(lines)
