@@ -52,9 +52,7 @@ def test_an_index_of_the_papers_generator_lives(
     assert facts["encoder"] == (settings.bert if vectors == "bert" else "closed form")
     assert set(facts["generator"]["validation_map"]) == {"generator alone", "closed form"}
     assert facts["levels"] == 3
-    assert not list(
-        (tmp_path / "index" / "cache").glob("*.safetensors")
-    )  # no checkpoints
+    assert not list((tmp_path / "index" / "cache").glob("*.safetensors"))  # no checkpoints
     hits = built.search("fish_0.csv", k=11)
     assert {hit.table for hit in hits} == set(built.tables()) - {"fish_0.csv"}
     assert all(hit.generated <= 0 for hit in hits)  # log-probabilities of identifiers
