@@ -214,30 +214,6 @@ def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def tiny_t5(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A T5 as people publish one: a gated one, with rows to spare."""
-    import torch
-    from data.tokenizers import sentence_pieces
-    from transformers import T5Config, T5ForConditionalGeneration
-
-    folder = tmp_path_factory.mktemp("t5")
-    tokenizer = sentence_pieces()
-    config = T5Config(
-        vocab_size=len(tokenizer) + 1,
-        d_model=16,
-        d_kv=8,
-        d_ff=24,
-        num_layers=2,
-        num_heads=3,  # T5's heads together need not be as wide as the model
-        feed_forward_proj="gated-gelu",
-    )
-    torch.manual_seed(0)
-    T5ForConditionalGeneration(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
-
-
-@pytest.fixture(scope="session")
 def tiny_t5_tied(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A T5 whose output is tied to its embedding, as that of the first T5s is."""
     import torch

@@ -24,11 +24,9 @@ from numpy.typing import NDArray
 from gentus.arrays import F32, F64, half
 from gentus.embed.smoothing import smooth_new
 from gentus.features.evidence import COUNTS, WIDTHS, Blocks, Evidence, normalize, products
-from gentus.features.extract import Features, featurize
-from gentus.features.wide import searched_columns
+from gentus.features.extract import Features
 from gentus.settings import SpaceSettings
 from gentus.sparse import SparseRows
-from gentus.table import Table
 
 if TYPE_CHECKING:
     from gentus.neighbours.graph import Neighbours
@@ -43,7 +41,6 @@ class ClosedForm:
     projection: F32  # (D, latent)
     order: float = 0.0  # weight of column positions: how far the lake keeps them, or as labels say
     anchors: F32 | None = None  # (A, latent) smoothed latents of tables of the fit
-    states: None = None  # no language model reads columns
     width: float = 0.0  # weight of the number of columns
 
     @property
@@ -55,11 +52,6 @@ class ClosedForm:
     def name_trust(self) -> float | None:
         """How far names of columns count, 0 to 1; None where they are not read."""
         return self.blocks.name_trust if self.evidence.named else None
-
-    def read(self, table: Table, features: Features | None = None) -> tuple[F32, F32]:
-        """The (C, d) columns of a table as vectors, and its latent (latent,); its features may be known."""
-        encoded = self.blocks.encode(featurize(searched_columns(table)) if features is None else features)
-        return encoded.columns, self.latents(encoded.vectors(self.order, self.width))[0]
 
     def encode(self, features: Features) -> F32:
         """(T, latent) unit latents; a table without columns gets the zero vector."""

@@ -365,11 +365,6 @@ def rescale(vectors: F32, factors: F32) -> F32:
     return vectors
 
 
-def block_weights(vectors: F32) -> F32:
-    """(kinds,) the weight of each kind: the squared length of its block, the same in all rows."""
-    return np.array([(vectors[:4096, block] ** 2).sum(1).max() for block in BLOCKS.values()], np.float32)
-
-
 def normalize(vectors: F32) -> F32:
     """Scale rows to length one, in place; zero rows stay."""
     length = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))[:, None]
