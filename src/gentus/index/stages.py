@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +73,11 @@ class LabelFile:
     truth: dict[str, list[str]]
     folder: str | None = None  # of queries that are not in the lake
     queries: dict[str, Source] = field(default_factory=dict)  # those of them that it names
+
+    @property
+    def names(self) -> list[str]:
+        """The tables that they name, each once."""
+        return list(dict.fromkeys(chain(self.truth, *self.truth.values())))
 
     @property
     def outside(self) -> dict[str, int]:

@@ -76,8 +76,8 @@ def delete_checkpoints(folder: Path) -> None:
 def _positions(given: LabelFile, ids: I64, run: Run) -> dict[str, int]:
     """Where the tables that labels name are among those of the lake."""
     at = {int(table): position for position, table in enumerate(ids)}
-    names = dict.fromkeys([*given.truth, *(name for found in given.truth.values() for name in found)])
-    return {name: at[table] for name, table in run.catalogue.tables.ids(names).items() if table in at}
+    known = run.catalogue.tables.ids(given.names)
+    return {name: at[table] for name, table in known.items() if table in at}
 
 
 def _pairs(truth: Mapping[str, Sequence[str]], position: Mapping[str, int]) -> I64:

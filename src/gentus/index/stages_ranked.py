@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from itertools import chain
 
 import numpy as np
 
@@ -53,7 +52,7 @@ def weigh_positions(
     if graph is None or not graph.order:
         return graph
     position = {int(table): at for at, table in enumerate(sample.tables[sample.chosen, 0])}
-    training = _split(given, _ids(given, run), run).pairs.tolist()
+    training = _split(given, run.catalogue.tables.ids(given.names), run).pairs.tolist()
     inside = [(position[q], position[t]) for q, t in training if q in position and t in position]
     pairs = np.array(inside, np.int64).reshape(-1, 2)
     queries = np.unique(pairs[:, 0])
@@ -81,11 +80,6 @@ def _nearest_by(embedding: Embedding, k: int) -> Ranker:
     return rank
 
 
-def _ids(given: LabelFile, run: Run) -> dict[str, int]:
-    """The catalogue ids of tables that labels name."""
-    return run.catalogue.tables.ids(dict.fromkeys(chain(given.truth, *given.truth.values())))
-
-
 def _split(given: LabelFile, ids: Mapping[str, int], run: Run) -> Labels:
     """Labels by id, with the same validation queries every time."""
     return Labels.split(given.truth, ids, np.random.default_rng(run.settings.seed), given.outside)
@@ -94,7 +88,7 @@ def _split(given: LabelFile, ids: Mapping[str, int], run: Run) -> Labels:
 @one_blas_thread()
 def learn_ranking(given: LabelFile, model: Model, assigned: Assigned, run: Run) -> Supervised:
     """A ranking of candidates, if one is better than the prior's; and what was found out."""
-    settings, ids, outside = run.settings, _ids(given, run), given.outside
+    settings, ids, outside = run.settings, run.catalogue.tables.ids(given.names), given.outside
     labels = _split(given, ids, run)
     graph = AnnotatedGraph.of(labels.every)
     finder = CandidateFinder(

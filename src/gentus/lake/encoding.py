@@ -111,10 +111,8 @@ def _plausibility(texts: list[str], alphabets: list[str]) -> list[tuple[float, b
     Of a language in another script also the share of its ten most frequent letters.
     """
     latin = alphabets[0][0] < "\u0370"
-    bad, usual = (
-        0,
-        list[str](),
-    )  # words; of those with signs and capitals in usual places, the foreign letters
+    bad = 0  # words
+    usual: list[str] = []  # foreign letters of words with signs and capitals in usual places
     for text in texts:
         words = [word for word in _LETTERS.findall(text) if not word.isascii()]
         if _ODD.search(f" {text} ") or not all(_is_usual(word, latin) for word in words):
