@@ -18,7 +18,7 @@ from gentus.index.feature_cache import stream_features
 from gentus.index.stages import Assigned, LabelFile, Model, Run, Sample, Searchable, Supervised
 from gentus.lake import Skipped, Source
 from gentus.metrics import score
-from gentus.paper.offline import K_HELD_OUT, Lake, Offline, hold_out, offline
+from gentus.paper.offline import K_HELD_OUT, Lake, Offline, offline
 from gentus.paper.retriever import save_model
 from gentus.paper.settings import PaperSettings
 from gentus.paper.train import BEST, CHECKPOINT
@@ -44,10 +44,9 @@ def learn_generator(
     latents = _latents(closed.encoder, sample, lake.tables[len(ids) :], run)
     encoder = closed.encoder if settings.vectors == "closed-form" else None
     made, last = _train(lake, None if encoder is None else latents[: len(ids)], settings, run)
-    held_out = hold_out(pairs, settings, np.random.default_rng(settings.seed))[1]
     figures = {
         "generator alone": made.map,
-        "closed form": _closed_form_map(closed, coded, latents, ids, held_out, run.settings.feedback),
+        "closed form": _closed_form_map(closed, coded, latents, ids, made.held_out, run.settings.feedback),
     }
     figures = {name: round(figure, 4) for name, figure in figures.items()}
     named = {at: name for name, at in position.items()}
@@ -55,7 +54,7 @@ def learn_generator(
         given.file,
         len(pairs),
         sum(map(len, given.truth.values())) - len(pairs),
-        sorted(named[query] for query in held_out),
+        sorted(named[query] for query in made.held_out),
         figures,
         queries=given.folder,
     )

@@ -40,7 +40,8 @@ class Offline:
     identifiers: Identifiers  # S_D; the mapping is by position
     errors: F32  # (N,) ||z - z_hat||^2 of the tables
     trie: Trie
-    map: float  # of the generator alone on held-out queries
+    held_out: dict[int, list[int]]  # the answers of queries that nothing was learnt from, by position
+    map: float  # of the generator alone on these
 
 
 class Lake(NamedTuple):
@@ -99,7 +100,7 @@ def offline(
         return score(ranked, held_out, K_HELD_OUT).map
 
     best = train_generator(g_theta, records, settings.train, folder, evaluate, report)  # 16, 17
-    return Offline(f_eta, q_omega, g_theta, serializer, identifiers, errors, trie, best)  # 19
+    return Offline(f_eta, q_omega, g_theta, serializer, identifiers, errors, trie, held_out, best)  # 19
 
 
 def hold_out(
